@@ -1,0 +1,128 @@
+"""The one place where untrusted JSON is decoded beyond msgspec's typed fast path.
+
+msgspec raises RecursionError and UnicodeDecodeError, which are no `MsgspecError`;
+it rejects `NaN` and lone surrogate escapes, which providers do send: half of a
+character ends one delta and the other half begins the next.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+import msgspec
+
+__all__ = [
+    "FAST_ERRORS",
+    "InvalidJSON",
+    "clean",
+    "compact",
+    "convert",
+    "decode_any",
+    "rejoin",
+    "too_deep",
+]
+
+T = TypeVar("T")
+
+FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
+"""What `msgspec.json.Decoder.decode` may raise."""
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class InvalidJSON(Exception):
+    """Text is not the JSON that was expected.
+
+    Attributes:
+        too_deep: Whether it only nests deeper than the bound.
+    """
+
+    def __init__(self, message: str, *, too_deep: bool = False) -> None:
+        super().__init__(message)
+        self.too_deep = too_deep
+
+
+def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
+    """Return the value of JSON text, `NaN` and infinities as None.
+
+    Args:
+        text: One JSON value.
+        max_depth: Nesting beyond which it is refused.
+        pieces: Keys whose strings are pieces of a longer text: a lone surrogate in them
+            is kept, for `rejoin`; elsewhere it becomes U+FFFD.
+
+    Raises:
+        InvalidJSON: It is no JSON, or nests too deep.
+    """
+    try:
+        value = json.loads(text, parse_constant=lambda _: None)
+    except RecursionError as exc:
+        raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True) from exc
+    except ValueError as exc:  # JSONDecodeError, and integers of more than 4,300 digits
+        raise InvalidJSON(f"no JSON in {len(text)} characters") from exc
+    if too_deep(value, max_depth):
+        raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
+    return value if text.isascii() and "\\u" not in text else _clean_tree(value, pieces)
+
+
+def convert(value: Any, type: type[T]) -> T:
+    """Return a decoded JSON value as `type`, numbers in strings and the like accepted.
+
+    Raises:
+        InvalidJSON: It does not fit.
+    """
+    try:
+        return msgspec.convert(value, type, strict=False)
+    except msgspec.ValidationError as exc:
+        # msgspec names types and the path, never the value.
+        raise InvalidJSON(str(exc)[:1].lower() + str(exc)[1:]) from exc
+
+
+def too_deep(value: Any, limit: int) -> bool:
+    """Tell whether lists and dictionaries nest deeper than `limit`."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def compact(value: Any) -> str:
+    """Return a decoded JSON value as JSON text without white space."""
+    return _ENCODER.encode(value).decode()
+
+
+def clean(text: str) -> str:
+    """Return text with surrogate pairs joined and lone surrogates as U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def rejoin(carry: str, text: str) -> tuple[str, str]:
+    """Join what a delta ended in to the next one.
+
+    Returns:
+        Text that encodes to UTF-8, and the high surrogate that it ended in, or "".
+    """
+    text = carry + text
+    carry = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+    return clean(text[: len(text) - len(carry)]), carry
+
+
+def _clean_tree(value: Any, pieces: frozenset[str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_clean_tree(item, pieces) for item in value]
+    if isinstance(value, dict):
+        return {
+            clean(key): item if isinstance(item, str) and key in pieces else _clean_tree(item, pieces)
+            for key, item in value.items()
+        }
+    return value

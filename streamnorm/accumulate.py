@@ -1,0 +1,251 @@
+"""Events to a message, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from io import StringIO
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamnorm.blocks import (
+    GROWING_BLOCKS,
+    Block,
+    Citation,
+    Reasoning,
+    Refusal,
+    ServerToolCall,
+    Text,
+    ToolCall,
+)
+from streamnorm.errors import LimitExceeded
+from streamnorm.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    TextDelta,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.limits import Limits
+from streamnorm.messages import Message
+
+__all__ = ["Accumulator", "accumulate", "message_events"]
+
+# Folding in batches costs half of folding one by one; 64 events are a few kilobytes.
+_BATCH = 64
+
+
+class _Growing(Struct):
+    """A block under construction; its text is written, not concatenated."""
+
+    start: Block
+    choice: int
+    parts: list[StringIO]
+    citations: list[Citation]
+    signature: str | None = None
+    issuer: str | None = None
+
+    def part(self, number: int) -> StringIO:
+        while len(self.parts) <= number:
+            self.parts.append(StringIO())
+        return self.parts[number]
+
+    def block(self) -> Block:
+        signed: dict[str, Any] = {}
+        if self.signature is not None:
+            signed = {"signature": self.signature, "issuer": self.issuer}
+        texts = tuple(part.getvalue() for part in self.parts)
+        match self.start:
+            case Text() as block:
+                citations = (*block.citations, *self.citations)
+                text = block.text + "".join(texts)
+                return structs.replace(block, text=text, citations=citations, **signed)
+            case Reasoning() as block:
+                return structs.replace(block, parts=texts, **signed)
+            case Refusal(text):
+                return Refusal(text + "".join(texts))
+            case ToolCall() as block:
+                arguments = block.arguments + "".join(texts)
+                return structs.replace(block, arguments=arguments, **signed)
+            case ServerToolCall() as block:
+                return structs.replace(block, arguments=block.arguments + "".join(texts))
+            case whole:
+                return whole
+
+
+class Accumulator:
+    """Add events up to messages, one for each choice.
+
+    Args:
+        limits: `max_accumulated_bytes` bounds the text of all blocks, in UTF-8 bytes.
+
+    Attributes:
+        usage: The last snapshot.
+    """
+
+    def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self._max_bytes = limits.max_accumulated_bytes
+        self._bytes = 0
+        self._pending: list[Event] = []
+        self._start = MessageStart()
+        self._usage = Usage()
+        self._blocks: dict[int, _Growing] = {}
+        self._writers: dict[int, Callable[[str], int]] = {}  # of text-like deltas
+        self._stops: dict[int, MessageStop] = {}
+
+    def push(self, event: Event) -> None:
+        """Add one event.
+
+        Raises:
+            LimitExceeded: The message is larger than `max_accumulated_bytes`; raised here
+                or by a later call, since events are folded in batches.
+        """
+        self.extend((event,))
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Add events, as `push` does."""
+        self._pending += events
+        if len(self._pending) >= _BATCH:
+            self._fold()
+
+    @property
+    def usage(self) -> Usage:
+        """The last snapshot of the tokens."""
+        self._fold()
+        return self._usage
+
+    def message(self, choice: int = 0) -> Message:
+        """Return what has arrived so far."""
+        self._fold()
+        stop = self._stops.get(choice)
+        return Message(
+            id=self._start.id,
+            model=self._start.model,
+            blocks=tuple(b.block() for b in self._blocks.values() if b.choice == choice),
+            stop_reason=stop.reason if stop else None,
+            raw_stop_reason=stop.raw_reason if stop else None,
+            stop_sequence=stop.stop_sequence if stop else None,
+            usage=self._usage,
+            extra=self._start.extra,
+            stop_extra=stop.extra if stop else None,
+        )
+
+    def _fold(self) -> None:
+        pending, self._pending = self._pending, []
+        writers = self._writers
+        for event in pending:
+            match event:
+                case TextDelta(index, text) | JSONDelta(index, text) | RefusalDelta(index, text):
+                    writers[index](text)
+                    self._count(text)
+                case ReasoningDelta(index, text, part):
+                    self._blocks[index].part(part).write(text)
+                    self._count(text)
+                case BlockStart(index, block, choice):
+                    self._open(index, block, choice)
+                case SignatureDelta(index, signature, issuer):
+                    growing = self._blocks[index]
+                    growing.signature, growing.issuer = signature, issuer
+                    self._count(signature)
+                case CitationDelta(index, citation):
+                    self._blocks[index].citations.append(citation)
+                    self._count(citation.cited_text or "")
+                case UsageUpdate(usage):
+                    self._usage = usage
+                case MessageStart():
+                    self._start = event
+                case MessageStop():
+                    self._stops[event.choice] = event
+                case _:
+                    pass
+
+    def _open(self, index: int, block: Block, choice: int) -> None:
+        growing = _Growing(block, choice, [], [])
+        if isinstance(block, Reasoning):
+            growing.parts = [_written(text) for text in block.parts]
+        elif isinstance(block, GROWING_BLOCKS):
+            self._writers[index] = growing.part(0).write
+        self._blocks[index] = growing
+
+    def _count(self, text: str) -> None:
+        self._bytes += len(text) if text.isascii() else len(text.encode())
+        if self._bytes > self._max_bytes:
+            raise LimitExceeded(
+                f"message of {self._bytes} bytes, expected at most {self._max_bytes}",
+                limit="max_accumulated_bytes",
+            )
+
+
+def _written(text: str) -> StringIO:
+    buffer = StringIO()
+    buffer.write(text)
+    return buffer
+
+
+def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
+    """Return the message that events add up to, complete or not.
+
+    Args:
+        events: A legal stream (see `grammar`).
+        choice: Which answer, where several were asked for.
+
+    Raises:
+        LimitExceeded: The message is larger than the default `max_accumulated_bytes`.
+    """
+    accumulator = Accumulator()
+    accumulator.extend(events)
+    return accumulator.message(choice)
+
+
+def message_events(message: Message) -> list[Event]:
+    """Return the stream that adds up to a message."""
+    events: list[Event] = [MessageStart(message.id, message.model, message.extra)]
+    for index, block in enumerate(message.blocks):
+        events += _block_events(index, block)
+    if message.usage != Usage():
+        events.append(UsageUpdate(message.usage))
+    if message.stop_reason is not None:
+        events.append(
+            MessageStop(
+                message.stop_reason,
+                message.raw_stop_reason,
+                message.stop_sequence,
+                extra=message.stop_extra,
+            )
+        )
+    return events
+
+
+def _block_events(index: int, block: Block) -> list[Event]:
+    deltas: list[Event] = []
+    start: Block = block
+    match block:
+        case Text(text, citations):
+            start = Text()
+            deltas = [TextDelta(index, text)] if text else []
+            deltas += [CitationDelta(index, citation) for citation in citations]
+        case Reasoning(parts):
+            start = Reasoning()
+            deltas = [ReasoningDelta(index, text, part) for part, text in enumerate(parts) if text]
+        case Refusal(text):
+            start = Refusal()
+            deltas = [RefusalDelta(index, text)] if text else []
+        case ToolCall(arguments=arguments):
+            start = structs.replace(block, arguments="", signature=None, issuer=None)
+            deltas = [JSONDelta(index, arguments)] if arguments else []
+        case ServerToolCall(arguments=arguments):
+            start = structs.replace(block, arguments="")
+            deltas = [JSONDelta(index, arguments)] if arguments else []
+        case _:
+            pass
+    if isinstance(block, (Text, Reasoning, ToolCall)) and block.signature is not None:
+        deltas.append(SignatureDelta(index, block.signature, block.issuer))
+    return [BlockStart(index, start), *deltas, BlockStop(index)]

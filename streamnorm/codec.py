@@ -1,0 +1,327 @@
+"""The contracts that every dialect fills in, and what is written once for all of them.
+
+A room subclasses `Decoder` and `Encoder`.  Framing, limits, the judgement of a body
+that is no stream, notes and the end of a stream stand here; the room reads one frame
+(`read`), knows its terminal (`end`), its errors outside of frames (`stray`) and in
+whole bodies (`body_error`), and writes one event (`render`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Protocol, TypeVar
+
+from msgspec import Struct
+
+from streamnorm._json import InvalidJSON
+from streamnorm.errors import LocalProtocolError
+from streamnorm.events import ErrorKind, Event, Outcome, StreamError
+from streamnorm.failures import NOT_A_STREAM, Fatal, error_outcome, too_large
+from streamnorm.limits import Limits
+from streamnorm.losses import CAPABILITIES, Loss, Losses, Note, OnLoss, OnNote, Projector
+from streamnorm.sse import Frame, SSEDecoder
+
+__all__ = ["Decoder", "Dialect", "Encoder", "Feed"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+class Feed(Protocol[T_co]):
+    """What eats bytes: the one contract of frames, events and transcoded bytes."""
+
+    def feed(self, data: bytes, /) -> list[T_co]:
+        """Return all that is known with `data`."""
+        ...
+
+    def close(self) -> list[T_co]:
+        """Return what is known now that the source has ended."""
+        ...
+
+    def abort(self, cause: BaseException, /) -> list[T_co]:
+        """Return what is known now that the source has failed."""
+        ...
+
+
+class Decoder(ABC):
+    """Turn the bytes of one stream into events.
+
+    Never raises because of the peer: what goes wrong becomes one `StreamError`, the
+    last event.  After its end it says nothing.
+
+    Args:
+        limits: Bounds.
+        on_note: Called with each note as it happens, with a count of 1.
+
+    Attributes:
+        outcome: How the stream ended; None until it has.
+    """
+
+    dialect: ClassVar[str]
+
+    def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
+        self.outcome: Outcome | None = None
+        self._limits = limits
+        self._sse = SSEDecoder(
+            max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
+        )
+        self._on_note = on_note
+        self._notes: dict[Note, int] = {}
+        self._sniffing = True
+        self._body: bytearray | None = None  # of a response that is no stream
+        self._strays = b""
+        self._closed = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Return the events that `data` makes known.
+
+        Raises:
+            LocalProtocolError: The decoder was closed.
+        """
+        if self.outcome is not None:
+            return self._ended()
+        events: list[Event] = []
+        try:
+            if self._sniffing:
+                data = self._sniff(data)
+            frames = self._sse.feed(data)
+            if self._sse.strays:
+                self._read_mixed(frames, events)
+            else:
+                for frame in frames:
+                    self.read(frame, events)
+                    if self.outcome is not None:
+                        return events
+            if self._sse.overflowed:
+                raise too_large("max_event_bytes", self._limits.max_event_bytes)
+        except Fatal as fatal:
+            self._fail(fatal.error, events)
+        return events
+
+    def feed_frame(self, frame: Frame) -> list[Event]:
+        """Return the events of input that is already framed.
+
+        Raises:
+            LocalProtocolError: The decoder was closed.
+        """
+        if self.outcome is not None:
+            return self._ended()
+        self._sniffing = False
+        events: list[Event] = []
+        try:
+            self.read(frame, events)
+        except Fatal as fatal:
+            self._fail(fatal.error, events)
+        return events
+
+    def close(self) -> list[Event]:
+        """Return the events that the end of the source makes known."""
+        self._closed = True
+        events: list[Event] = []
+        if self.outcome is not None:
+            return events
+        try:
+            if self._body is not None:
+                raise Fatal(self._judge_body(bytes(self._body)))
+            self.end(self._sse.unterminated(), events)
+            if self.outcome is None:
+                self._judge_strays()
+                raise Fatal(self._truncated())
+        except Fatal as fatal:
+            self._fail(fatal.error, events)
+        return events
+
+    def abort(self, cause: BaseException) -> list[Event]:
+        """Return the events that the failure of the source makes known."""
+        self._closed = True
+        events: list[Event] = []
+        if self.outcome is None:
+            kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
+            message = f"{type(cause).__name__} after {self._sse.frames} frames"
+            self._fail(StreamError(kind, message, retryable=True), events)
+        return events
+
+    @property
+    def frames(self) -> int:
+        """How many frames were read from bytes."""
+        return self._sse.frames
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was forgiven, in order of first appearance."""
+        return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())
+
+    @abstractmethod
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        """Append the events of one frame.  The terminal sets `outcome`.
+
+        Raises:
+            Fatal: The stream ends here.
+        """
+
+    @abstractmethod
+    def end(self, rest: Frame | None, events: list[Event]) -> None:
+        """Append the events of the end, and set `outcome` if it is a success.
+
+        Args:
+            rest: A last frame without its blank line.
+            events: Where to append.
+
+        Raises:
+            Fatal: The stream ends here.
+        """
+
+    @abstractmethod
+    def stray(self, line: str) -> StreamError | None:
+        """Return the provider's error that a line outside of any field tells, if it does."""
+
+    @abstractmethod
+    def body_error(self, body: str) -> StreamError | None:
+        """Return the provider's error that a JSON body tells, if it does."""
+
+    def note(self, kind: str, where: str) -> None:
+        """Count something that was forgiven."""
+        note = Note(kind, where)
+        self._notes[note] = self._notes.get(note, 0) + 1
+        if self._on_note is not None:
+            self._on_note(note)
+
+    def malformed(self, message: str) -> Fatal:
+        """Return the end of a stream that breaks its protocol."""
+        return Fatal(StreamError("malformed", message))
+
+    def invalid(self, problem: InvalidJSON) -> Fatal:
+        """Return the end of a stream with a payload that cannot be read."""
+        if problem.too_deep:
+            return too_large("max_json_depth", self._limits.max_json_depth)
+        return self.malformed(str(problem))
+
+    def _ended(self) -> list[Event]:
+        if self._closed:
+            raise LocalProtocolError("feed after close, expected nothing")
+        return []
+
+    def _fail(self, error: StreamError, events: list[Event]) -> None:
+        self.outcome = error_outcome(error)
+        events.append(error)
+
+    def _truncated(self) -> StreamError:
+        return StreamError(
+            "truncated",
+            f"stream ended after {self._sse.frames} frames, expected the end of its message",
+            retryable=True,
+        )
+
+    def _sniff(self, data: bytes) -> bytes:
+        """Set aside a body that is JSON or HTML: no event stream begins so."""
+        if self._body is None:
+            start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
+            if not start:
+                return data
+            if start[0] not in b"{[<":
+                self._sniffing = False
+                return data
+            self._body = bytearray()
+            data = start
+        self._body += data
+        if len(self._body) > self._limits.max_error_body_bytes:
+            raise Fatal(self._judge_body(bytes(self._body[: self._limits.max_error_body_bytes])))
+        return b""
+
+    def _judge_body(self, body: bytes) -> StreamError:
+        error = self.body_error(str(body, "utf-8", "replace"))
+        if error is not None:
+            return error
+        message = f"body that begins with {chr(body[0])!r}, expected an event stream"
+        return StreamError("malformed", message, code=NOT_A_STREAM)
+
+    def _read_mixed(self, frames: list[Frame], events: list[Event]) -> None:
+        """Read frames and the stray lines between them, in their order."""
+        strays, self._sse.strays = self._sse.strays, []
+        first = self._sse.frames - len(frames)
+        for number, frame in enumerate(frames, first):
+            while strays and strays[0][0] <= number:
+                self._read_stray(strays.pop(0)[1])
+            self.read(frame, events)
+            if self.outcome is not None:
+                return
+        for _, line in strays:
+            self._read_stray(line)
+
+    def _read_stray(self, line: bytes) -> None:
+        text = str(line, "utf-8", "replace")
+        error = self.stray(text)
+        if error is not None:
+            raise Fatal(error)
+        self._strays += line + b"\n"
+
+    def _judge_strays(self) -> None:
+        """Look for an error that was printed over several lines."""
+        error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
+        if error is not None:
+            raise Fatal(error)
+
+
+class Encoder(ABC):
+    """Write events as the SSE of one dialect.
+
+    Args:
+        strict: Whether to raise `LossyEncoding` at the first loss.
+        on_loss: Called with each loss as it happens, with a count of 1.
+    """
+
+    dialect: ClassVar[str]
+    interleaves: ClassVar[bool]
+    """Whether the dialect's clients survive blocks that overlap."""
+
+    def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
+        self._losses = Losses(strict=strict, on_loss=on_loss)
+        self._projector = Projector(CAPABILITIES[self.dialect], self._losses)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the dialect could not carry, in order of first appearance."""
+        return self._losses.list()
+
+    def encode(self, event: Event) -> bytes:
+        """Return the bytes of one event.
+
+        Raises:
+            LocalProtocolError: `event` may not come here.
+            LossyEncoding: `strict`, and the dialect cannot carry it.
+        """
+        return b"".join([self.render(passed) for passed in self._projector.push(event)])
+
+    @property
+    def projector(self) -> Projector:
+        """What stands between the events and `render`."""
+        return self._projector
+
+    @abstractmethod
+    def render(self, event: Event) -> bytes:
+        """Return the bytes of an event that the projector let through."""
+
+    @abstractmethod
+    def ping(self) -> bytes:
+        """Return a sign of life that every client of the dialect ignores."""
+
+    @abstractmethod
+    def close(self) -> bytes:
+        """Return what follows the last event.  Never a success that was not encoded."""
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """One dialect: how it is called, told apart, read and written.
+
+    Attributes:
+        name: The name used everywhere.
+        aliases: Names accepted on input.
+        recognises: Whether a frame is of this dialect.
+        decoder: Makes a decoder of keyword options; None if it is not read.
+        encoder: Makes an encoder of keyword options; None if it is not written.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    recognises: Callable[[Frame], bool]
+    decoder: Callable[..., Decoder] | None = None
+    encoder: Callable[..., Encoder] | None = None

@@ -1,0 +1,374 @@
+"""One choice of a Chat Completions stream: its blocks, which the wire never names.
+
+Chat has no block boundaries.  A text, reasoning or refusal block ends when another
+block starts; a function call stops when its arguments are complete and another block
+has begun.  A call's start is held until its name is known and an argument, another
+block or the end has come, and what comes behind a held start waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from io import StringIO
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._json import clean, compact, rejoin
+from streamnorm.blocks import (
+    Block,
+    Citation,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    Text,
+    ToolCall,
+)
+from streamnorm.dialects.openai_chat.arguments import CLOSERS
+from streamnorm.dialects.openai_chat.calls import Call, Calls
+from streamnorm.dialects.openai_chat.quirks import Quirks
+from streamnorm.dialects.openai_chat.stops import message_stop
+from streamnorm.dialects.openai_chat.think import ThinkTags
+from streamnorm.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStop,
+    Opaque,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm.failures import Fatal, too_large
+from streamnorm.ids import mint_id
+from streamnorm.limits import Limits
+
+__all__ = ["Answer", "Shared"]
+
+Kind: TypeAlias = Literal["text", "reasoning", "refusal"]
+
+_BLOCKS: dict[Kind, type[Text | Reasoning | Refusal]] = {
+    "text": Text,
+    "reasoning": Reasoning,
+    "refusal": Refusal,
+}
+_DELTAS: dict[Kind, Callable[[int, str], Event]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+    "refusal": RefusalDelta,
+}
+
+
+class Shared(Struct):
+    """What the answers of one stream share.
+
+    Attributes:
+        limits: Bounds.
+        quirks: How this server must be read.
+        note: Counts something that was forgiven.
+        think_tags: Whether `<think>` in text is reasoning.
+        seed: What minted ids are made of.
+        blocks: How many blocks have started.
+        calls: How many calls have begun.
+        surrogates: Whether the chunk at hand may hold lone surrogates.
+    """
+
+    limits: Limits
+    quirks: Quirks
+    note: Callable[[str, str], None]
+    think_tags: bool
+    seed: tuple[object, ...] = ()
+    blocks: int = 0
+    calls: int = 0
+    surrogates: bool = False
+
+
+class _Waiting(Struct):
+    """Text behind a held start."""
+
+    kind: Kind
+    text: StringIO
+
+
+class _Signature(Struct):
+    """A signature behind a held start."""
+
+    call: Call
+    signature: str
+
+
+class Answer:
+    """Follow one choice.
+
+    Attributes:
+        hot: Number of the open text block that plain text may be added to as it is, or -1.
+        finish: The last finish reason; None until one came.
+        extra: Unknown fields of the choice's last chunk.
+    """
+
+    def __init__(self, number: int, shared: Shared) -> None:
+        self.hot = -1
+        self.finish: str | None = None
+        self.extra: dict[str, Any] = {}
+        self._number = number
+        self._shared = shared
+        self._live = -1  # the open text, reasoning or refusal block
+        self._kind: Kind | None = None  # its kind; None once it is signed
+        self._carry = ""  # high surrogate that it ended in
+        self._texts = 0
+        self._refused = False
+        self._calls = Calls()
+        self._open: list[Call] = []
+        self._queue: deque[Call | _Waiting | _Signature] = deque()
+        self._ripe = 0  # how many in the queue have something to let out
+        self._waiting_bytes = 0
+        self._think = ThinkTags() if shared.think_tags else None
+
+    @property
+    def live(self) -> int | None:
+        """Number of the open text, reasoning or refusal block."""
+        return self._live if self._live >= 0 else None
+
+    def content(self, text: str, events: list[Event]) -> None:
+        """Take text for the user, which may hold reasoning between tags."""
+        if self._think is None:
+            self.piece("text", text, events)
+            return
+        for kind, part in self._think.feed(text):
+            self.piece(kind, part, events)
+
+    def piece(self, kind: Kind, text: str, events: list[Event]) -> None:
+        """Take text of one kind."""
+        if self._queue:
+            self._wait(kind, text)
+            self._pump(events)
+            return
+        self._write(kind, text, events)
+
+    def sign(self, signature: str, issuer: str | None, events: list[Event]) -> None:
+        """Take the signature of the reasoning that is open, or of none."""
+        self._pump(events, force=True)
+        if self._kind != "reasoning":
+            self._begin(Reasoning(), events, kind="reasoning")
+        self._flush_carry(events)
+        events.append(SignatureDelta(self._live, clean(signature), issuer))
+        self._kind = None
+
+    def encrypted(
+        self, data: str, issuer: str | None, owner: object, events: list[Event]
+    ) -> None:
+        """Take reasoning that only its issuer can read.
+
+        Anthropic sends it as a block of its own; with others it is the signature of a
+        call, of the reasoning before it, or stands alone.
+        """
+        call = self._calls.by_id(owner)
+        if issuer == "google" and call is not None:
+            self.sign_call(call, data, events)
+        elif issuer != "anthropic" and self._kind == "reasoning":
+            self.sign(data, issuer, events)
+        else:
+            self._pump(events, force=True)
+            index = self._begin(RedactedReasoning(clean(data), issuer), events)
+            events.append(BlockStop(index))
+
+    def cite(self, citation: Citation, events: list[Event]) -> bool:
+        """Take a source of the open text.  Return False if there is none."""
+        if self._kind != "text":
+            return False
+        events.append(CitationDelta(self._live, citation))
+        return True
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it has arrived."""
+        return bool(self._live >= 0 or self._calls.all)
+
+    @property
+    def texts(self) -> int:
+        """How many text blocks have started."""
+        return self._texts
+
+    def call(
+        self,
+        index: int | None,
+        id: str | None,
+        name: str,
+        fragment: str,
+        kind: str | None,
+        events: list[Event],
+    ) -> Call:
+        """Take a piece of a tool call, and return the call."""
+        known = len(self._calls.all)
+        call = self._calls.find(index, id, name, fragment)
+        if len(self._calls.all) > known:
+            self._shared.calls += 1
+            if self._shared.calls > self._shared.limits.max_tool_calls:
+                raise too_large("max_tool_calls", self._shared.limits.max_tool_calls)
+            if kind == "custom":
+                call.kind = "custom"
+            self._queue.append(call)
+        if len(call.name) + len(id or "") > self._shared.limits.max_id_chars:
+            raise too_large("max_id_chars", self._shared.limits.max_id_chars)
+        if self._shared.surrogates or call.carry:
+            fragment, call.carry = rejoin(call.carry, fragment)
+        if fragment:
+            self._fragment(call, fragment, events)
+        elif self._queue:  # its name may have been what the queue waited for
+            self._pump(events)
+        return call
+
+    def sign_call(self, call: Call, signature: str, events: list[Event]) -> None:
+        """Take a value that must come back with a call."""
+        if call.stopped:
+            raise Fatal(StreamError("malformed", "signature of a tool call that has stopped"))
+        self._queue.append(_Signature(call, clean(signature)))
+        self._ripe += 1
+        self._pump(events)
+
+    def flush(self, events: list[Event]) -> list[int]:
+        """Let out what was held, at the end, and return the blocks that are open."""
+        if self._think is not None:
+            for kind, text in self._think.close():
+                self.piece(kind, text, events)
+        self._pump(events, force=True)
+        if self._queue:
+            raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
+        self._flush_carry(events)
+        blocks = [self._let_out(call, events) for call in self._open]
+        return [*blocks, self._live] if self._live >= 0 else blocks
+
+    def stop(self) -> MessageStop:
+        """Return the end of this answer."""
+        calls = [call for call in self._calls.all if call.index is not None]
+        return message_stop(
+            self.finish,
+            choice=self._number,
+            called=bool(calls),
+            unfinished=not all(call.whole() for call in calls),
+            refused=self._refused,
+            extra=self.extra,
+        )
+
+    def opaque(self, name: str, value: Any, events: list[Event]) -> None:
+        """Take data that has no place in the events."""
+        events.append(Opaque("openai_chat", name, compact(value), self.live))
+
+    # What is out, and what waits
+
+    def _write(self, kind: Kind, text: str, events: list[Event]) -> None:
+        if self._kind != kind:
+            self._begin(_BLOCKS[kind](), events, kind=kind)
+        if self._shared.surrogates or self._carry:
+            text, self._carry = rejoin(self._carry, text)
+            if not text:
+                self.hot = -1
+                return
+        events.append(_DELTAS[kind](self._live, text))
+        self.hot = self._live if kind == "text" and not self._carry and self._think is None else -1
+
+    def _wait(self, kind: Kind, text: str) -> None:
+        last = self._queue[-1]
+        if not isinstance(last, _Waiting) or last.kind != kind:
+            last = _Waiting(kind, StringIO())
+            self._queue.append(last)
+            self._ripe += 1
+        last.text.write(text)
+        self._count_waiting(text)
+
+    def _count_waiting(self, text: str) -> None:
+        self._waiting_bytes += len(text.encode("utf-8", "surrogatepass"))
+        if self._waiting_bytes > self._shared.limits.max_held_bytes:
+            raise too_large("max_held_bytes", self._shared.limits.max_held_bytes)
+
+    def _pump(self, events: list[Event], *, force: bool = False) -> None:
+        """Let out what waits, up to a call whose start is still unknown.
+
+        A call without arguments goes once something behind it wants out: its name may
+        come in pieces, even among those of its parallel calls.
+        """
+        queue = self._queue
+        while queue and (self._ripe or force):
+            item = queue[0]
+            if isinstance(item, Call):
+                if not item.name:
+                    return
+                self._ripe -= item.arguments.size > 0
+                self._start_call(item, events)
+            else:
+                self._ripe -= 1
+                if isinstance(item, _Waiting):
+                    self._write(item.kind, item.text.getvalue(), events)
+                elif item.call.index is not None:
+                    events.append(SignatureDelta(item.call.index, item.signature, "google"))
+            queue.popleft()
+        if not queue:
+            self._waiting_bytes = 0
+
+    def _begin(self, block: Block, events: list[Event], *, kind: Kind | None = None) -> int:
+        """Start a block, after all that it ends."""
+        shared = self._shared
+        if shared.blocks >= shared.limits.max_blocks:
+            raise too_large("max_blocks", shared.limits.max_blocks)
+        self._flush_carry(events)
+        ended = [] if self._live < 0 else [self._live]
+        for call in self._open:
+            call.followed = True
+            if call.complete():
+                call.stopped = True
+                ended.append(self._let_out(call, events))
+        self._open = [call for call in self._open if not call.stopped]
+        events += [BlockStop(index) for index in sorted(ended)]
+        index = shared.blocks
+        shared.blocks += 1
+        events.append(BlockStart(index, block, self._number))
+        self._live = index if kind else -1
+        self._kind = kind
+        self.hot = -1
+        self._texts += kind == "text"
+        self._refused = self._refused or kind == "refusal"
+        return index
+
+    def _flush_carry(self, events: list[Event]) -> None:
+        if self._carry and self._kind is not None:
+            carry, self._carry = clean(self._carry), ""
+            events.append(_DELTAS[self._kind](self._live, carry))
+
+    # Tool calls
+
+    def _start_call(self, call: Call, events: list[Event]) -> None:
+        id = call.id
+        if id is None:
+            id = mint_id(*self._shared.seed, self._number, self._shared.blocks)
+            self._shared.note("minted_id", "tool call")
+        call.index = self._begin(ToolCall(clean(id), clean(call.name), kind=call.kind), events)
+        self._open.append(call)
+        if call.arguments.size and not call.placeholder:
+            events.append(JSONDelta(call.index, call.arguments.text()))
+
+    def _fragment(self, call: Call, text: str, events: list[Event]) -> None:
+        shared = self._shared
+        first = not call.arguments.size
+        text = call.take(text, shared.note, cumulative=shared.quirks.cumulative_arguments)
+        if call.index is None:
+            self._ripe += first
+            self._count_waiting(text)
+            self._pump(events)
+        elif text:
+            events.append(JSONDelta(call.index, text))
+            if call.followed and text.rstrip().endswith(CLOSERS) and call.complete():
+                call.stopped = True
+                self._open.remove(call)
+                events.append(BlockStop(call.index))
+
+    def _let_out(self, call: Call, events: list[Event]) -> int:
+        """Let out what a started call held, and return the number of its block."""
+        assert call.index is not None
+        if rest := call.rest():
+            events.append(JSONDelta(call.index, rest))
+        return call.index

@@ -1,0 +1,192 @@
+"""Tool calls in Chat Completions deltas: which call a delta belongs to, and what of it
+is news.
+
+Servers leave out the index, send 0 for all, count from 1, let it drift, repeat id and
+name or send the id late.  A call is found by its id, then by its index, then by being
+the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from streamnorm._json import clean
+from streamnorm.dialects.openai_chat.arguments import Arguments
+from streamnorm.events import StreamError
+from streamnorm.failures import Fatal
+
+__all__ = ["Call", "Calls"]
+
+
+class Call:
+    """One tool call of a choice.
+
+    Attributes:
+        id: The provider's id; None until it is known.
+        name: The tool's name as far as it is known.
+        kind: What the arguments are.
+        arguments: Their text so far.
+        index: Number of its block; None while its start is held.
+        placeholder: Whether all its arguments are a `{}` that has not gone out.
+        followed: Whether another block has begun since.
+        stopped: Whether its block has stopped.
+        carry: High surrogate that the last fragment ended in.
+    """
+
+    __slots__ = (
+        "arguments",
+        "carry",
+        "followed",
+        "id",
+        "index",
+        "kind",
+        "name",
+        "placeholder",
+        "stopped",
+    )
+
+    def __init__(self, id: str | None, name: str) -> None:
+        self.id = id
+        self.name = name
+        self.kind: Literal["function", "custom"] = "function"
+        self.arguments = Arguments()
+        self.index: int | None = None
+        self.placeholder = False
+        self.followed = False
+        self.stopped = False
+        self.carry = ""
+
+    def complete(self) -> bool:
+        """Tell whether no more arguments can follow."""
+        return self.kind == "function" and self.arguments.complete()
+
+    def whole(self) -> bool:
+        """Tell whether the arguments can be executed, now that nothing follows."""
+        return not self.arguments.size or self.complete() or self.arguments.text() == "{}"
+
+    def take(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
+        """Add a fragment, and return what of it is news.
+
+        A lone `{}` goes out with what follows, or with `rest`: it may be a placeholder
+        for the object that comes behind it.
+
+        Args:
+            text: The fragment.
+            note: Counts what was forgiven.
+            cumulative: Whether each fragment repeats all before it.
+
+        Raises:
+            Fatal: Nothing may follow what there is.
+        """
+        arguments = self.arguments
+        if self.kind == "custom":
+            arguments.append(text)
+            return text
+        if arguments.size:
+            if cumulative and text.startswith(arguments.text()):
+                note("cumulative_arguments", "tool call")
+                text = text[arguments.size :]
+            elif self._repeats(text):
+                note("resent_arguments", "tool call")
+                return ""
+            if self.placeholder:
+                return self._behind_placeholder(text, note)
+        arguments.append(text)
+        if text == "{}" and arguments.size == 2:
+            self.placeholder = True
+            return ""
+        return text
+
+    def rest(self) -> str:
+        """Return what was held, now that nothing follows."""
+        rest = ("{}" if self.placeholder else "") + clean(self.carry)
+        self.placeholder, self.carry = False, ""
+        return rest
+
+    def _repeats(self, text: str) -> bool:
+        arguments = self.arguments
+        if len(text) == arguments.size > 2 and text == arguments.text() and arguments.complete():
+            return True
+        if self.stopped:
+            if text.isspace():
+                return True
+            raise Fatal(StreamError("malformed", "arguments of a tool call that has stopped"))
+        if text.lstrip().startswith("{") and arguments.closes_object() and arguments.complete():
+            raise Fatal(StreamError("malformed", "a second object as arguments of one tool call"))
+        return False
+
+    def _behind_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:
+        if not text.lstrip().startswith("{"):
+            self.placeholder = False
+            self.arguments.append(text)
+            return "{}" + text
+        note("placeholder_arguments", "tool call")
+        self.arguments = Arguments()
+        self.arguments.append(text)
+        self.placeholder = text == "{}"
+        return "" if self.placeholder else text
+
+
+class Calls:
+    """The tool calls of one choice, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.all: list[Call] = []
+        self._by_id: dict[str, Call] = {}
+        self._by_index: dict[int, Call] = {}
+        self._last: Call | None = None
+
+    def find(self, index: int | None, id: str | None, name: str, fragment: str) -> Call:
+        """Return the call that a delta belongs to, a new one if it begins one."""
+        if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
+            index = None
+        call = self._known(index, id, name, fragment)
+        if call is None:
+            call = self._new(index, id, name)
+        elif name and call.index is None and not call.arguments.size and name != call.name:
+            call.name += name
+        self._last = call
+        return call
+
+    def by_id(self, id: object) -> Call | None:
+        """Return the call with an id."""
+        return self._by_id.get(id) if isinstance(id, str) else None
+
+    def _known(self, index: int | None, id: str | None, name: str, fragment: str) -> Call | None:
+        if id is not None:
+            return self._by_id.get(id) or self._late_id(index, id, name)
+        if index is not None:
+            call = self._by_index.get(index)
+            if call is None:  # an index that drifts, or a start without id
+                return None if name else self._last
+            return None if call.id is None and _begins_another(call, name, fragment) else call
+        call = self._last
+        return None if call is None or _begins_another(call, name, fragment) else call
+
+    def _late_id(self, index: int | None, id: str, name: str) -> Call | None:
+        call = self._by_index.get(index) if index is not None else None
+        if call is None or call.id is not None or (name and call.name and name != call.name):
+            return None
+        if call.index is None:  # once its start is out, its minted id stays
+            call.id = id
+        self._by_id[id] = call
+        return call
+
+    def _new(self, index: int | None, id: str | None, name: str) -> Call:
+        call = Call(id, name)
+        self.all.append(call)
+        if id is not None:
+            self._by_id[id] = call
+        if index is not None:
+            self._by_index[index] = call
+        return call
+
+
+def _begins_another(call: Call, name: str, fragment: str) -> bool:
+    """Tell whether a named delta without id cannot be more of `call`."""
+    if not (name and call.name and call.arguments.size):
+        return False
+    if name != call.name:
+        return True
+    return bool(fragment) and call.complete() and fragment != call.arguments.text()

@@ -1,0 +1,152 @@
+"""What one delta of Chat Completions holds.
+
+Within one delta the order is reasoning, text, refusal, tool calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._json import compact
+from streamnorm.blocks import Citation
+from streamnorm.dialects.openai_chat import wire
+from streamnorm.dialects.openai_chat.answer import Answer
+from streamnorm.events import Event
+
+__all__ = ["read_delta"]
+
+_ISSUERS = {
+    "anthropic-claude-v1": "anthropic",
+    "openai-responses-v1": "openai",
+    "azure-openai-responses-v1": "openai",
+    "xai-responses-v1": "xai",
+    "google-gemini-v1": "google",
+}
+
+
+def read_delta(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
+    """Append the events of one delta."""
+    if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
+        _reasoning(delta, answer, events)
+    content = delta.content
+    if content:
+        if isinstance(content, str):
+            answer.content(content, events)
+        else:
+            _parts(content, answer, events)
+    if delta.refusal:
+        answer.piece("refusal", delta.refusal, events)
+    if delta.tool_calls:
+        for call in delta.tool_calls:
+            _tool_call(call, answer, events)
+    if delta.function_call is not None:
+        function = delta.function_call
+        answer.call(0, None, function.name or "", _text(function.arguments), None, events)
+    if delta.annotations:
+        _annotations(delta.annotations, answer, events)
+    for name in ("audio", "executed_tools", "images"):
+        value = getattr(delta, name)
+        if value:
+            answer.opaque(name, value, events)
+
+
+def _reasoning(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
+    """Take reasoning once, where servers send it under several names."""
+    details = [detail for detail in delta.reasoning_details or () if isinstance(detail, dict)]
+    if not any(detail.get("text") or detail.get("summary") for detail in details):
+        text = delta.reasoning_content or delta.reasoning
+        if text:
+            answer.piece("reasoning", text, events)
+    for detail in details:
+        _detail(detail, answer, events)
+
+
+def _detail(detail: dict[str, Any], answer: Answer, events: list[Event]) -> None:
+    """Take one of OpenRouter's reasoning details."""
+    issuer = _ISSUERS.get(str(detail.get("format")))
+    kind, known = detail.get("type"), False
+    text = detail.get("text") or detail.get("summary")
+    if isinstance(text, str) and text:
+        answer.piece("reasoning", text, events)
+        known = True
+    signature = detail.get("signature")
+    if isinstance(signature, str) and signature:
+        answer.sign(signature, issuer, events)
+        known = True
+    data = detail.get("data")
+    if kind == "reasoning.encrypted" and isinstance(data, str) and data:
+        answer.encrypted(data, issuer, detail.get("id"), events)
+        known = True
+    if not known and kind not in ("reasoning.text", "reasoning.summary", "reasoning.encrypted"):
+        answer.opaque("reasoning_details", detail, events)
+
+
+def _parts(parts: list[Any], answer: Answer, events: list[Event]) -> None:
+    """Take Mistral's list of content parts."""
+    for part in parts:
+        match part:
+            case str():
+                answer.content(part, events)
+            case {"type": "text", "text": str(text)}:
+                answer.content(text, events)
+            case {"type": "thinking", "thinking": list(thoughts)}:
+                for thought in thoughts:
+                    if isinstance(thought, dict) and isinstance(thought.get("text"), str):
+                        answer.piece("reasoning", thought["text"], events)
+                signature = part.get("signature")
+                if isinstance(signature, str) and signature:
+                    answer.sign(signature, "mistral", events)
+            case _:
+                answer.opaque("content_part", part, events)
+
+
+def _tool_call(delta: wire.ToolCallDelta, answer: Answer, events: list[Event]) -> None:
+    function = delta.function or delta.custom or wire.Function()
+    kind = "custom" if delta.custom is not None or delta.type == "custom" else None
+    fragment = _text(function.arguments) or function.input or ""
+    id = str(delta.id) if delta.id not in (None, "", "null") else None
+    call = answer.call(delta.index, id, function.name or "", fragment, kind, events)
+    if delta.extra_content:
+        google = delta.extra_content.get("google")
+        signature = google.get("thought_signature") if isinstance(google, dict) else None
+        if isinstance(signature, str) and signature:
+            answer.sign_call(call, signature, events)
+        else:
+            answer.opaque("extra_content", delta.extra_content, events)
+
+
+def _annotations(annotations: list[Any], answer: Answer, events: list[Event]) -> None:
+    for annotation in annotations:
+        citation = _citation(annotation, answer) if isinstance(annotation, dict) else None
+        if citation is None or not answer.cite(citation, events):
+            answer.opaque("annotations", annotation, events)
+
+
+def _citation(annotation: dict[str, Any], answer: Answer) -> Citation | None:
+    kind = annotation.get("type")
+    if not isinstance(kind, str):
+        return None
+    inner = annotation.get(kind)
+    rest = dict(inner) if isinstance(inner, dict) else {k: v for k, v in annotation.items() if k != "type"}
+
+    def take(key: str, kind: type) -> Any:
+        return rest.pop(key) if type(rest.get(key)) is kind else None
+
+    # The vendor counts characters over the whole message, we within the block.
+    first = answer.texts == 1
+    return Citation(
+        kind,
+        url=take("url", str),
+        title=take("title", str),
+        cited_text=take("content", str),
+        start=take("start_index", int) if first else None,
+        end=take("end_index", int) if first else None,
+        extra={key: value for key, value in rest.items() if value is not None} or None,
+    )
+
+
+def _text(arguments: wire.Arguments) -> str:
+    """Return arguments as text, those that came as an object dumped once."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return compact(arguments)

@@ -1,0 +1,329 @@
+"""Chat Completions bytes to events.
+
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21) and the
+deviations of some thirty compatible servers.  `answer` follows one choice, `content`
+reads one delta; here is what belongs to the whole stream: frames, the first and the
+last chunk, usage, errors and the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean,
+    compact,
+    convert,
+    decode_any,
+    too_deep,
+)
+from streamnorm.codec import Decoder
+from streamnorm.dialects.openai_chat import wire
+from streamnorm.dialects.openai_chat.answer import Answer, Shared
+from streamnorm.dialects.openai_chat.content import read_delta
+from streamnorm.dialects.openai_chat.errors import failed_finish, find_error, named_error
+from streamnorm.dialects.openai_chat.quirks import quirks
+from streamnorm.dialects.openai_chat.usage import merge_usage
+from streamnorm.events import (
+    BlockStop,
+    Completed,
+    Event,
+    MessageStart,
+    Opaque,
+    StreamError,
+    TextDelta,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.failures import Fatal, too_large
+from streamnorm.limits import Limits
+from streamnorm.losses import OnNote
+from streamnorm.sse import Frame
+
+__all__ = ["ChatDecoder"]
+
+_DONE = "[DONE]"
+
+
+class ChatDecoder(Decoder):
+    """Read Chat Completions.
+
+    Args:
+        server: Who sends it, where that decides between two readings (see `quirks`).
+        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
+        limits: Bounds.
+        on_note: Called with each note as it happens.
+    """
+
+    dialect = "openai_chat"
+
+    def __init__(
+        self,
+        *,
+        server: str | None = None,
+        think_tags: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_note: OnNote | None = None,
+    ) -> None:
+        super().__init__(limits=limits, on_note=on_note)
+        self._shared = Shared(limits, quirks(server), self.note, think_tags)
+        self._started = False
+        self._first: dict[str, Any] = {}  # unknown fields up to the first chunk
+        self._last: dict[str, Any] = {}  # and of the chunks at the end
+        self._usage = Usage()
+        self._sides: dict[str, Any] = {}
+        self._answers: dict[int, Answer] = {}
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        try:
+            chunk = wire.decode_chunk(frame.data)
+        except FAST_ERRORS:
+            self._read_unusual(frame, events)
+            return
+        # Nearly every chunk is more text for the open block, and nothing else.
+        choices = chunk.choices
+        if choices and len(choices) == 1:
+            choice = choices[0]
+            delta = choice.delta
+            answer = self._answers.get(choice.index or 0)
+            if (
+                answer is not None
+                and answer.hot >= 0
+                and delta is not None
+                and (text := delta.content)
+                and type(text) is str
+                and not choice.finish_reason
+                and wire.is_bare_text(chunk, choice, delta)
+                and frame.event == "message"
+            ):
+                events.append(TextDelta(answer.hot, text))
+                return
+        self._read_chunk(frame, chunk, events)
+
+    def end(self, rest: Frame | None, events: list[Event]) -> None:
+        lenient: tuple[str, ...] = ()
+        if rest is not None:
+            # Half a frame is a cut; a whole one that only lacks its blank line is not.
+            if not self._is_last(rest):
+                return
+            self.note("unterminated", "last frame")
+            lenient = ("unterminated",)
+            self.read(rest, events)
+            if isinstance(self.outcome, Completed):
+                self.outcome = Completed(self.outcome.reason, self._usage, ("unterminated", *self.outcome.lenient))
+                return
+        if self._answers and all(answer.finish for answer in self._answers.values()):
+            self._finish(events, ("no_done", *lenient))
+
+    def stray(self, line: str) -> StreamError | None:
+        name, colon, value = line.partition(":")
+        if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
+            return named_error(value, self._any(value))
+        return find_error(self._any(line))
+
+    def body_error(self, body: str) -> StreamError | None:
+        return find_error(self._any(body))
+
+    def _any(self, text: str) -> Any:
+        """Return the value of JSON text, or None if it is none."""
+        try:
+            return decode_any(text, max_depth=self._limits.max_json_depth)
+        except InvalidJSON:
+            return None
+
+    # Chunks
+
+    def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
+        """Read what the typed decoder refuses: the terminal, odd types, odd JSON."""
+        data = frame.data
+        if data.startswith(_DONE):
+            self._finish(events, ())
+            return
+        if not data.strip():
+            return
+        if frame.event == "error":
+            raise Fatal(named_error(data, self._any(data)))
+        try:
+            value = decode_any(
+                data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES
+            )
+            if (error := find_error(value)) is not None and isinstance(value, list):
+                raise Fatal(error)
+            chunk = convert(value, wire.Chunk)
+        except InvalidJSON as exc:
+            self._read_no_chunk(frame, exc, events)
+            return
+        self.note("unusual_json", "chunk")
+        self._shared.surrogates = True
+        self._read_chunk(frame, chunk, events)
+        self._shared.surrogates = False
+
+    def _read_no_chunk(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
+        lines = frame.data.split("\n")
+        if len(lines) > 1 and not problem.too_deep:  # two events without a blank line between
+            self.note("joined_frames", "frame")
+            for line in lines:
+                if self.outcome is None:
+                    self.read(Frame(frame.event, line), events)
+        elif frame.event != "message":
+            events.append(Opaque(self.dialect, clean(frame.event), compact(frame.data)))
+        else:
+            raise self.invalid(problem)
+
+    def _read_chunk(self, frame: Frame, chunk: wire.Chunk, events: list[Event]) -> None:
+        choices = chunk.choices or ()
+        closing = not choices or any(choice.finish_reason for choice in choices)
+        value: dict[str, Any] = {}
+        if closing or not self._started or chunk.error or frame.event == "error":
+            value = self._whole(frame.data)
+        if not choices or frame.event == "error":
+            error = find_error(value)
+            if error is None and frame.event == "error":
+                error = named_error(frame.data, value)
+            if error is not None:
+                raise Fatal(error)
+        if not self._started:
+            self._start(chunk, value, events)
+        elif closing:
+            self._last.update(_unknown(value, wire.CHUNK_FIELDS))
+        if not choices and chunk.choices is None and not chunk.usage:
+            name = frame.event if frame.event != "message" else "frame"
+            events.append(Opaque(self.dialect, clean(name), compact(value)))
+            return
+        for number, choice in enumerate(choices):
+            self._read_choice(choice, events)
+            if choice.finish_reason:
+                self._keep_last(choice, value["choices"][number])
+        self._read_usage(chunk, events)
+        self._read_sides(chunk, events)
+        self._check_failure(chunk, value, choices)
+
+    def _whole(self, data: str) -> dict[str, Any]:
+        try:
+            value = decode_any(data, max_depth=self._limits.max_json_depth)
+        except InvalidJSON as exc:
+            raise self.invalid(exc) from exc
+        return value if isinstance(value, dict) else {}
+
+    def _start(self, chunk: wire.Chunk, value: dict[str, Any], events: list[Event]) -> None:
+        unknown = _unknown(value, wire.CHUNK_FIELDS)
+        self._first.update(unknown)
+        if not (chunk.id or chunk.choices):  # Azure's empty first chunk
+            for key in ("created", "system_fingerprint"):
+                if not self._first.get(key):
+                    self._first.pop(key, None)
+            return
+        id, model = clean(str(chunk.id or "")), clean(chunk.model or "")
+        if max(len(id), len(model)) > self._limits.max_id_chars:
+            raise too_large("max_id_chars", self._limits.max_id_chars)
+        self._started = True
+        self._shared.seed = (id, model, self._first.get("created"))
+        events.append(MessageStart(id, model, self._first or None))
+        if self._usage != Usage():
+            events.append(UsageUpdate(self._usage))
+
+    def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
+        number = choice.index or 0
+        answer = self._answers.get(number)
+        if answer is None:
+            if len(self._answers) >= self._limits.max_choices:
+                raise too_large("max_choices", self._limits.max_choices)
+            answer = self._answers[number] = Answer(number, self._shared)
+        delta = choice.delta
+        if delta is None and choice.message is not None and not answer.begun:
+            delta = self._message_as_delta(choice.message)
+        if delta is not None:
+            read_delta(delta, answer, events)
+        if choice.logprobs is not None:
+            self._check_depth(choice.logprobs)
+            answer.opaque("logprobs", choice.logprobs, events)
+
+    def _message_as_delta(self, message: Any) -> wire.Delta | None:
+        """Return a whole message as its only delta; beside deltas it repeats them."""
+        try:
+            return convert(message, wire.Delta)
+        except InvalidJSON as exc:
+            raise self.invalid(exc) from exc
+
+    def _keep_last(self, choice: wire.Choice, value: dict[str, Any]) -> None:
+        answer = self._answers[choice.index or 0]
+        answer.finish = choice.finish_reason
+        answer.extra.update(_unknown(value, wire.CHOICE_FIELDS))
+
+    def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
+        before = self._usage
+        for usage in (
+            chunk.usage,
+            chunk.x_groq.get("usage") if chunk.x_groq else None,
+            *(choice.usage for choice in chunk.choices or ()),
+        ):
+            if isinstance(usage, dict):
+                self._check_depth(usage)
+                self._usage = merge_usage(self._usage, usage)
+        if self._usage != before and self._started:
+            events.append(UsageUpdate(self._usage))
+
+    def _read_sides(self, chunk: wire.Chunk, events: list[Event]) -> None:
+        for name in wire.SIDE_FIELDS:
+            value = getattr(chunk, name)
+            if value and value != self._sides.get(name):
+                self._check_depth(value)
+                self._sides[name] = value
+                events.append(Opaque(self.dialect, name, compact(value)))
+
+    def _check_failure(
+        self, chunk: wire.Chunk, value: dict[str, Any], choices: Any
+    ) -> None:
+        """Raise the error that stands beside choices, or within one."""
+        if chunk.error and (error := find_error(value)) is not None:
+            raise Fatal(error)
+        for choice in choices:
+            if choice.error:
+                self._check_depth(choice.error)
+                raise Fatal(find_error({"error": choice.error}) or named_error("", {}))
+            if choice.finish_reason and (error := failed_finish(choice.finish_reason)) is not None:
+                raise Fatal(error)
+
+    def _check_depth(self, value: Any) -> None:
+        if too_deep(value, self._limits.max_json_depth):
+            raise too_large("max_json_depth", self._limits.max_json_depth)
+
+    # The end
+
+    def _is_last(self, rest: Frame) -> bool:
+        """Tell whether a frame without its blank line is whole, and ends the message."""
+        if rest.data.startswith(_DONE):
+            return True
+        value = self._any(rest.data)
+        if not isinstance(value, dict):
+            return False
+        if find_error(value) is not None or all(a.finish for a in self._answers.values()):
+            return True
+        choices = value.get("choices")
+        return isinstance(choices, list) and any(
+            isinstance(choice, dict) and choice.get("finish_reason") for choice in choices
+        )
+
+    def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:
+        if not self._started:
+            raise self.malformed(f"{_DONE} before the first chunk")
+        if not self._answers:
+            self._answers[0] = Answer(0, self._shared)
+        answers = [answer for _, answer in sorted(self._answers.items())]
+        open_blocks = [index for answer in answers for index in answer.flush(events)]
+        events += [BlockStop(index) for index in sorted(open_blocks)]
+        if self._last:
+            answers[0].extra.update(
+                {k: v for k, v in self._last.items() if k not in self._first}
+            )
+        stops = [answer.stop() for answer in answers]
+        events += stops
+        if not all(answer.finish for answer in answers):
+            lenient = (*lenient, "no_finish")
+        self.outcome = Completed(stops[0].reason, self._usage, lenient)
+
+
+def _unknown(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key not in known and item is not None}

@@ -1,0 +1,94 @@
+"""Errors as Chat Completions servers tell them, in every shape that was seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._json import clean, compact
+from streamnorm.events import StreamError
+from streamnorm.failures import upstream_error
+
+__all__ = ["failed_finish", "find_error", "named_error"]
+
+_MAPPED = frozenset(
+    {"message", "type", "code", "status", "status_code", "param", "error", "object"}
+)
+
+_FAILED_FINISHES = frozenset(
+    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
+)
+
+
+def find_error(value: Any) -> StreamError | None:
+    """Return the error that a JSON value tells, or None.
+
+    `{"error": null}` is none; a value with choices is one only by its own `error`.
+    """
+    if isinstance(value, list):  # Gemini's compatible endpoint
+        value = value[0] if value else None
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error")
+    if error:
+        return _from_member(error, value)
+    if value.get("choices"):
+        return None
+    if value.get("object") == "error" or value.get("type") == "error":  # old vLLM; a router
+        inner = value.get("message")
+        return _from_object(inner if isinstance(inner, dict) else value)
+    base = value.get("base_resp")  # MiniMax
+    if isinstance(base, dict) and base.get("status_code"):
+        return upstream_error(_text(base.get("status_msg")), code=_text(base["status_code"]))
+    if "detail" in value:  # FastAPI
+        return upstream_error(_text(value["detail"]))
+    if "message" in value and "statusCode" in value:
+        return _from_object({**value, "code": value["statusCode"]})
+    return None
+
+
+def named_error(data: str, value: Any) -> StreamError:
+    """Return the error of a frame that is named `error`, whatever it holds."""
+    return find_error(value) or (
+        _from_object(value) if isinstance(value, dict) else upstream_error(clean(data))
+    )
+
+
+def failed_finish(word: str) -> StreamError | None:
+    """Return the error that a finish reason stands for, or None."""
+    if word.lower() not in _FAILED_FINISHES:
+        return None
+    return upstream_error(f"the provider ended with {word!r}", code=word)
+
+
+def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:
+    if not isinstance(error, dict):
+        return upstream_error(_text(error))
+    if "message" not in error and "message" in owner:
+        error = {**error, "message": owner["message"]}
+    if "status" not in error and "status_code" in owner:  # Cerebras
+        error = {**error, "status": owner["status_code"]}
+    return _from_object(error)
+
+
+def _from_object(error: dict[str, Any]) -> StreamError:
+    code, status = error.get("code"), error.get("status", error.get("status_code"))
+    type = _text(error.get("type")) or None
+    if isinstance(code, int):
+        status = code if status is None else status
+        code = None if type else code
+    extra = {key: value for key, value in error.items() if key not in _MAPPED and value is not None}
+    if error.get("param") is not None:
+        extra["param"] = error["param"]
+    return upstream_error(
+        _text(error.get("message", "")),
+        code=_text(code) or None,
+        type=type,
+        status=status if isinstance(status, int) else None,
+        extra=extra,
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact(value)

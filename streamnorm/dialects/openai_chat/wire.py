@@ -1,0 +1,144 @@
+"""The shape of a Chat Completions chunk, as far as it is read on every frame.
+
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and
+what compatible servers add.  Only what is used is declared: undeclared fields of the
+first and the last chunk are kept in `extra`, those of the chunks between are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "CHOICE_FIELDS",
+    "CHUNK_FIELDS",
+    "PIECES",
+    "SIDE_FIELDS",
+    "Choice",
+    "Chunk",
+    "Delta",
+    "Function",
+    "ToolCallDelta",
+    "decode_chunk",
+    "is_bare_text",
+]
+
+Arguments: TypeAlias = str | dict[str, Any] | list[Any] | None
+"""Text; GLM-4.5 and Mistral may send the object itself."""
+
+
+class Function(Struct, gc=False):
+    """A function's name and arguments, or a custom tool's name and input."""
+
+    name: str | None = None
+    arguments: Arguments = None
+    input: str | None = None
+
+
+class ToolCallDelta(Struct):
+    """A piece of a tool call."""
+
+    index: int | None = None
+    id: str | int | None = None
+    type: str | None = None
+    function: Function | None = None
+    custom: Function | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class Delta(Struct):
+    """A piece of an answer.  Mistral's content may be a list of parts."""
+
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[Any] | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+    refusal: str | None = None
+    function_call: Function | None = None
+    annotations: list[Any] | None = None
+    audio: Any = None
+    executed_tools: Any = None
+    images: Any = None
+
+
+class Choice(Struct):
+    """One answer's part of a chunk.  `message` stands beside or in place of `delta` at
+    Perplexity, Writer and MiniMax."""
+
+    index: int | None = None
+    delta: Delta | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    message: Any = None
+
+
+class Chunk(Struct):
+    """One frame's payload."""
+
+    choices: list[Choice] | None = None
+    id: str | int | None = None
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    x_groq: dict[str, Any] | None = None
+    citations: Any = None
+    search_results: Any = None
+    related_questions: Any = None
+    images: Any = None
+
+
+_DECODER: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
+decode_chunk = _DECODER.decode
+
+PIECES = frozenset(
+    {"content", "text", "thinking", "reasoning", "reasoning_content", "summary", "refusal"}
+    | {"arguments", "input"}
+)
+"""The keys whose strings are pieces of a longer text."""
+
+SIDE_FIELDS = ("citations", "search_results", "related_questions", "images")
+"""Top-level fields without a place in the events; servers repeat them on every chunk."""
+
+CHUNK_FIELDS = frozenset(
+    {"id", "object", "model", "choices", "usage", "error", *SIDE_FIELDS}
+    # Random padding against traffic analysis, at OpenAI and at Mistral.
+    | {"obfuscation", "p"}
+)
+"""Top-level fields that never go to `extra`."""
+
+CHOICE_FIELDS = frozenset(
+    {"index", "delta", "finish_reason", "logprobs", "message", "usage", "text", "obfuscation"}
+)
+"""Fields of a choice that never go to `extra`."""
+
+
+def is_bare_text(chunk: Chunk, choice: Choice, delta: Delta) -> bool:
+    """Tell whether nothing stands beside the delta's content."""
+    return not (
+        delta.tool_calls
+        or delta.reasoning_content
+        or delta.reasoning
+        or delta.reasoning_details
+        or delta.refusal
+        or delta.function_call
+        or delta.annotations
+        or delta.audio
+        or delta.executed_tools
+        or delta.images
+        or choice.logprobs
+        or choice.usage
+        or choice.error
+        or chunk.usage
+        or chunk.error
+        or chunk.x_groq
+        or chunk.citations
+        or chunk.search_results
+        or chunk.related_questions
+        or chunk.images
+    )

@@ -1,0 +1,57 @@
+"""Ids and signatures that must survive a dialect with narrower rules.
+
+Both are reversible, so that what a client sends back can be given to the provider
+as the provider wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+__all__ = ["escape_id", "mint_id", "tag_signature", "unescape_id", "untag_signature"]
+
+_ESCAPED = "snid_"
+_TAGGED = "sn1."
+_SAFE = re.compile(r"[A-Za-z0-9_-]+")
+_UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
+_ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
+
+
+def escape_id(id: str) -> str:
+    """Return an id of letters, digits, `_` and `-` only.
+
+    Ids that have no other characters stay as they are, so that those of most
+    providers never change.  Kimi's `functions.get_weather:0` must come back verbatim.
+    """
+    if _SAFE.fullmatch(id) and not id.startswith(_ESCAPED):
+        return id
+    escaped = _UNSAFE_BYTE.sub(lambda m: b"_%02x" % m[0][0], id.encode("utf-8", "replace"))
+    return _ESCAPED + escaped.decode()
+
+
+def unescape_id(id: str) -> str:
+    """Return the id that `escape_id` was given."""
+    if not id.startswith(_ESCAPED):
+        return id
+    escaped = id[len(_ESCAPED) :].encode("utf-8", "replace")
+    return _ESCAPED_BYTE.sub(lambda m: bytes([int(m[1], 16)]), escaped).decode("utf-8", "replace")
+
+
+def mint_id(*parts: object) -> str:
+    """Return a tool id for a call that came without one, the same for the same parts."""
+    digest = blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12)
+    return f"call_{digest.hexdigest()}"
+
+
+def tag_signature(signature: str, issuer: str | None) -> str:
+    """Return a signature as an opaque value that names who can verify it."""
+    return f"{_TAGGED}{issuer or ''}.{signature}"
+
+
+def untag_signature(value: str) -> tuple[str, str | None] | None:
+    """Return the signature and its issuer, or None if the value was not tagged by us."""
+    if not value.startswith(_TAGGED):
+        return None
+    issuer, _, signature = value[len(_TAGGED) :].partition(".")
+    return signature, issuer or None

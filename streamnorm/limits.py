@@ -1,0 +1,34 @@
+"""Every bound on what a peer may make us keep, in one place."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["Limits"]
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Bounds of one stream.  One that is passed ends it with `StreamError("too_large")`.
+
+    Attributes:
+        max_event_bytes: Bytes of one SSE event, from its first line to its blank line.
+        max_json_depth: Nesting of JSON values that are kept (unknown fields, usage, logprobs).
+        max_blocks: Blocks of one stream, all choices together.
+        max_tool_calls: Tool calls of one stream, all choices together.
+        max_choices: Choices (`n`) of one stream.
+        max_id_chars: Characters of a message id, model name, tool id or tool name.
+        max_held_bytes: UTF-8 bytes of text and JSON that may wait for an earlier block.
+        max_accumulated_bytes: UTF-8 bytes of one accumulated message.
+        max_error_body_bytes: Bytes read of a body that is no stream.
+    """
+
+    # openai-python's own suite demands that an event above 64 MiB passes.
+    max_event_bytes: int = 128 * 1024 * 1024
+    max_json_depth: int = 128
+    max_blocks: int = 4096
+    max_tool_calls: int = 1024
+    max_choices: int = 128
+    max_id_chars: int = 512
+    max_held_bytes: int = 64 * 1024 * 1024
+    max_accumulated_bytes: int = 256 * 1024 * 1024
+    max_error_body_bytes: int = 64 * 1024

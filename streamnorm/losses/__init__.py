@@ -1,0 +1,29 @@
+"""What a dialect can carry, and what becomes of the rest.
+
+`CAPABILITIES` is the table; a `Projector` applies it to a stream, event by event, and
+counts what the dialect could not take.  Encoders write what a projector lets
+through, so the losses of an encoder and of `project` are the same by construction.
+"""
+
+from streamnorm.losses.capabilities import (
+    CAPABILITIES,
+    Capabilities,
+    Loss,
+    Losses,
+    Note,
+    OnLoss,
+    OnNote,
+)
+from streamnorm.losses.projection import Projector, project
+
+__all__ = [
+    "CAPABILITIES",
+    "Capabilities",
+    "Loss",
+    "Losses",
+    "Note",
+    "OnLoss",
+    "OnNote",
+    "Projector",
+    "project",
+]

@@ -1,0 +1,202 @@
+"""Framing: the cases of `data/sse_cases.json` under every chunking, bounds, residue."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx_sse
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnorm.sse import Frame, SSEDecoder, encode_frame
+
+CASES: list[dict[str, Any]] = [
+    case
+    for case in json.loads((Path(__file__).parent / "data" / "sse_cases.json").read_text())["cases"]
+    # Cases that reject a content type are judged where headers are: see test_gate.
+    if not case.get("rejects")
+]
+
+
+def body(case: dict[str, Any]) -> bytes:
+    if "input_rle" in case:
+        return b"".join(base64.b64decode(part) * times for part, times in case["input_rle"])
+    return base64.b64decode(case["input_b64"])
+
+
+def expected(case: dict[str, Any]) -> list[Frame]:
+    frames = []
+    for event in case["expected"]:
+        data = (
+            "".join(text * times for text, times in event["data_rle"])
+            if "data_rle" in event
+            else event["data"]
+        )
+        frames.append(Frame(event["event"], data, event["id"], event["retry"]))
+    return frames
+
+
+def run(chunks: list[bytes]) -> tuple[list[Frame], SSEDecoder]:
+    decoder = SSEDecoder()
+    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)]
+    return frames + decoder.close(), decoder
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
+def chunkings(data: bytes) -> list[list[bytes]]:
+    """Whole, by one, two, three and seven bytes, every cut in two, and empty chunks between."""
+    if len(data) > 4096:
+        return [[data], cut(data, 64), cut(data, 65536)]
+    singles = cut(data, 1)
+    return [
+        [data],
+        singles,
+        *(cut(data, n) for n in (2, 3, 7)),
+        *([data[:i], data[i:]] for i in range(len(data) + 1)),
+        [piece for single in singles for piece in (b"", single)],
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_case_gives_the_same_frames_under_every_chunking(case: dict[str, Any]) -> None:
+    data = body(case)
+    given_chunks = [[base64.b64decode(c) for c in case["chunks"]]] if "chunks" in case else []
+    for chunks in given_chunks + chunkings(data):
+        frames, decoder = run(chunks)
+        assert frames == expected(case)
+        assert decoder.last_event_id == case["final"]["last_event_id"]
+        assert decoder.retry_ms == case["final"]["retry_ms"]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "prompt" in case], ids=lambda case: case["name"]
+)
+def test_case_delivers_each_frame_with_the_byte_that_completes_it(case: dict[str, Any]) -> None:
+    decoder = SSEDecoder()
+    delivered = 0
+    for chunk, due in zip(case["chunks"], case["prompt"], strict=True):
+        delivered += len(decoder.feed(base64.b64decode(chunk)))
+        assert delivered == due
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "eof_flush" in case], ids=lambda case: case["name"]
+)
+def test_unterminated_is_what_a_flushing_client_adds(case: dict[str, Any]) -> None:
+    _, decoder = run([body(case)])
+    frame = decoder.unterminated()
+    assert [frame.data] == [event["data"] for event in case["eof_flush"]] if frame else not case["eof_flush"]
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize(
+    ("limit", "overflows"), [(21, False), (20, False), (19, True)], ids=["n+1", "n", "n-1"]
+)
+def test_event_is_bounded(size: int, limit: int, *, overflows: bool) -> None:
+    data = b": a comment is not counted\nevent: x\ndata: 12345\n\n"  # 9 + 12 = 21, see below
+    data = data.replace(b"12345", b"1234")
+    decoder = SSEDecoder(max_event_bytes=limit)
+    frames = [f for chunk in cut(data + b"data: later\n\n", size) for f in decoder.feed(chunk)]
+    assert decoder.overflowed is overflows
+    assert frames == ([] if overflows else [Frame("x", "1234"), Frame("message", "later")])
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_single_data_line_is_bounded(size: int) -> None:
+    for limit, overflows in [(12, False), (11, False), (10, True)]:
+        decoder = SSEDecoder(max_event_bytes=limit)
+        frames = [f for chunk in cut(b"data: 1234\n\n", size) for f in decoder.feed(chunk)]
+        assert (decoder.overflowed, bool(frames)) == (overflows, not overflows)
+        assert decoder.unterminated() is None
+
+
+def test_unterminated_line_beyond_the_bound_is_dropped() -> None:
+    decoder = SSEDecoder(max_event_bytes=10)
+    assert decoder.feed(b"data: 12345678901234") == []
+    assert decoder.overflowed
+    assert decoder.feed(b"\n\ndata: 1\n\n") == []
+
+
+def test_line_that_overflows_in_the_next_chunk_ends_the_decoder() -> None:
+    decoder = SSEDecoder(max_event_bytes=10)
+    assert decoder.feed(b"data: 1") == []
+    assert decoder.feed(b"2345678\n\ndata: 1\n\n") == []
+    assert decoder.overflowed
+
+
+def test_unterminated_overflow_gives_nothing() -> None:
+    decoder = SSEDecoder(max_event_bytes=16)
+    decoder.feed(b"data: 1\ndata: 2")
+    decoder._max_event_bytes = 12
+    assert decoder.unterminated() is None
+
+
+def test_endless_comment_is_not_kept() -> None:
+    decoder = SSEDecoder(max_event_bytes=100)
+    for _ in range(1000):
+        assert decoder.feed(b": " + b"x" * 1000) == []
+    assert decoder.feed(b"\ndata: 1\n\n") == [Frame("message", "1")]
+    assert not decoder.overflowed
+
+
+def test_stray_lines_are_kept_with_their_place_and_bounded() -> None:
+    decoder = SSEDecoder(max_stray_bytes=20)
+    decoder.feed(b"data: 1\n\nerror: {}\n\ndata: 2\n\n{\n")
+    decoder.feed(b"a line that is longer than twenty bytes\n}\n")
+    assert decoder.strays == [(1, b"error: {}"), (2, b"{"), (2, b"}")]
+
+
+def test_abort_discards_the_incomplete_event() -> None:
+    decoder = SSEDecoder()
+    decoder.feed(b"data: 1\n")
+    assert decoder.abort(OSError()) == []
+
+
+TEXTS = st.text(alphabet=st.sampled_from("ab \r\n\0\u2028\ufeff\x85:é😀"))
+
+
+@given(data=TEXTS, event=st.none() | st.text(alphabet="ab_."), size=st.integers(1, 9))
+def test_encoded_frame_decodes_to_one_frame(data: str, event: str | None, size: int) -> None:
+    wire = encode_frame(data, event=event)
+    frames, _ = run(cut(wire, size))
+    lines = data.replace("\r\n", "\n").replace("\r", "\n")
+    assert frames == [Frame(event or "message", lines)]
+
+
+@pytest.mark.parametrize("event", ["a\nb", "a\rb", "a\0b"])
+def test_event_name_that_would_forge_a_frame_is_refused(event: str) -> None:
+    with pytest.raises(ValueError, match="line end or a NUL"):
+        encode_frame("x", event=event)
+
+
+# Bytes on which httpx-sse is right: no CR at a chunk's end, no BOM, no bare id or retry block.
+LINES = st.sampled_from(
+    ["data: {}", "data:x", "data", ": c", "event: e", "data: é\u2028", "unknown: 1", "data:  two"]
+)
+
+
+@given(blocks=st.lists(st.lists(LINES, min_size=1, max_size=4), max_size=6), newline=st.sampled_from(["\n", "\r\n"]), size=st.integers(1, 11))
+def test_frames_equal_those_of_httpx_sse(blocks: list[list[str]], newline: str, size: int) -> None:
+    text = "".join(newline.join(["data: first", *block]) + newline * 2 for block in blocks)
+    response = httpx.Response(
+        200, headers={"content-type": "text/event-stream"}, content=text.encode()
+    )
+    oracle = [Frame(e.event, e.data) for e in httpx_sse.EventSource(response).iter_sse()]
+    assert run(cut(text.encode(), size))[0] == oracle
+
+
+@given(st.binary(max_size=200).map(lambda b: b.replace(b"x", b"data: ")), st.data())
+def test_any_bytes_give_the_same_frames_under_any_chunking(data: bytes, draw: st.DataObject) -> None:
+    cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=6)))
+    chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    whole, one = run([data])
+    parts, many = run(chunks)
+    assert (whole, one.strays, one.last_event_id) == (parts, many.strays, many.last_event_id)
