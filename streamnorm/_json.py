@@ -122,7 +122,9 @@ def _clean_tree(value: Any, pieces: frozenset[str]) -> Any:
         return [_clean_tree(item, pieces) for item in value]
     if isinstance(value, dict):
         return {
-            clean(key): item if isinstance(item, str) and key in pieces else _clean_tree(item, pieces)
+            clean(key): item
+            if isinstance(item, str) and key in pieces
+            else _clean_tree(item, pieces)
             for key, item in value.items()
         }
     return value

@@ -26,6 +26,7 @@ __all__ = ["Decoder", "Dialect", "Encoder", "Feed"]
 
 T_co = TypeVar("T_co", covariant=True)
 
+
 class Feed(Protocol[T_co]):
     """What eats bytes: the one contract of frames, events and transcoded bytes."""
 
@@ -53,10 +54,11 @@ class Decoder(ABC):
         on_note: Called with each note as it happens, with a count of 1.
 
     Attributes:
+        dialect: Name of the dialect that is read; empty while that is not known.
         outcome: How the stream ended; None until it has.
     """
 
-    dialect: ClassVar[str]
+    dialect: str = ""
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
@@ -290,6 +292,10 @@ class Encoder(ABC):
             LossyEncoding: `strict`, and the dialect cannot carry it.
         """
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
+
+    def count_held(self, size: int) -> None:
+        """Count text that still waited for its turn when the stream failed."""
+        self._losses.count("held", "failed stream", f"{size} bytes dropped")
 
     @property
     def projector(self) -> Projector:

@@ -65,7 +65,9 @@ class RemoteProtocolError(ProtocolError):
         frame: Number of the frame at which it happened, from 0, if known.
     """
 
-    def __init__(self, message: str, *, dialect: str | None = None, frame: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, dialect: str | None = None, frame: int | None = None
+    ) -> None:
         super().__init__(message)
         self.dialect = dialect
         self.frame = frame

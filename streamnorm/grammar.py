@@ -87,7 +87,9 @@ class Grammar:
                 return None
             case StreamError():
                 self._failed = True
-                return "stream_error after message_stop, expected nothing" if self._stopped else None
+                return (
+                    "stream_error after message_stop, expected nothing" if self._stopped else None
+                )
             case Opaque(index=None):
                 return None
             case MessageStart():
@@ -130,11 +132,17 @@ class Grammar:
                     return f"block {index} stops, expected an open block"
                 return None
             case UsageUpdate():
-                return "usage_update after message_stop, expected it before" if self._stopped else None
+                return (
+                    "usage_update after message_stop, expected it before" if self._stopped else None
+                )
             case MessageStop(choice=choice):
                 return self._check_stop(choice)
             case Opaque(index=int(index)):
-                return None if index < self._next else f"opaque of block {index}, which has not started"
+                return (
+                    None
+                    if index < self._next
+                    else f"opaque of block {index}, which has not started"
+                )
             case _:
                 return self._check_delta(event)
 

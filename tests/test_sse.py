@@ -93,7 +93,11 @@ def test_case_delivers_each_frame_with_the_byte_that_completes_it(case: dict[str
 def test_unterminated_is_what_a_flushing_client_adds(case: dict[str, Any]) -> None:
     _, decoder = run([body(case)])
     frame = decoder.unterminated()
-    assert [frame.data] == [event["data"] for event in case["eof_flush"]] if frame else not case["eof_flush"]
+    assert (
+        [frame.data] == [event["data"] for event in case["eof_flush"]]
+        if frame
+        else not case["eof_flush"]
+    )
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])
@@ -183,7 +187,11 @@ LINES = st.sampled_from(
 )
 
 
-@given(blocks=st.lists(st.lists(LINES, min_size=1, max_size=4), max_size=6), newline=st.sampled_from(["\n", "\r\n"]), size=st.integers(1, 11))
+@given(
+    blocks=st.lists(st.lists(LINES, min_size=1, max_size=4), max_size=6),
+    newline=st.sampled_from(["\n", "\r\n"]),
+    size=st.integers(1, 11),
+)
 def test_frames_equal_those_of_httpx_sse(blocks: list[list[str]], newline: str, size: int) -> None:
     text = "".join(newline.join(["data: first", *block]) + newline * 2 for block in blocks)
     response = httpx.Response(
@@ -194,7 +202,9 @@ def test_frames_equal_those_of_httpx_sse(blocks: list[list[str]], newline: str, 
 
 
 @given(st.binary(max_size=200).map(lambda b: b.replace(b"x", b"data: ")), st.data())
-def test_any_bytes_give_the_same_frames_under_any_chunking(data: bytes, draw: st.DataObject) -> None:
+def test_any_bytes_give_the_same_frames_under_any_chunking(
+    data: bytes, draw: st.DataObject
+) -> None:
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=6)))
     chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
     whole, one = run([data])

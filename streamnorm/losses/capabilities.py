@@ -117,12 +117,17 @@ class Losses:
         Raises:
             LossyEncoding: Losses are not allowed.
         """
+        loss = self.count(feature, where, detail)
+        if self._strict:
+            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
+
+    def count(self, feature: str, where: str, detail: str = "") -> Loss:
+        """Count one more, allowed or not: of a stream that has failed anyway."""
         loss = Loss(feature, where, 1, detail)
         self._counts[loss] = self._counts.get(loss, 0) + 1
         if self._on_loss is not None:
             self._on_loss(loss)
-        if self._strict:
-            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
+        return loss
 
     def list(self) -> tuple[Loss, ...]:
         """Return what was counted, in order of first appearance."""

@@ -52,6 +52,7 @@ class _State(Struct):
     blank: str = ""  # leading white space that waits
     part: int = 0
     filled: bool = False  # whether arguments or a summary have begun
+    ended: bool = False  # whether it is signed or has stopped
 
 
 class Projector:
@@ -73,24 +74,23 @@ class Projector:
         self._usage = Usage()
         self._refused = False
 
-    def passes(self, index: int) -> type | None:
-        """Return the type of delta that passes unchanged into block `index` from now on.
+    def passes(self, index: int) -> tuple[type | None, int]:
+        """Return the type and part of delta that passes unchanged into a block.
 
-        Who streams one may then leave this class out until another event comes.  A
-        reasoning delta of another part than the last is another event.
+        Who has one may leave this class out until another event comes.
         """
         state = self._states.get(index)
-        if state is None or state.dropped or not state.started:
-            return None
+        if state is None or state.dropped or state.ended or not state.started:
+            return None, 0
         match state.block:
             case Text():
-                return TextDelta
+                return TextDelta, 0
             case Reasoning() if state.filled:
-                return ReasoningDelta
+                return ReasoningDelta, state.part
             case ToolCall(kind="function") if state.filled:
-                return JSONDelta
+                return JSONDelta, 0
             case _:
-                return None
+                return None, 0
 
     def push(self, event: Event) -> list[Event]:
         """Return what of `event` the dialect can carry.
@@ -201,6 +201,7 @@ class Projector:
         return [ReasoningDelta(event.index, text)]
 
     def _signature(self, event: SignatureDelta, state: _State) -> list[Event]:
+        state.ended = True
         if state.dropped:
             return []
         if isinstance(state.block, self._can.signed):
@@ -217,6 +218,7 @@ class Projector:
         return []
 
     def _stop(self, event: BlockStop, state: _State) -> list[Event]:
+        state.ended = True
         if state.dropped:
             return []
         if not state.started:

@@ -159,9 +159,7 @@ class Answer:
         events.append(SignatureDelta(self._live, clean(signature), issuer))
         self._kind = None
 
-    def encrypted(
-        self, data: str, issuer: str | None, owner: object, events: list[Event]
-    ) -> None:
+    def encrypted(self, data: str, issuer: str | None, owner: object, events: list[Event]) -> None:
         """Take reasoning that only its issuer can read.
 
         Anthropic sends it as a block of its own; with others it is the signature of a

@@ -127,7 +127,11 @@ def _citation(annotation: dict[str, Any], answer: Answer) -> Citation | None:
     if not isinstance(kind, str):
         return None
     inner = annotation.get(kind)
-    rest = dict(inner) if isinstance(inner, dict) else {k: v for k, v in annotation.items() if k != "type"}
+    rest = (
+        dict(inner)
+        if isinstance(inner, dict)
+        else {k: v for k, v in annotation.items() if k != "type"}
+    )
 
     def take(key: str, kind: type) -> Any:
         return rest.pop(key) if type(rest.get(key)) is kind else None

@@ -112,7 +112,9 @@ class ChatDecoder(Decoder):
             lenient = ("unterminated",)
             self.read(rest, events)
             if isinstance(self.outcome, Completed):
-                self.outcome = Completed(self.outcome.reason, self._usage, ("unterminated", *self.outcome.lenient))
+                self.outcome = Completed(
+                    self.outcome.reason, self._usage, ("unterminated", *self.outcome.lenient)
+                )
                 return
         if self._answers and all(answer.finish for answer in self._answers.values()):
             self._finish(events, ("no_done", *lenient))
@@ -146,9 +148,7 @@ class ChatDecoder(Decoder):
         if frame.event == "error":
             raise Fatal(named_error(data, self._any(data)))
         try:
-            value = decode_any(
-                data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES
-            )
+            value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
             if (error := find_error(value)) is not None and isinstance(value, list):
                 raise Fatal(error)
             chunk = convert(value, wire.Chunk)
@@ -273,9 +273,7 @@ class ChatDecoder(Decoder):
                 self._sides[name] = value
                 events.append(Opaque(self.dialect, name, compact(value)))
 
-    def _check_failure(
-        self, chunk: wire.Chunk, value: dict[str, Any], choices: Any
-    ) -> None:
+    def _check_failure(self, chunk: wire.Chunk, value: dict[str, Any], choices: Any) -> None:
         """Raise the error that stands beside choices, or within one."""
         if chunk.error and (error := find_error(value)) is not None:
             raise Fatal(error)
@@ -315,9 +313,7 @@ class ChatDecoder(Decoder):
         open_blocks = [index for answer in answers for index in answer.flush(events)]
         events += [BlockStop(index) for index in sorted(open_blocks)]
         if self._last:
-            answers[0].extra.update(
-                {k: v for k, v in self._last.items() if k not in self._first}
-            )
+            answers[0].extra.update({k: v for k, v in self._last.items() if k not in self._first})
         stops = [answer.stop() for answer in answers]
         events += stops
         if not all(answer.finish for answer in answers):

@@ -34,7 +34,11 @@ def message_stop(
         extra: Other fields of the choice's last chunk.
     """
     matched = next(
-        (extra.pop(key) for key in ("stop_reason", "matched_stop") if isinstance(extra.get(key), str)),
+        (
+            extra.pop(key)
+            for key in ("stop_reason", "matched_stop")
+            if isinstance(extra.get(key), str)
+        ),
         None,
     )
     reason = _reason((word or "").lower(), called, matched)

@@ -30,9 +30,7 @@ _REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tok
 
 def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
     """Return the snapshot after one more usage object; what it does not say stays."""
-    rest = {
-        key: dict(value) if isinstance(value, dict) else value for key, value in wire.items()
-    }
+    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in wire.items()}
     prompt = _take(rest, (("prompt_tokens",),))
     completion = _take(rest, (("completion_tokens",),))
     total = _take(rest, (("total_tokens",),))
@@ -51,7 +49,9 @@ def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
         "reasoning_tokens": reasoning,
         "extra": _said(rest) or None,
     }
-    return structs.replace(before, **{key: value for key, value in said.items() if value is not None})
+    return structs.replace(
+        before, **{key: value for key, value in said.items() if value is not None}
+    )
 
 
 def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | None:
@@ -62,7 +62,11 @@ def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | No
         if isinstance(owner, dict):
             value = owner.get(key)
             # JSON numbers such as 12.0 are counts, true is none.
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
+            if (
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and value == value // 1
+            ):
                 count = int(owner.pop(key))
                 taken = count if taken is None else taken
     return taken
@@ -70,7 +74,5 @@ def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | No
 
 def _said(rest: dict[str, Any]) -> dict[str, Any]:
     """Return what is neither null nor an empty object."""
-    kept = {
-        key: _said(value) if isinstance(value, dict) else value for key, value in rest.items()
-    }
+    kept = {key: _said(value) if isinstance(value, dict) else value for key, value in rest.items()}
     return {key: value for key, value in kept.items() if value is not None and value != {}}

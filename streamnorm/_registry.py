@@ -1,0 +1,160 @@
+"""The dialects by name, and which one an unnamed stream speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamnorm.codec import Decoder, Dialect, Encoder
+from streamnorm.dialects import anthropic, openai_chat
+from streamnorm.errors import UnknownDialect
+from streamnorm.events import Event, StreamError
+from streamnorm.limits import Limits
+from streamnorm.losses import OnLoss, OnNote
+from streamnorm.sse import Frame
+
+__all__ = ["DIALECTS", "decoder", "detect", "encoder"]
+
+_MAX_DETECTION_FRAMES = 16
+
+DIALECTS: dict[str, Dialect] = {
+    room.DIALECT.name: room.DIALECT for room in (anthropic, openai_chat)
+}
+
+_BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}
+
+
+def _dialect(name: str) -> Dialect:
+    """Return a dialect by its name or an alias.
+
+    Raises:
+        UnknownDialect: There is none of that name.
+    """
+    known = _BY_NAME.get(name)
+    if known is None:
+        raise UnknownDialect(f"no dialect {name!r}, expected one of {', '.join(_BY_NAME)}")
+    return known
+
+
+def detect(frame: Frame) -> str | None:
+    """Return the name of the dialect that a frame is of, or None if it could be any."""
+    return next((name for name, known in DIALECTS.items() if known.recognises(frame)), None)
+
+
+def decoder(
+    dialect: str | None = None,
+    *,
+    server: str | None = None,
+    think_tags: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    on_note: OnNote | None = None,
+) -> Decoder:
+    """Return a decoder: bytes of one stream in, events out.
+
+    Args:
+        dialect: Dialect to read; None to find out from the first frames, at most 16.
+        server: Who sends, where that decides between two readings.
+        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
+        limits: Bounds.
+        on_note: Called with each note as it happens.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+    """
+    options = {"server": server, "think_tags": think_tags, "limits": limits}
+    if dialect is None:
+        return _UnnamedDecoder(options, limits=limits, on_note=on_note)
+    return _make_decoder(dialect, on_note=on_note, **options)
+
+
+def encoder(
+    dialect: str,
+    *,
+    model: str | None = None,
+    strict: bool = False,
+    on_loss: OnLoss | None = None,
+) -> Encoder:
+    """Return an encoder: events of one stream in, bytes out.
+
+    Args:
+        dialect: Dialect to write.
+        model: Model to name in place of the one that answered.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+        on_loss: Called with each loss as it happens.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be written.
+    """
+    known = _dialect(dialect)
+    if known.encoder is None:
+        writable = ", ".join(n for n, d in DIALECTS.items() if d.encoder is not None)
+        raise UnknownDialect(f"no encoder of dialect {known.name!r}, expected one of {writable}")
+    return known.encoder(model=model, strict=strict, on_loss=on_loss)
+
+
+def _make_decoder(name: str, **options: Any) -> Decoder:
+    known = _dialect(name)
+    if known.decoder is None:
+        readable = ", ".join(n for n, d in DIALECTS.items() if d.decoder is not None)
+        raise UnknownDialect(f"no decoder of dialect {known.name!r}, expected one of {readable}")
+    return known.decoder(**options)
+
+
+class _UnnamedDecoder(Decoder):
+    """Find out the dialect from the first frames, then leave the reading to its room."""
+
+    def __init__(self, options: dict[str, Any], *, limits: Limits, on_note: OnNote | None) -> None:
+        super().__init__(limits=limits, on_note=on_note)
+        self._options = options
+        self._room: Decoder | None = None
+        self._waiting: list[Frame] = []
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        room = self._room
+        if room is None:
+            self._waiting.append(frame)
+            room = self._find(frame)
+            if room is None:
+                if len(self._waiting) >= _MAX_DETECTION_FRAMES:
+                    raise self.malformed(f"no known dialect in {_MAX_DETECTION_FRAMES} frames")
+                return
+            for waiting in self._waiting:
+                room.read(waiting, events)
+                if room.outcome is not None:
+                    break
+        else:
+            room.read(frame, events)
+        self.outcome = room.outcome
+
+    def end(self, rest: Frame | None, events: list[Event]) -> None:
+        room = self._room or (self._find(rest) if rest is not None else None)
+        if room is not None:
+            room.end(rest, events)
+            self.outcome = room.outcome
+
+    def stray(self, line: str) -> StreamError | None:
+        return self._first_error(lambda room: room.stray(line))
+
+    def body_error(self, body: str) -> StreamError | None:
+        return self._first_error(lambda room: room.body_error(body))
+
+    def _find(self, frame: Frame) -> Decoder | None:
+        name = detect(frame)
+        if name is None:
+            return None
+        self.dialect = name
+        try:
+            self._room = _make_decoder(
+                name, on_note=lambda note: self.note(note.kind, note.where), **self._options
+            )
+        except UnknownDialect as exc:
+            raise self.malformed(str(exc)) from exc
+        return self._room
+
+    def _first_error(self, ask: Callable[[Decoder], StreamError | None]) -> StreamError | None:
+        rooms = (
+            [self._room]
+            if self._room is not None
+            else [known.decoder(**self._options) for known in DIALECTS.values() if known.decoder]
+        )
+        return next((error for room in rooms if (error := ask(room)) is not None), None)
