@@ -142,30 +142,44 @@ class Accumulator:
         pending, self._pending = self._pending, []
         writers = self._writers
         for event in pending:
-            match event:
-                case TextDelta(index, text) | JSONDelta(index, text) | RefusalDelta(index, text):
-                    writers[index](text)
-                    self._count(text)
-                case ReasoningDelta(index, text, part):
-                    self._blocks[index].part(part).write(text)
-                    self._count(text)
-                case BlockStart(index, block, choice):
-                    self._open(index, block, choice)
-                case SignatureDelta(index, signature, issuer):
-                    growing = self._blocks[index]
-                    growing.signature, growing.issuer = signature, issuer
-                    self._count(signature)
-                case CitationDelta(index, citation):
-                    self._blocks[index].citations.append(citation)
-                    self._count(citation.cited_text or "")
-                case UsageUpdate(usage):
-                    self._usage = usage
-                case MessageStart():
-                    self._start = event
-                case MessageStop():
-                    self._stops[event.choice] = event
-                case _:
-                    pass
+            kind = type(event)
+            if kind is TextDelta:
+                text: str = event.text  # type: ignore[union-attr]  # kind tells
+            elif kind is JSONDelta:
+                text = event.partial_json  # type: ignore[union-attr]  # kind tells
+            else:
+                self._fold_one(event)
+                continue
+            writers[event.index](text)  # type: ignore[union-attr]  # kind tells
+            self._bytes += len(text) if text.isascii() else len(text.encode())
+            if self._bytes > self._max_bytes:
+                self._overflow()
+
+    def _fold_one(self, event: Event) -> None:
+        match event:
+            case ReasoningDelta(index, text, part):
+                self._blocks[index].part(part).write(text)
+                self._count(text)
+            case RefusalDelta(index, text):
+                self._writers[index](text)
+                self._count(text)
+            case BlockStart(index, block, choice):
+                self._open(index, block, choice)
+            case SignatureDelta(index, signature, issuer):
+                growing = self._blocks[index]
+                growing.signature, growing.issuer = signature, issuer
+                self._count(signature)
+            case CitationDelta(index, citation):
+                self._blocks[index].citations.append(citation)
+                self._count(citation.cited_text or "")
+            case UsageUpdate(usage):
+                self._usage = usage
+            case MessageStart():
+                self._start = event
+            case MessageStop():
+                self._stops[event.choice] = event
+            case _:
+                pass
 
     def _open(self, index: int, block: Block, choice: int) -> None:
         growing = _Growing(block, choice, [], [])
@@ -178,10 +192,13 @@ class Accumulator:
     def _count(self, text: str) -> None:
         self._bytes += len(text) if text.isascii() else len(text.encode())
         if self._bytes > self._max_bytes:
-            raise LimitExceeded(
-                f"message of {self._bytes} bytes, expected at most {self._max_bytes}",
-                limit="max_accumulated_bytes",
-            )
+            self._overflow()
+
+    def _overflow(self) -> None:
+        raise LimitExceeded(
+            f"message of {self._bytes} bytes, expected at most {self._max_bytes}",
+            limit="max_accumulated_bytes",
+        )
 
 
 def _written(text: str) -> StringIO:

@@ -9,6 +9,7 @@ whole bodies (`body_error`), and writes one event (`render`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import ClassVar, Protocol, TypeVar
 
@@ -86,15 +87,13 @@ class Decoder(ABC):
             if self._sniffing:
                 data = self._sniff(data)
             frames = self._sse.feed(data)
-            if self._sse.strays:
-                self._read_mixed(frames, events)
-            else:
-                for frame in frames:
-                    self.read(frame, events)
-                    if self.outcome is not None:
-                        return events
-            if self._sse.overflowed:
-                raise too_large("max_event_bytes", self._limits.max_event_bytes)
+            if self._sse.disturbed:
+                self._read_disturbed(frames, events)
+                return events
+            for frame in frames:
+                self.read(frame, events)
+                if self.outcome is not None:
+                    break
         except Fatal as fatal:
             self._fail(fatal.error, events)
         return events
@@ -236,18 +235,19 @@ class Decoder(ABC):
         message = f"body that begins with {chr(body[0])!r}, expected an event stream"
         return StreamError("malformed", message, code=NOT_A_STREAM)
 
-    def _read_mixed(self, frames: list[Frame], events: list[Event]) -> None:
+    def _read_disturbed(self, frames: list[Frame], events: list[Event]) -> None:
         """Read frames and the stray lines between them, in their order."""
-        strays, self._sse.strays = self._sse.strays, []
-        first = self._sse.frames - len(frames)
-        for number, frame in enumerate(frames, first):
+        strays, self._sse.strays = deque(self._sse.strays), []
+        for number, frame in enumerate(frames, self._sse.frames - len(frames)):
             while strays and strays[0][0] <= number:
-                self._read_stray(strays.pop(0)[1])
+                self._read_stray(strays.popleft()[1])
             self.read(frame, events)
             if self.outcome is not None:
                 return
         for _, line in strays:
             self._read_stray(line)
+        if self._sse.overflowed:
+            raise too_large("max_event_bytes", self._limits.max_event_bytes)
 
     def _read_stray(self, line: bytes) -> None:
         text = str(line, "utf-8", "replace")

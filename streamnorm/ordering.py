@@ -24,10 +24,10 @@ from streamnorm.events import (
 )
 from streamnorm.limits import Limits
 
-__all__ = ["Sequencer"]
+__all__ = ["Run", "Sequencer"]
 
 
-class _Run:
+class Run:
     """Deltas of one kind that wait, to go out as one."""
 
     __slots__ = ("last", "text")
@@ -71,7 +71,7 @@ class Sequencer:
         self.held_bytes = 0
         self.dropped_bytes = 0
         self._max_held_bytes = max_held_bytes
-        self._held: dict[int, list[Event | _Run]] = {}  # by block, in order of start
+        self._held: dict[int, list[Event | Run]] = {}  # by block, in order of start
         self._stopped: set[int] = set()  # of those, the complete ones
         self._done = False
 
@@ -106,9 +106,26 @@ class Sequencer:
                     return self._hold(index, event)
                 return [event, *self._advance()]
             case StreamError():
-                return self._end(event)
+                return [*self._end(event)]
             case _:
                 return [event]
+
+    def arguments_run(self, index: int) -> Run | None:
+        """Return what the next arguments of a block that waits will be added to, if any.
+
+        Who has one may call `add` with it until an event that is no such delta comes.
+        """
+        items = self._held.get(index)
+        run = items[-1] if items else None
+        return run if isinstance(run, Run) and isinstance(run.last, JSONDelta) else None
+
+    def add(self, run: Run, text: str) -> list[StreamError]:
+        """Add arguments that wait, as `push` does."""
+        self.held_bytes += len(text) if text.isascii() else len(text.encode())
+        if self.held_bytes > self._max_held_bytes:
+            return self._overflow()
+        run.text.write(text)
+        return []
 
     def _advance(self) -> list[Event]:
         """Let out what waits, up to the next block that is still open."""
@@ -117,7 +134,7 @@ class Sequencer:
         while self._held and self.head is None:
             index = min(self._held)
             for item in self._held.pop(index):
-                event = item.event() if isinstance(item, _Run) else item
+                event = item.event() if isinstance(item, Run) else item
                 self.held_bytes -= _size(event)
                 out.append(event)
             if index not in self._stopped:
@@ -128,24 +145,27 @@ class Sequencer:
     def _hold(self, index: int, event: Event) -> list[Event]:
         self.held_bytes += _size(event)
         if self.held_bytes > self._max_held_bytes:
-            bound = self._max_held_bytes
-            message = (
-                f"{self.held_bytes} bytes wait behind block {self.head}, expected at most {bound}"
-            )
-            return self._end(StreamError("too_large", message, code="max_held_bytes"))
+            return [*self._overflow()]
         items = self._held[index]
         match event:
             case TextDelta() | JSONDelta() | ReasoningDelta() | RefusalDelta():
                 last = items[-1]
-                if not isinstance(last, _Run) or not last.takes(event):
-                    last = _Run(event)
+                if not isinstance(last, Run) or not last.takes(event):
+                    last = Run(event)
                     items.append(last)
                 last.text.write(event.partial_json if isinstance(event, JSONDelta) else event.text)
             case _:
                 items.append(event)
         return []
 
-    def _end(self, error: StreamError) -> list[Event]:
+    def _overflow(self) -> list[StreamError]:
+        message = (
+            f"{self.held_bytes} bytes wait behind block {self.head}, "
+            f"expected at most {self._max_held_bytes}"
+        )
+        return self._end(StreamError("too_large", message, code="max_held_bytes"))
+
+    def _end(self, error: StreamError) -> list[StreamError]:
         self._done = True
         self.dropped_bytes, self.held_bytes = self.held_bytes, 0
         self._held.clear()

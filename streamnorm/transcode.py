@@ -7,12 +7,12 @@ from typing import Literal
 from streamnorm._registry import decoder, encoder
 from streamnorm.accumulate import Accumulator
 from streamnorm.errors import LimitExceeded
-from streamnorm.events import Event, Outcome, ReasoningDelta, StreamError, Usage
+from streamnorm.events import Event, JSONDelta, Outcome, ReasoningDelta, StreamError, Usage
 from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
 from streamnorm.losses import Loss, Note, OnLoss, OnNote
 from streamnorm.messages import Message
-from streamnorm.ordering import Sequencer
+from streamnorm.ordering import Run, Sequencer
 
 __all__ = ["Ordering", "Transcoder"]
 
@@ -60,6 +60,7 @@ class Transcoder:
             source, server=server, think_tags=think_tags, limits=limits, on_note=on_note
         )
         self._encoder = encoder(target, model=model, strict=strict, on_loss=on_loss)
+        self._render = self._encoder.render
         self._sequencer: Sequencer | None = None
         if ordering == "sequential" and not self._encoder.interleaves:
             self._sequencer = Sequencer(max_held_bytes=limits.max_held_bytes)
@@ -69,6 +70,7 @@ class Transcoder:
         self._live = -1
         self._live_type: type | None = None
         self._live_part = 0
+        self._runs: dict[int, Run] = {}  # of calls whose arguments only wait
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes that `data` makes known, as one piece, or nothing.
@@ -125,44 +127,56 @@ class Transcoder:
         if not events or self._failure is not None:
             return []
         parts: list[bytes] = []
-        render = self._encoder.render
         for event in events:
-            if (
-                type(event) is self._live_type
-                and event.index == self._live  # type: ignore[union-attr]  # a delta's type
-                and (type(event) is not ReasoningDelta or event.part == self._live_part)
-            ):
-                parts.append(render(event))
-            else:
-                self._encode_one(event, parts)
-                if self._failure is not None:
-                    break
+            kind = type(event)
+            if kind is self._live_type or (kind is JSONDelta and self._runs):
+                index: int = event.index  # type: ignore[union-attr]  # these kinds have one
+                if index == self._live and kind is self._live_type and self._same_part(event):
+                    parts.append(self._render(event))
+                    continue
+                if (run := self._runs.get(index)) is not None and self._sequencer is not None:
+                    waiting: str = event.partial_json  # type: ignore[union-attr]  # a JSONDelta
+                    if errors := self._sequencer.add(run, waiting):
+                        self._fail_on(errors, parts)
+                        break
+                    continue
+            self._encode_one(event, parts)
+            if self._failure is not None:
+                break
         try:
             self._accumulator.extend(events)
         except LimitExceeded as exc:
-            self._fail(StreamError("too_large", str(exc), code=exc.limit), parts)
+            self._fail_on([StreamError("too_large", str(exc), code=exc.limit)], parts)
         return _nonempty(b"".join(parts))
 
     def _encode_one(self, event: Event, parts: list[bytes]) -> None:
-        encoder, sequencer = self._encoder, self._sequencer
-        for passed in encoder.projector.push(event):
+        """Encode an event the long way, and find out which ones need not go it."""
+        projector, sequencer = self._encoder.projector, self._sequencer
+        for passed in projector.push(event):
             for ordered in (passed,) if sequencer is None else sequencer.push(passed):
                 if isinstance(ordered, StreamError) and ordered is not event:
-                    self._fail(ordered, parts)
+                    self._fail_on([ordered], parts)
                     return
-                parts.append(encoder.render(ordered))
+                parts.append(self._render(ordered))
+        head: int | None = getattr(event, "index", None)
         if sequencer is not None:
             if isinstance(event, StreamError) and sequencer.dropped_bytes:
-                encoder.count_held(sequencer.dropped_bytes)
-            self._live = -1 if sequencer.head is None else sequencer.head
-        else:
-            self._live = getattr(event, "index", None) or 0
-        self._live_type, self._live_part = encoder.projector.passes(self._live)
+                self._encoder.count_held(sequencer.dropped_bytes)
+            if not isinstance(event, JSONDelta):
+                self._runs.clear()
+            elif (run := sequencer.arguments_run(event.index)) is not None:
+                self._runs[event.index] = run
+            head = sequencer.head
+        self._live = -1 if head is None else head
+        self._live_type, self._live_part = projector.passes(self._live)
 
-    def _fail(self, error: StreamError, parts: list[bytes]) -> None:
-        self._failure = error
-        self._live_type = None
-        parts.append(self._encoder.render(error))
+    def _same_part(self, event: Event) -> bool:
+        return not isinstance(event, ReasoningDelta) or event.part == self._live_part
+
+    def _fail_on(self, errors: list[StreamError], parts: list[bytes]) -> None:
+        for error in errors:
+            self._failure = error
+            parts.append(self._render(error))
 
 
 def _nonempty(data: bytes) -> list[bytes]:

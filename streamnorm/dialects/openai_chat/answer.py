@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from io import StringIO
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._json import clean, compact, rejoin
+from streamnorm._json import clean, compact, rejoin, too_deep
 from streamnorm.blocks import (
     Block,
     Citation,
@@ -25,7 +26,7 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.dialects.openai_chat.arguments import CLOSERS
+from streamnorm.dialects.openai_chat.arguments import ENDS
 from streamnorm.dialects.openai_chat.calls import Call, Calls
 from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.stops import message_stop
@@ -95,24 +96,21 @@ class _Waiting(Struct):
     text: StringIO
 
 
-class _Signature(Struct):
-    """A signature behind a held start."""
+class _Later(Struct):
+    """Something else behind a held start."""
 
-    call: Call
-    signature: str
+    do: Callable[[list[Event]], None]
 
 
 class Answer:
     """Follow one choice.
 
     Attributes:
-        hot: Number of the open text block that plain text may be added to as it is, or -1.
         finish: The last finish reason; None until one came.
         extra: Unknown fields of the choice's last chunk.
     """
 
     def __init__(self, number: int, shared: Shared) -> None:
-        self.hot = -1
         self.finish: str | None = None
         self.extra: dict[str, Any] = {}
         self._number = number
@@ -124,15 +122,35 @@ class Answer:
         self._refused = False
         self._calls = Calls()
         self._open: list[Call] = []
-        self._queue: deque[Call | _Waiting | _Signature] = deque()
+        self._queue: deque[Call | _Waiting | _Later] = deque()
         self._ripe = 0  # how many in the queue have something to let out
         self._waiting_bytes = 0
         self._think = ThinkTags() if shared.think_tags else None
 
     @property
     def live(self) -> int | None:
-        """Number of the open text, reasoning or refusal block."""
-        return self._live if self._live >= 0 else None
+        """Number of the text, reasoning or refusal block that is open and not yet followed."""
+        return self._live if self._live >= 0 and not self._queue else None
+
+    @property
+    def extensible(self) -> int:
+        """Number of the block that more of the same can be added to as it is, or -1."""
+        plain = self._kind is not None and not (self._carry or self._queue or self._think)
+        return self._live if plain else -1
+
+    def more_arguments(self, index: int, text: str, events: list[Event]) -> bool:
+        """Take arguments of a call that has started, the shortest way.
+
+        Returns:
+            Whether they were taken; if not, they need a closer look.
+        """
+        call = self._calls.by_index(index)
+        if call is None or not call.continues(text):
+            return False
+        if text:
+            self._calls.last = call
+            self._write_arguments(call, text, events)
+        return True
 
     def content(self, text: str, events: list[Event]) -> None:
         """Take text for the user, which may hold reasoning between tags."""
@@ -152,12 +170,7 @@ class Answer:
 
     def sign(self, signature: str, issuer: str | None, events: list[Event]) -> None:
         """Take the signature of the reasoning that is open, or of none."""
-        self._pump(events, force=True)
-        if self._kind != "reasoning":
-            self._begin(Reasoning(), events, kind="reasoning")
-        self._flush_carry(events)
-        events.append(SignatureDelta(self._live, clean(signature), issuer))
-        self._kind = None
+        self._behind_queue(partial(self._sign, clean(signature), issuer), signature, events)
 
     def encrypted(self, data: str, issuer: str | None, owner: object, events: list[Event]) -> None:
         """Take reasoning that only its issuer can read.
@@ -168,16 +181,12 @@ class Answer:
         call = self._calls.by_id(owner)
         if issuer == "google" and call is not None:
             self.sign_call(call, data, events)
-        elif issuer != "anthropic" and self._kind == "reasoning":
-            self.sign(data, issuer, events)
         else:
-            self._pump(events, force=True)
-            index = self._begin(RedactedReasoning(clean(data), issuer), events)
-            events.append(BlockStop(index))
+            self._behind_queue(partial(self._encrypted, clean(data), issuer), data, events)
 
     def cite(self, citation: Citation, events: list[Event]) -> bool:
         """Take a source of the open text.  Return False if there is none."""
-        if self._kind != "text":
+        if self._kind != "text" or self._queue:
             return False
         events.append(CitationDelta(self._live, citation))
         return True
@@ -211,7 +220,7 @@ class Answer:
             if kind == "custom":
                 call.kind = "custom"
             self._queue.append(call)
-        if len(call.name) + len(id or "") > self._shared.limits.max_id_chars:
+        if max(len(call.name), len(id or "")) > self._shared.limits.max_id_chars:
             raise too_large("max_id_chars", self._shared.limits.max_id_chars)
         if self._shared.surrogates or call.carry:
             fragment, call.carry = rejoin(call.carry, fragment)
@@ -225,8 +234,12 @@ class Answer:
         """Take a value that must come back with a call."""
         if call.stopped:
             raise Fatal(StreamError("malformed", "signature of a tool call that has stopped"))
-        self._queue.append(_Signature(call, clean(signature)))
-        self._ripe += 1
+        if call.index is not None:
+            events.append(SignatureDelta(call.index, clean(signature), "google"))
+            return
+        self._ripe += not call.ripe
+        call.signatures.append(clean(signature))
+        self._count_waiting(signature)
         self._pump(events)
 
     def flush(self, events: list[Event]) -> list[int]:
@@ -255,9 +268,24 @@ class Answer:
 
     def opaque(self, name: str, value: Any, events: list[Event]) -> None:
         """Take data that has no place in the events."""
+        if too_deep(value, self._shared.limits.max_json_depth):
+            raise too_large("max_json_depth", self._shared.limits.max_json_depth)
         events.append(Opaque("openai_chat", name, compact(value), self.live))
 
     # What is out, and what waits
+
+    def _sign(self, signature: str, issuer: str | None, events: list[Event]) -> None:
+        if self._kind != "reasoning":
+            self._begin(Reasoning(), events, kind="reasoning")
+        self._flush_carry(events)
+        events.append(SignatureDelta(self._live, signature, issuer))
+        self._kind = None
+
+    def _encrypted(self, data: str, issuer: str | None, events: list[Event]) -> None:
+        if issuer != "anthropic" and self._kind == "reasoning":
+            self._sign(data, issuer, events)
+            return
+        events.append(BlockStop(self._begin(RedactedReasoning(data, issuer), events)))
 
     def _write(self, kind: Kind, text: str, events: list[Event]) -> None:
         if self._kind != kind:
@@ -265,10 +293,8 @@ class Answer:
         if self._shared.surrogates or self._carry:
             text, self._carry = rejoin(self._carry, text)
             if not text:
-                self.hot = -1
                 return
         events.append(_DELTAS[kind](self._live, text))
-        self.hot = self._live if kind == "text" and not self._carry and self._think is None else -1
 
     def _wait(self, kind: Kind, text: str) -> None:
         last = self._queue[-1]
@@ -277,6 +303,18 @@ class Answer:
             self._queue.append(last)
             self._ripe += 1
         last.text.write(text)
+        self._count_waiting(text)
+
+    def _behind_queue(
+        self, do: Callable[[list[Event]], None], text: str, events: list[Event]
+    ) -> None:
+        """Do what comes behind all that waits: now, or when that has gone out."""
+        self._pump(events, force=True)
+        if not self._queue:
+            do(events)
+            return
+        self._queue.append(_Later(do))
+        self._ripe += 1
         self._count_waiting(text)
 
     def _count_waiting(self, text: str) -> None:
@@ -296,14 +334,14 @@ class Answer:
             if isinstance(item, Call):
                 if not item.name:
                     return
-                self._ripe -= item.arguments.size > 0
+                self._ripe -= item.ripe
                 self._start_call(item, events)
             else:
                 self._ripe -= 1
                 if isinstance(item, _Waiting):
                     self._write(item.kind, item.text.getvalue(), events)
-                elif item.call.index is not None:
-                    events.append(SignatureDelta(item.call.index, item.signature, "google"))
+                else:
+                    item.do(events)
             queue.popleft()
         if not queue:
             self._waiting_bytes = 0
@@ -327,7 +365,6 @@ class Answer:
         events.append(BlockStart(index, block, self._number))
         self._live = index if kind else -1
         self._kind = kind
-        self.hot = -1
         self._texts += kind == "text"
         self._refused = self._refused or kind == "refusal"
         return index
@@ -348,21 +385,26 @@ class Answer:
         self._open.append(call)
         if call.arguments.size and not call.placeholder:
             events.append(JSONDelta(call.index, call.arguments.text()))
+        events += [SignatureDelta(call.index, text, "google") for text in call.signatures]
 
     def _fragment(self, call: Call, text: str, events: list[Event]) -> None:
         shared = self._shared
-        first = not call.arguments.size
+        first = not call.ripe
         text = call.take(text, shared.note, cumulative=shared.quirks.cumulative_arguments)
         if call.index is None:
             self._ripe += first
             self._count_waiting(text)
             self._pump(events)
         elif text:
-            events.append(JSONDelta(call.index, text))
-            if call.followed and text.rstrip().endswith(CLOSERS) and call.complete():
-                call.stopped = True
-                self._open.remove(call)
-                events.append(BlockStop(call.index))
+            self._write_arguments(call, text, events)
+
+    def _write_arguments(self, call: Call, text: str, events: list[Event]) -> None:
+        assert call.index is not None
+        events.append(JSONDelta(call.index, text))
+        if call.followed and text[-1] in ENDS and call.complete():
+            call.stopped = True
+            self._open.remove(call)
+            events.append(BlockStop(self._let_out(call, events)))
 
     def _let_out(self, call: Call, events: list[Event]) -> int:
         """Let out what a started call held, and return the number of its block."""

@@ -7,11 +7,13 @@ from io import StringIO
 
 import msgspec
 
-__all__ = ["CLOSERS", "Arguments"]
+__all__ = ["ENDS", "Arguments"]
 
 _TOKENS = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
-CLOSERS = ("}", "]", '"')
-"""What complete arguments end with."""
+_CLOSERS = ("}", "]", '"')
+
+ENDS = frozenset('}]" \t\r\n')
+"""What complete arguments may end with, white space included."""
 
 
 class Arguments:
@@ -33,7 +35,7 @@ class Arguments:
         "_escaped",
         "_in_string",
         "_last",
-        "_scanning",
+        "_scanned",
         "size",
     )
 
@@ -42,7 +44,7 @@ class Arguments:
         self._buffer = StringIO()
         self._last = ""  # the last fragment that is not white space
         self._asked = 0  # size at the last answer
-        self._scanning = False
+        self._scanned = 0  # characters that the scanner has seen
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -55,8 +57,6 @@ class Arguments:
         self.size += len(text)
         if not text.isspace():
             self._last = text
-        if self._scanning:
-            self._scan(text)
 
     def text(self) -> str:
         """Return all fragments as one."""
@@ -74,21 +74,26 @@ class Arguments:
         if self._asked == self.size or self._complete or self._broken:
             return self._complete
         self._asked = self.size
-        if not self._last.rstrip().endswith(CLOSERS):
+        if not self._last.rstrip().endswith(_CLOSERS):
             return False
-        if not self._scanning:
+        if not self._scanned:
             text = self.text()
             if text.strip() != "{}" and _is_json(text):
                 self._complete = True
                 return True
-            self._scanning = True
-            self._scan(text)
-        elif self._depth == 0 and not self._in_string:
-            self._complete = _is_json(self.text())
-            self._broken = not self._complete
+        self._scan()
+        if self._depth == 0 and not self._in_string:
+            text = self.text()
+            if text.strip() != "{}":
+                self._complete = _is_json(text)
+                self._broken = not self._complete
         return self._complete
 
-    def _scan(self, text: str) -> None:
+    def _scan(self) -> None:
+        """Follow brackets and strings through what came since the last time."""
+        self._buffer.seek(self._scanned)
+        text = self._buffer.read()  # which leaves the buffer at its end, for `append`
+        self._scanned = self.size
         start = 1 if self._escaped else 0
         self._escaped = False
         for token in _TOKENS.finditer(text, start):

@@ -19,6 +19,10 @@ from streamnorm.failures import Fatal
 __all__ = ["Call", "Calls"]
 
 
+# What a second object, after a first one that is complete, could begin with.
+_OPENERS = frozenset({"", "{", " ", "\t", "\r", "\n"})
+
+
 class Call:
     """One tool call of a choice.
 
@@ -32,6 +36,7 @@ class Call:
         followed: Whether another block has begun since.
         stopped: Whether its block has stopped.
         carry: High surrogate that the last fragment ended in.
+        signatures: What must come back with it, until its start is out.
     """
 
     __slots__ = (
@@ -43,6 +48,7 @@ class Call:
         "kind",
         "name",
         "placeholder",
+        "signatures",
         "stopped",
     )
 
@@ -56,6 +62,12 @@ class Call:
         self.followed = False
         self.stopped = False
         self.carry = ""
+        self.signatures: list[str] = []
+
+    @property
+    def ripe(self) -> bool:
+        """Whether it has something to let out."""
+        return bool(self.arguments.size or self.signatures)
 
     def complete(self) -> bool:
         """Tell whether no more arguments can follow."""
@@ -87,7 +99,9 @@ class Call:
             if cumulative and text.startswith(arguments.text()):
                 note("cumulative_arguments", "tool call")
                 text = text[arguments.size :]
-            elif self._repeats(text):
+                if not text:
+                    return ""
+            if self._repeats(text):
                 note("resent_arguments", "tool call")
                 return ""
             if self.placeholder:
@@ -97,6 +111,22 @@ class Call:
             self.placeholder = True
             return ""
         return text
+
+    def continues(self, text: str) -> bool:
+        """Add a fragment that can only be the next one.  Return False if it needs `take`."""
+        arguments = self.arguments
+        if (
+            self.index is None
+            or self.stopped
+            or self.placeholder
+            or self.carry
+            or not arguments.size
+            or len(text) == arguments.size
+            or text[:1] in _OPENERS
+        ):
+            return not text
+        arguments.append(text)
+        return True
 
     def rest(self) -> str:
         """Return what was held, now that nothing follows."""
@@ -129,13 +159,18 @@ class Call:
 
 
 class Calls:
-    """The tool calls of one choice, in order of appearance."""
+    """The tool calls of one choice.
+
+    Attributes:
+        all: The calls, in order of appearance.
+        last: The call that the latest delta belonged to.
+    """
 
     def __init__(self) -> None:
         self.all: list[Call] = []
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[int, Call] = {}
-        self._last: Call | None = None
+        self.last: Call | None = None
 
     def find(self, index: int | None, id: str | None, name: str, fragment: str) -> Call:
         """Return the call that a delta belongs to, a new one if it begins one."""
@@ -144,10 +179,17 @@ class Calls:
         call = self._known(index, id, name, fragment)
         if call is None:
             call = self._new(index, id, name)
-        elif name and call.index is None and not call.arguments.size and name != call.name:
-            call.name += name
-        self._last = call
+        elif name and call.index is None and name != call.name:
+            if not call.name:
+                call.name = name
+            elif not call.arguments.size:  # a name in pieces ends where arguments begin
+                call.name += name
+        self.last = call
         return call
+
+    def by_index(self, index: int) -> Call | None:
+        """Return the call that an index was last seen with."""
+        return self._by_index.get(index)
 
     def by_id(self, id: object) -> Call | None:
         """Return the call with an id."""
@@ -159,17 +201,16 @@ class Calls:
         if index is not None:
             call = self._by_index.get(index)
             if call is None:  # an index that drifts, or a start without id
-                return None if name else self._last
+                return None if name else self.last
             return None if call.id is None and _begins_another(call, name, fragment) else call
-        call = self._last
+        call = self.last
         return None if call is None or _begins_another(call, name, fragment) else call
 
     def _late_id(self, index: int | None, id: str, name: str) -> Call | None:
         call = self._by_index.get(index) if index is not None else None
         if call is None or call.id is not None or (name and call.name and name != call.name):
             return None
-        if call.index is None:  # once its start is out, its minted id stays
-            call.id = id
+        call.id = id  # though once its start is out, its block keeps the minted one
         self._by_id[id] = call
         return call
 

@@ -8,6 +8,7 @@ last chunk, usage, errors and the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamnorm._json import (
@@ -24,14 +25,21 @@ from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer, Shared
 from streamnorm.dialects.openai_chat.content import read_delta
 from streamnorm.dialects.openai_chat.errors import failed_finish, find_error, named_error
+from streamnorm.dialects.openai_chat.more import (
+    decode_more_arguments,
+    decode_more_reasoning,
+    decode_more_text,
+)
 from streamnorm.dialects.openai_chat.quirks import quirks
 from streamnorm.dialects.openai_chat.usage import merge_usage
 from streamnorm.events import (
     BlockStop,
     Completed,
     Event,
+    JSONDelta,
     MessageStart,
     Opaque,
+    ReasoningDelta,
     StreamError,
     TextDelta,
     Usage,
@@ -45,6 +53,7 @@ from streamnorm.sse import Frame
 __all__ = ["ChatDecoder"]
 
 _DONE = "[DONE]"
+_MAX_HOPES = 8
 
 
 class ChatDecoder(Decoder):
@@ -75,32 +84,76 @@ class ChatDecoder(Decoder):
         self._usage = Usage()
         self._sides: dict[str, Any] = {}
         self._answers: dict[int, Answer] = {}
+        # How the next chunk is read if it only continues this one, and what it continues.
+        self._more: Callable[[str, list[Event]], bool] | None = None
+        self._block = -1
+        self._take_arguments: Callable[[int, str, list[Event]], bool]
+        self._hopes = _MAX_HOPES
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        if self._more is None or not self._more(frame.data, events):
+            self._more = None
+            self._read_any(frame, events)
+
+    def _read_any(self, frame: Frame, events: list[Event]) -> None:
         try:
             chunk = wire.decode_chunk(frame.data)
         except FAST_ERRORS:
             self._read_unusual(frame, events)
             return
-        # Nearly every chunk is more text for the open block, and nothing else.
-        choices = chunk.choices
-        if choices and len(choices) == 1:
-            choice = choices[0]
-            delta = choice.delta
-            answer = self._answers.get(choice.index or 0)
-            if (
-                answer is not None
-                and answer.hot >= 0
-                and delta is not None
-                and (text := delta.content)
-                and type(text) is str
-                and not choice.finish_reason
-                and wire.is_bare_text(chunk, choice, delta)
-                and frame.event == "message"
-            ):
-                events.append(TextDelta(answer.hot, text))
-                return
         self._read_chunk(frame, chunk, events)
+        if events and self._hopes and frame.event == "message":
+            self._expect_more(frame.data, events[-1])
+
+    def _expect_more(self, data: str, last: Event) -> None:
+        """Expect the next chunk to have the shape of this one, if it is a plain one.
+
+        A server whose chunks always say more than these shapes is soon left alone.
+        """
+        answer = self._answers.get(0)
+        if answer is None:
+            return
+        try:
+            match last:
+                case TextDelta(index) if index == answer.extensible:
+                    decode_more_text(data)
+                    self._more, self._block = self._more_text, index
+                case ReasoningDelta(index) if index == answer.extensible:
+                    decode_more_reasoning(data)
+                    self._more, self._block = self._more_reasoning, index
+                case JSONDelta():
+                    decode_more_arguments(data)
+                    self._more, self._take_arguments = self._more_arguments, answer.more_arguments
+                case _:
+                    pass
+        except FAST_ERRORS:
+            self._hopes -= 1
+
+    def _more_text(self, data: str, events: list[Event]) -> bool:
+        try:
+            text = decode_more_text(data).choices[0].delta.content
+        except FAST_ERRORS:
+            return False
+        if text:
+            events.append(TextDelta(self._block, text))
+        return True
+
+    def _more_reasoning(self, data: str, events: list[Event]) -> bool:
+        try:
+            delta = decode_more_reasoning(data).choices[0].delta
+        except FAST_ERRORS:
+            return False
+        text = delta.reasoning_content or delta.reasoning
+        if text:
+            events.append(ReasoningDelta(self._block, text))
+        return True
+
+    def _more_arguments(self, data: str, events: list[Event]) -> bool:
+        try:
+            piece = decode_more_arguments(data).choices[0].delta.tool_calls[0]
+        except FAST_ERRORS:
+            return False
+        return self._take_arguments(piece.index, piece.function.arguments, events)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()

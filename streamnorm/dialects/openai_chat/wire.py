@@ -23,7 +23,6 @@ __all__ = [
     "Function",
     "ToolCallDelta",
     "decode_chunk",
-    "is_bare_text",
 ]
 
 Arguments: TypeAlias = str | dict[str, Any] | list[Any] | None
@@ -116,29 +115,3 @@ CHOICE_FIELDS = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "message", "usage", "text", "obfuscation"}
 )
 """Fields of a choice that never go to `extra`."""
-
-
-def is_bare_text(chunk: Chunk, choice: Choice, delta: Delta) -> bool:
-    """Tell whether nothing stands beside the delta's content."""
-    return not (
-        delta.tool_calls
-        or delta.reasoning_content
-        or delta.reasoning
-        or delta.reasoning_details
-        or delta.refusal
-        or delta.function_call
-        or delta.annotations
-        or delta.audio
-        or delta.executed_tools
-        or delta.images
-        or choice.logprobs
-        or choice.usage
-        or choice.error
-        or chunk.usage
-        or chunk.error
-        or chunk.x_groq
-        or chunk.citations
-        or chunk.search_results
-        or chunk.related_questions
-        or chunk.images
-    )

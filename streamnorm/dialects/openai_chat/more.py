@@ -1,0 +1,136 @@
+"""The three shapes of nearly every chunk: more of what the chunk before it had.
+
+They refuse all that says more, so that what fits needs no further question: that costs
+half of reading a `Chunk` and asking for each of its fields.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "MoreArguments",
+    "MoreReasoning",
+    "MoreText",
+    "decode_more_arguments",
+    "decode_more_reasoning",
+    "decode_more_text",
+]
+
+
+class _TextDelta(Struct, gc=False):
+    content: str
+    tool_calls: None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    function_call: None = None
+    annotations: None = None
+    audio: None = None
+    executed_tools: None = None
+    images: None = None
+
+
+class _ReasoningDelta(Struct, gc=False):
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    content: Literal[""] | None = None
+    tool_calls: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    function_call: None = None
+    annotations: None = None
+    audio: None = None
+    executed_tools: None = None
+    images: None = None
+
+
+class _MoreArguments(Struct, gc=False):
+    arguments: str
+    name: None = None
+
+
+class _CallDelta(Struct, gc=False):
+    index: int
+    function: _MoreArguments
+    id: None = None
+    custom: None = None
+    extra_content: None = None
+
+
+class _CallsDelta(Struct, gc=False):
+    tool_calls: tuple[_CallDelta]
+    content: Literal[""] | None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    function_call: None = None
+    annotations: None = None
+    audio: None = None
+    executed_tools: None = None
+    images: None = None
+
+
+class _More(Struct, gc=False):
+    """What all shapes' choices refuse."""
+
+    index: Literal[0] = 0
+    finish_reason: None = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+
+
+class _TextChoice(_More, gc=False, kw_only=True):
+    delta: _TextDelta
+
+
+class _ReasoningChoice(_More, gc=False, kw_only=True):
+    delta: _ReasoningDelta
+
+
+class _CallsChoice(_More, gc=False, kw_only=True):
+    delta: _CallsDelta
+
+
+class _MoreChunk(Struct, gc=False):
+    """What all shapes refuse."""
+
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+    citations: None = None
+    search_results: None = None
+    related_questions: None = None
+    images: None = None
+
+
+class MoreText(_MoreChunk, gc=False, kw_only=True):
+    """A chunk that is more text of choice 0, and nothing else."""
+
+    choices: tuple[_TextChoice]
+
+
+class MoreReasoning(_MoreChunk, gc=False, kw_only=True):
+    """A chunk that is more reasoning of choice 0, and nothing else."""
+
+    choices: tuple[_ReasoningChoice]
+
+
+class MoreArguments(_MoreChunk, gc=False, kw_only=True):
+    """A chunk that is more arguments of one call of choice 0, and nothing else."""
+
+    choices: tuple[_CallsChoice]
+
+
+_MORE_TEXT: msgspec.json.Decoder[MoreText] = msgspec.json.Decoder(MoreText)
+_MORE_REASONING: msgspec.json.Decoder[MoreReasoning] = msgspec.json.Decoder(MoreReasoning)
+_MORE_ARGUMENTS: msgspec.json.Decoder[MoreArguments] = msgspec.json.Decoder(MoreArguments)
+decode_more_text = _MORE_TEXT.decode
+decode_more_reasoning = _MORE_REASONING.decode
+decode_more_arguments = _MORE_ARGUMENTS.decode

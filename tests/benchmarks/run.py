@@ -1,0 +1,161 @@
+"""Measure streamnorm against the JSON decoding that no reader of a stream can do without.
+
+    python tests/benchmarks/run.py [--rounds N]
+
+All workloads of one round run one after the other, many rounds; of each the fastest
+counts.  A unit is untyped `msgspec.json.decode` of the same payloads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import sys
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+
+import streamnorm
+
+sys.path.insert(0, str(Path(__file__).parent))
+import workloads  # noqa: E402 - this is a script, its folder is no package
+
+DELTAS = 2000
+
+
+def unit(payloads: list[str]) -> Callable[[], None]:
+    data = [payload.encode() for payload in payloads]
+    decode = msgspec.json.Decoder().decode
+
+    def run() -> None:
+        for payload in data:
+            decode(payload)
+
+    return run
+
+
+def events(payloads: list[str], count: int = 0) -> Callable[[], None]:
+    chunks = workloads.frames(payloads)
+
+    def run() -> None:
+        decoder = streamnorm.decoder("openai_chat")
+        for chunk in chunks:
+            for _ in decoder.feed(chunk):
+                pass
+        assert isinstance(decoder.outcome, streamnorm.Completed)
+
+    return run
+
+
+def transcode(payloads: list[str]) -> Callable[[], None]:
+    chunks = workloads.frames(payloads)
+
+    def run() -> None:
+        transcoder = streamnorm.Transcoder("openai_chat", "anthropic")
+        for chunk in chunks:
+            transcoder.feed(chunk)
+        assert isinstance(transcoder.outcome, streamnorm.Completed)
+
+    return run
+
+
+def events_async(payloads: list[str]) -> Callable[[], None]:
+    chunks = workloads.frames(payloads)
+
+    class Source:
+        def __init__(self) -> None:
+            self._chunks = iter(chunks)
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self
+
+        async def __anext__(self) -> bytes:
+            for chunk in self._chunks:
+                return chunk
+            raise StopAsyncIteration
+
+    async def main() -> None:
+        async for _ in streamnorm.events(Source(), dialect="openai_chat"):
+            pass
+
+    loop = asyncio.new_event_loop()
+    return lambda: loop.run_until_complete(main())
+
+
+def fastest(runs: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """Return CPU seconds of each run's fastest round, the rounds interleaved."""
+    best = dict.fromkeys(runs, float("inf"))
+    for number in range(rounds):
+        for name, run in runs.items():
+            gc.collect()
+            gc.disable()
+            start = time.process_time()
+            run()
+            best[name] = min(best[name], time.process_time() - start)
+            gc.enable()
+        print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return best
+
+
+def open_stream_bytes() -> int:
+    """Return what one open transcoding holds besides its text, the blocks of Python included."""
+    chunks = workloads.frames(workloads.text(DELTAS))[:-2]
+    warm = streamnorm.Transcoder("openai_chat", "anthropic")
+    for chunk in chunks[:3]:
+        warm.feed(chunk)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    many = [streamnorm.Transcoder("openai_chat", "anthropic") for _ in range(20)]
+    for transcoder in many:
+        for chunk in chunks:
+            transcoder.feed(chunk)
+    held = (tracemalloc.get_traced_memory()[0] - before) // len(many)
+    tracemalloc.stop()
+    text = sum(len(transcoder.message.text.encode()) for transcoder in many) // len(many)
+    return held - text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=30)
+    rounds = parser.parse_args().rounds
+    streams = {
+        "text": workloads.text(DELTAS),
+        "reasoning, then text": workloads.reasoning(DELTAS // 2),
+        "4 calls, one by one": workloads.calls(DELTAS, parallel=4),
+        "4 calls, interleaved": workloads.calls(DELTAS, parallel=4, interleaved=True),
+    }
+    runs: dict[str, Callable[[], None]] = {}
+    for name, payloads in streams.items():
+        runs[f"unit {name}"] = unit(payloads)
+        runs[f"events {name}"] = events(payloads)
+        runs[f"transcode {name}"] = transcode(payloads)
+    text = streams["text"]
+    runs["async"] = events_async(text)
+    runs["10 x longer"] = transcode(workloads.text(10 * DELTAS))
+    small, large = workloads.calls(DELTAS, parallel=1), workloads.calls(10 * DELTAS, parallel=1)
+    runs["1 MB call"] = transcode([p.replace("value", "value " + "x" * 30) for p in large])
+    runs["small call, long fragments"] = transcode([p.replace("value", "value " + "x" * 30) for p in small])
+    best = fastest(runs, rounds)
+
+    print(f"{'':24}{'unit µs':>9}{'events':>9}{'transcode':>11}   in units")
+    for name, payloads in streams.items():
+        one = best[f"unit {name}"]
+        print(
+            f"{name:24}{one / len(payloads) * 1e6:9.2f}"
+            f"{best[f'events {name}'] / one:9.2f}{best[f'transcode {name}'] / one:11.2f}"
+        )
+    print(f"async / sync events          {best['async'] / best['events text']:.2f}")
+    print(f"10 x longer text costs       {best['10 x longer'] / best['transcode text']:.2f} x")
+    per_delta = best["1 MB call"] / best["small call, long fragments"] / 10
+    print(f"a delta of a 1 MB call       {per_delta:.2f} x one of a 100 kB call")
+    print(f"an open stream holds         {open_stream_bytes()} bytes besides its text")
+
+
+if __name__ == "__main__":
+    main()
