@@ -8,7 +8,7 @@ character ends one delta and the other half begins the next.
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ __all__ = [
     "compact",
     "convert",
     "decode_any",
+    "is_array",
+    "is_object",
     "rejoin",
     "too_deep",
 ]
@@ -49,8 +51,8 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
     Args:
         text: One JSON value.
         max_depth: Nesting beyond which it is refused.
-        pieces: Keys whose strings are pieces of a longer text: a lone surrogate in them
-            is kept, for `rejoin`; elsewhere it becomes U+FFFD.
+        pieces: Keys whose strings are pieces of a longer text, and keys on the way to
+            them: a lone surrogate there is kept, for `rejoin`; elsewhere it becomes U+FFFD.
 
     Raises:
         InvalidJSON: It is no JSON, or nests too deep.
@@ -77,6 +79,18 @@ def convert(value: Any, type: type[T]) -> T:
     except msgspec.ValidationError as exc:
         # msgspec names types and the path, never the value.
         raise InvalidJSON(str(exc)[:1].lower() + str(exc)[1:]) from exc
+    except UnicodeEncodeError as exc:  # a lone surrogate where no string fits
+        raise InvalidJSON("lone surrogate in a string, expected no string") from exc
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a decoded JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a decoded JSON value is an array."""
+    return isinstance(value, list)
 
 
 def too_deep(value: Any, limit: int) -> bool:
@@ -86,8 +100,8 @@ def too_deep(value: Any, limit: int) -> bool:
         level = [
             child
             for node in level
-            if isinstance(node, (dict, list))
-            for child in (node.values() if isinstance(node, dict) else node)
+            if is_object(node) or is_array(node)
+            for child in (node.values() if is_object(node) else node)
         ]
         if not level:
             return False
@@ -95,8 +109,11 @@ def too_deep(value: Any, limit: int) -> bool:
 
 
 def compact(value: Any) -> str:
-    """Return a decoded JSON value as JSON text without white space."""
-    return _ENCODER.encode(value).decode()
+    """Return a decoded JSON value as JSON text without white space or lone surrogates."""
+    try:
+        return _ENCODER.encode(value).decode()
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_clean_tree(value, frozenset())).decode()
 
 
 def clean(text: str) -> str:
@@ -118,12 +135,14 @@ def rejoin(carry: str, text: str) -> tuple[str, str]:
 def _clean_tree(value: Any, pieces: frozenset[str]) -> Any:
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, list):
+    if is_array(value):
         return [_clean_tree(item, pieces) for item in value]
-    if isinstance(value, dict):
+    if is_object(value):
         return {
-            clean(key): item
-            if isinstance(item, str) and key in pieces
+            clean(key): _clean_tree(item, frozenset())
+            if key not in pieces
+            else item
+            if isinstance(item, str)
             else _clean_tree(item, pieces)
             for key, item in value.items()
         }

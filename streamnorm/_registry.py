@@ -10,7 +10,7 @@ from streamnorm.dialects import anthropic, openai_chat
 from streamnorm.errors import UnknownDialect
 from streamnorm.events import Event, StreamError
 from streamnorm.limits import Limits
-from streamnorm.losses import OnLoss, OnNote
+from streamnorm.losses import Note, OnLoss, OnNote
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECTS", "decoder", "detect", "encoder"]
@@ -127,7 +127,10 @@ class _UnnamedDecoder(Decoder):
         self.outcome = room.outcome
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
-        room = self._room or (self._find(rest) if rest is not None else None)
+        room = self._room
+        if room is None and rest is not None and (room := self._find(rest)) is not None:
+            for waiting in self._waiting:
+                room.read(waiting, events)
         if room is not None:
             room.end(rest, events)
             self.outcome = room.outcome
@@ -144,12 +147,13 @@ class _UnnamedDecoder(Decoder):
             return None
         self.dialect = name
         try:
-            self._room = _make_decoder(
-                name, on_note=lambda note: self.note(note.kind, note.where), **self._options
-            )
+            self._room = _make_decoder(name, on_note=self._pass_on, **self._options)
         except UnknownDialect as exc:
             raise self.malformed(str(exc)) from exc
         return self._room
+
+    def _pass_on(self, note: Note) -> None:
+        self.note(note.kind, note.where)
 
     def _first_error(self, ask: Callable[[Decoder], StreamError | None]) -> StreamError | None:
         rooms = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from streamnorm._json import compact
 from streamnorm.blocks import (
     GROWING_BLOCKS,
     Block,
@@ -85,7 +86,8 @@ class Accumulator:
     """Add events up to messages, one for each choice.
 
     Args:
-        limits: `max_accumulated_bytes` bounds the text of all blocks, in UTF-8 bytes.
+        limits: `max_accumulated_bytes` bounds the text of all deltas and the JSON of blocks'
+            starts and of citations, in UTF-8 bytes.
 
     Attributes:
         usage: The last snapshot.
@@ -114,17 +116,17 @@ class Accumulator:
         """Add events, as `push` does."""
         self._pending += events
         if len(self._pending) >= _BATCH:
-            self._fold()
+            self.fold()
 
     @property
     def usage(self) -> Usage:
         """The last snapshot of the tokens."""
-        self._fold()
+        self.fold()
         return self._usage
 
     def message(self, choice: int = 0) -> Message:
         """Return what has arrived so far."""
-        self._fold()
+        self.fold()
         stop = self._stops.get(choice)
         return Message(
             id=self._start.id,
@@ -138,19 +140,23 @@ class Accumulator:
             stop_extra=stop.extra if stop else None,
         )
 
-    def _fold(self) -> None:
+    def fold(self) -> None:
+        """Add up the events that still wait for their batch.
+
+        Raises:
+            LimitExceeded: The message is larger than `max_accumulated_bytes`.
+        """
         pending, self._pending = self._pending, []
         writers = self._writers
         for event in pending:
-            kind = type(event)
-            if kind is TextDelta:
-                text: str = event.text  # type: ignore[union-attr]  # kind tells
-            elif kind is JSONDelta:
-                text = event.partial_json  # type: ignore[union-attr]  # kind tells
+            if type(event) is TextDelta:
+                text = event.text
+            elif type(event) is JSONDelta:
+                text = event.partial_json
             else:
                 self._fold_one(event)
                 continue
-            writers[event.index](text)  # type: ignore[union-attr]  # kind tells
+            writers[event.index](text)
             self._bytes += len(text) if text.isascii() else len(text.encode())
             if self._bytes > self._max_bytes:
                 self._overflow()
@@ -171,7 +177,7 @@ class Accumulator:
                 self._count(signature)
             case CitationDelta(index, citation):
                 self._blocks[index].citations.append(citation)
-                self._count(citation.cited_text or "")
+                self._count(compact(citation))
             case UsageUpdate(usage):
                 self._usage = usage
             case MessageStart():
@@ -188,6 +194,7 @@ class Accumulator:
         elif isinstance(block, GROWING_BLOCKS):
             self._writers[index] = growing.part(0).write
         self._blocks[index] = growing
+        self._count(compact(block))
 
     def _count(self, text: str) -> None:
         self._bytes += len(text) if text.isascii() else len(text.encode())

@@ -54,13 +54,14 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
 
-        parser.exit(0, f"streamnorm {version('streamnorm')}\n")
+        print(f"streamnorm {version('streamnorm')}")  # noqa: T201 - this is the command line
+        parser.exit()
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     arguments = _parser().parse_args(argv)
-    if sys.stdout is None:  # type: ignore[unreachable]  # `streamnorm … >&-`
+    if sys.__stdout__ is None:  # `streamnorm … >&-`
         return 2
     try:
         status: int = arguments.run(arguments)

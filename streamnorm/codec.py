@@ -25,21 +25,21 @@ from streamnorm.sse import Frame, SSEDecoder
 
 __all__ = ["Decoder", "Dialect", "Encoder", "Feed"]
 
-T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 
-class Feed(Protocol[T_co]):
+class Feed(Protocol[T]):
     """What eats bytes: the one contract of frames, events and transcoded bytes."""
 
-    def feed(self, data: bytes, /) -> list[T_co]:
+    def feed(self, data: bytes, /) -> list[T]:
         """Return all that is known with `data`."""
         ...
 
-    def close(self) -> list[T_co]:
+    def close(self) -> list[T]:
         """Return what is known now that the source has ended."""
         ...
 
-    def abort(self, cause: BaseException, /) -> list[T_co]:
+    def abort(self, cause: BaseException, /) -> list[T]:
         """Return what is known now that the source has failed."""
         ...
 
@@ -123,7 +123,10 @@ class Decoder(ABC):
         try:
             if self._body is not None:
                 raise Fatal(self._judge_body(bytes(self._body)))
-            self.end(self._sse.unterminated(), events)
+            rest = self._sse.unterminated()
+            for _, line in self._sse.strays:  # the last line, if it has no end
+                self._read_stray(line)
+            self.end(rest, events)
             if self.outcome is None:
                 self._judge_strays()
                 raise Fatal(self._truncated())

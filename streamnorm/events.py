@@ -142,7 +142,8 @@ class RefusalDelta(_Event, frozen=True, gc=False, tag="refusal_delta"):
 
 class JSONDelta(_Event, frozen=True, gc=False, tag="json_delta"):
     """More arguments of a `ToolCall` or `ServerToolCall`: a piece of JSON text, or of
-    free text where the call is of kind `custom`."""
+    free text where the call is of kind `custom`.
+    """
 
     index: int
     partial_json: str

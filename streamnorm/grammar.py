@@ -79,7 +79,8 @@ class Grammar:
 
     def check(self, event: Event) -> str | None:
         """Take the next event, and return what is wrong with it.  A wrong one counts
-        as far as it makes sense, so that one mistake is reported once."""
+        as far as it makes sense, so that one mistake is reported once.
+        """
         if self._failed:
             return f"{_name(event)} after stream_error, expected nothing"
         match event:

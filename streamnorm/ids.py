@@ -46,12 +46,13 @@ def mint_id(*parts: object) -> str:
 
 def tag_signature(signature: str, issuer: str | None) -> str:
     """Return a signature as an opaque value that names who can verify it."""
-    return f"{_TAGGED}{issuer or ''}.{signature}"
+    tag = (issuer or "").replace("%", "%25").replace(".", "%2e")
+    return f"{_TAGGED}{tag}.{signature}"
 
 
 def untag_signature(value: str) -> tuple[str, str | None] | None:
     """Return the signature and its issuer, or None if the value was not tagged by us."""
     if not value.startswith(_TAGGED):
         return None
-    issuer, _, signature = value[len(_TAGGED) :].partition(".")
-    return signature, issuer or None
+    tag, _, signature = value[len(_TAGGED) :].partition(".")
+    return signature, tag.replace("%2e", ".").replace("%25", "%") or None

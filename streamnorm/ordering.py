@@ -6,6 +6,8 @@ append at a block's start and ignore the index they are told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from io import StringIO
 
 from streamnorm._json import compact
@@ -24,10 +26,10 @@ from streamnorm.events import (
 )
 from streamnorm.limits import Limits
 
-__all__ = ["Run", "Sequencer"]
+__all__ = ["Sequencer"]
 
 
-class Run:
+class _Run:
     """Deltas of one kind that wait, to go out as one."""
 
     __slots__ = ("last", "text")
@@ -37,11 +39,13 @@ class Run:
         self.text = StringIO()
 
     def takes(self, event: Event) -> bool:
+        """Tell whether `event` can be joined to it."""
         return type(event) is type(self.last) and getattr(event, "part", 0) == getattr(
             self.last, "part", 0
         )
 
     def event(self) -> Event:
+        """Return all of it as one delta."""
         text = self.text.getvalue()
         match self.last:
             case ReasoningDelta(index, _, part):
@@ -71,7 +75,7 @@ class Sequencer:
         self.held_bytes = 0
         self.dropped_bytes = 0
         self._max_held_bytes = max_held_bytes
-        self._held: dict[int, list[Event | Run]] = {}  # by block, in order of start
+        self._held: dict[int, list[Event | _Run]] = {}  # by block, in order of start
         self._stopped: set[int] = set()  # of those, the complete ones
         self._done = False
 
@@ -110,17 +114,19 @@ class Sequencer:
             case _:
                 return [event]
 
-    def arguments_run(self, index: int) -> Run | None:
-        """Return what the next arguments of a block that waits will be added to, if any.
+    def arguments_wait(self, index: int) -> Callable[[str], list[StreamError]] | None:
+        """Return what takes more arguments of a block that waits, if they do.
 
-        Who has one may call `add` with it until an event that is no such delta comes.
+        It does what `push` would, and may be called until an event comes that is no
+        such delta.
         """
         items = self._held.get(index)
         run = items[-1] if items else None
-        return run if isinstance(run, Run) and isinstance(run.last, JSONDelta) else None
+        if not isinstance(run, _Run) or not isinstance(run.last, JSONDelta):
+            return None
+        return partial(self._add, run)
 
-    def add(self, run: Run, text: str) -> list[StreamError]:
-        """Add arguments that wait, as `push` does."""
+    def _add(self, run: _Run, text: str) -> list[StreamError]:
         self.held_bytes += len(text) if text.isascii() else len(text.encode())
         if self.held_bytes > self._max_held_bytes:
             return self._overflow()
@@ -134,7 +140,7 @@ class Sequencer:
         while self._held and self.head is None:
             index = min(self._held)
             for item in self._held.pop(index):
-                event = item.event() if isinstance(item, Run) else item
+                event = item.event() if isinstance(item, _Run) else item
                 self.held_bytes -= _size(event)
                 out.append(event)
             if index not in self._stopped:
@@ -150,8 +156,8 @@ class Sequencer:
         match event:
             case TextDelta() | JSONDelta() | ReasoningDelta() | RefusalDelta():
                 last = items[-1]
-                if not isinstance(last, Run) or not last.takes(event):
-                    last = Run(event)
+                if not isinstance(last, _Run) or not last.takes(event):
+                    last = _Run(event)
                     items.append(last)
                 last.text.write(event.partial_json if isinstance(event, JSONDelta) else event.text)
             case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from streamnorm._registry import decoder, encoder
@@ -12,9 +13,13 @@ from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
 from streamnorm.losses import Loss, Note, OnLoss, OnNote
 from streamnorm.messages import Message
-from streamnorm.ordering import Run, Sequencer
+from streamnorm.ordering import Sequencer
 
 __all__ = ["Ordering", "Transcoder"]
+
+# No text grows more on its way from the wire into a message (a byte that is not UTF-8
+# becomes three).  Until then a message cannot have passed its bound.
+_MAX_GROWTH = 8
 
 Ordering = Literal["sequential", "interleaved"]
 
@@ -65,12 +70,14 @@ class Transcoder:
         if ordering == "sequential" and not self._encoder.interleaves:
             self._sequencer = Sequencer(max_held_bytes=limits.max_held_bytes)
         self._accumulator = Accumulator(limits=limits)
+        self._max_accumulated_bytes = limits.max_accumulated_bytes
+        self._received = 0  # bytes
         self._failure: StreamError | None = None
         # The deltas that need no projection and no ordering, until another event comes.
         self._live = -1
         self._live_type: type | None = None
         self._live_part = 0
-        self._runs: dict[int, Run] = {}  # of calls whose arguments only wait
+        self._waiting: dict[int, Callable[[str], list[StreamError]]] = {}
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes that `data` makes known, as one piece, or nothing.
@@ -79,6 +86,7 @@ class Transcoder:
             LossyEncoding: `strict`, and the target cannot carry something.
             LocalProtocolError: The transcoder was closed.
         """
+        self._received += len(data)
         return self._encode(self._decoder.feed(data))
 
     def close(self) -> list[bytes]:
@@ -126,28 +134,39 @@ class Transcoder:
     def _encode(self, events: list[Event]) -> list[bytes]:
         if not events or self._failure is not None:
             return []
+        error: StreamError | None = None
+        if self._received * _MAX_GROWTH > self._max_accumulated_bytes:
+            events, error = self._bounded(events)
+        else:
+            self._accumulator.extend(events)
         parts: list[bytes] = []
         for event in events:
             kind = type(event)
-            if kind is self._live_type or (kind is JSONDelta and self._runs):
-                index: int = event.index  # type: ignore[union-attr]  # these kinds have one
-                if index == self._live and kind is self._live_type and self._same_part(event):
-                    parts.append(self._render(event))
-                    continue
-                if (run := self._runs.get(index)) is not None and self._sequencer is not None:
-                    waiting: str = event.partial_json  # type: ignore[union-attr]  # a JSONDelta
-                    if errors := self._sequencer.add(run, waiting):
-                        self._fail_on(errors, parts)
-                        break
-                    continue
-            self._encode_one(event, parts)
+            if (
+                kind is self._live_type
+                and event.index == self._live  # type: ignore[union-attr]  # such a type has one
+                and (kind is not ReasoningDelta or self._is_live_part(event))
+            ):
+                parts.append(self._render(event))
+            elif isinstance(event, JSONDelta) and event.index in self._waiting:
+                self._fail_on(self._waiting[event.index](event.partial_json), parts)
+            else:
+                self._encode_one(event, parts)
             if self._failure is not None:
                 break
-        try:
-            self._accumulator.extend(events)
-        except LimitExceeded as exc:
-            self._fail_on([StreamError("too_large", str(exc), code=exc.limit)], parts)
-        return _nonempty(b"".join(parts))
+        self._failure = self._failure or error
+        return parts if len(parts) < 2 else [b"".join(parts)]
+
+    def _bounded(self, events: list[Event]) -> tuple[list[Event], StreamError | None]:
+        """Add events up one by one, and put an error in place of those beyond the bound."""
+        for number, event in enumerate(events):
+            try:
+                self._accumulator.push(event)
+                self._accumulator.fold()
+            except LimitExceeded as exc:
+                error = StreamError("too_large", str(exc), code=exc.limit)
+                return [*events[:number], error], error
+        return events, None
 
     def _encode_one(self, event: Event, parts: list[bytes]) -> None:
         """Encode an event the long way, and find out which ones need not go it."""
@@ -157,26 +176,35 @@ class Transcoder:
                 if isinstance(ordered, StreamError) and ordered is not event:
                     self._fail_on([ordered], parts)
                     return
-                parts.append(self._render(ordered))
+                if written := self._render(ordered):
+                    parts.append(written)
         head: int | None = getattr(event, "index", None)
         if sequencer is not None:
-            if isinstance(event, StreamError) and sequencer.dropped_bytes:
-                self._encoder.count_held(sequencer.dropped_bytes)
+            if isinstance(event, StreamError):
+                self._count_dropped()
             if not isinstance(event, JSONDelta):
-                self._runs.clear()
-            elif (run := sequencer.arguments_run(event.index)) is not None:
-                self._runs[event.index] = run
+                self._waiting.clear()
+            elif (
+                projector.passes(event.index)[0] is JSONDelta
+                and (wait := sequencer.arguments_wait(event.index)) is not None
+            ):
+                self._waiting[event.index] = wait
             head = sequencer.head
         self._live = -1 if head is None else head
         self._live_type, self._live_part = projector.passes(self._live)
 
-    def _same_part(self, event: Event) -> bool:
-        return not isinstance(event, ReasoningDelta) or event.part == self._live_part
+    def _is_live_part(self, event: Event) -> bool:
+        return isinstance(event, ReasoningDelta) and event.part == self._live_part
 
     def _fail_on(self, errors: list[StreamError], parts: list[bytes]) -> None:
         for error in errors:
             self._failure = error
             parts.append(self._render(error))
+            self._count_dropped()
+
+    def _count_dropped(self) -> None:
+        if self._sequencer is not None and self._sequencer.dropped_bytes:
+            self._encoder.count_held(self._sequencer.dropped_bytes)
 
 
 def _nonempty(data: bytes) -> list[bytes]:

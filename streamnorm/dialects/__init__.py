@@ -1,0 +1,1 @@
+"""One room for each dialect; rooms never import each other."""

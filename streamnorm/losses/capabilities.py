@@ -12,6 +12,10 @@ from streamnorm.errors import LossyEncoding
 
 __all__ = ["CAPABILITIES", "Capabilities", "Loss", "Losses", "Note", "OnLoss", "OnNote"]
 
+# A peer may name things without end.
+_MAX_KINDS = 256
+_MAX_WHERE_CHARS = 100
+
 
 class Loss(Struct, frozen=True):
     """Something the target dialect could not carry.
@@ -123,7 +127,9 @@ class Losses:
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
         """Count one more, allowed or not: of a stream that has failed anyway."""
-        loss = Loss(feature, where, 1, detail)
+        loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
+        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
+            loss = Loss(feature, "elsewhere", 1, detail)
         self._counts[loss] = self._counts.get(loss, 0) + 1
         if self._on_loss is not None:
             self._on_loss(loss)

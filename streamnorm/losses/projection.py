@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -47,9 +48,10 @@ class _State(Struct):
 
     choice: int
     block: Block
+    extra: dict[str, Any] | None = None
     started: bool = True  # whether its BlockStart went out
     dropped: bool = False
-    blank: str = ""  # leading white space that waits
+    blank: list[str] = []  # leading white space that waits
     part: int = 0
     filled: bool = False  # whether arguments or a summary have begun
     ended: bool = False  # whether it is signed or has stopped
@@ -131,7 +133,7 @@ class Projector:
 
     def _start(self, event: BlockStart) -> list[Event]:
         block = event.block
-        state = self._states[event.index] = _State(event.choice, block)
+        state = self._states[event.index] = _State(event.choice, block, event.extra)
         if event.choice and not self._can.choices:
             self._losses.add("choices", f"choice {event.choice}", "dropped")
             state.dropped = True
@@ -169,11 +171,11 @@ class Projector:
         if state.started:
             return [event]
         if not text.strip():
-            state.blank += text
+            state.blank.append(text)
             return []
         state.started = True
-        start = BlockStart(event.index, state.block, state.choice)
-        return [start, TextDelta(event.index, state.blank + text)]
+        start = BlockStart(event.index, state.block, state.choice, state.extra)
+        return [start, TextDelta(event.index, "".join(state.blank) + text)]
 
     def _arguments(self, event: JSONDelta, state: _State, text: str) -> list[Event]:
         if state.dropped:
@@ -234,7 +236,8 @@ class Projector:
         if state is not None and state.dropped:
             return []
         if event.dialect == self._can.dialect:
-            return [event]
+            # Its block may never start, if it is but white space.
+            return [event if state is None or state.started else structs.replace(event, index=None)]
         self._losses.add("opaque", f"{event.dialect} {event.name}", "dropped")
         return []
 

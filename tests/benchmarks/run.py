@@ -22,7 +22,7 @@ import msgspec
 import streamnorm
 
 sys.path.insert(0, str(Path(__file__).parent))
-import workloads  # noqa: E402 - this is a script, its folder is no package
+import workloads
 
 DELTAS = 2000
 
@@ -121,7 +121,9 @@ def open_stream_bytes() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds
     streams = {
@@ -140,7 +142,9 @@ def main() -> None:
     runs["10 x longer"] = transcode(workloads.text(10 * DELTAS))
     small, large = workloads.calls(DELTAS, parallel=1), workloads.calls(10 * DELTAS, parallel=1)
     runs["1 MB call"] = transcode([p.replace("value", "value " + "x" * 30) for p in large])
-    runs["small call, long fragments"] = transcode([p.replace("value", "value " + "x" * 30) for p in small])
+    runs["small call, long fragments"] = transcode(
+        [p.replace("value", "value " + "x" * 30) for p in small]
+    )
     best = fastest(runs, rounds)
 
     print(f"{'':24}{'unit µs':>9}{'events':>9}{'transcode':>11}   in units")

@@ -53,7 +53,9 @@ def calls(deltas: int, *, parallel: int, interleaved: bool = False) -> Payloads:
     arguments = [_fragments(deltas // parallel, call) for call in range(parallel)]
     order: Iterator[tuple[int, str]]
     if interleaved:
-        order = ((call, part) for turn in zip(*arguments, strict=True) for call, part in enumerate(turn))
+        order = (
+            (call, part) for turn in zip(*arguments, strict=True) for call, part in enumerate(turn)
+        )
     else:
         order = ((call, part) for call, parts in enumerate(arguments) for part in parts)
     opened: set[int] = set()
@@ -63,7 +65,12 @@ def calls(deltas: int, *, parallel: int, interleaved: bool = False) -> Payloads:
         if call not in opened:
             opened.add(call)
             function = {"name": "search", "arguments": part}
-            delta = {"index": call, "id": f"call_{call:020}", "type": "function", "function": function}
+            delta = {
+                "index": call,
+                "id": f"call_{call:020}",
+                "type": "function",
+                "function": function,
+            }
         payloads.append(chunk({"tool_calls": [delta]}))
     return [*payloads, chunk({}, "tool_calls")]
 

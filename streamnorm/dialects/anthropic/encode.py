@@ -156,7 +156,7 @@ class AnthropicEncoder(Encoder):
         return rest + _frame("content_block_stop", {"index": self._numbers[event.index]})
 
     def _message_start(self, event: MessageStart) -> bytes:
-        message = {
+        message: dict[str, Any] = {
             "id": event.id,
             "type": "message",
             "role": "assistant",
@@ -217,7 +217,9 @@ def _block(block: Block) -> Any:
         case ToolCall(id, name):
             return {"type": "tool_use", "id": escape_id(id), "name": name, "input": {}}
         case OpaqueBlock(data=data):
-            return msgspec.Raw(data.encode())
+            # A line end, which JSON has only between its tokens, would end the frame's line.
+            line = data.replace("\r", " ").replace("\n", " ")
+            return msgspec.Raw(line.encode("utf-8", "replace"))
         case _:
             raise AssertionError(f"{type(block).__name__} passed the projection")
 

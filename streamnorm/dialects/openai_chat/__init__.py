@@ -1,24 +1,13 @@
 """OpenAI Chat Completions, and what compatible servers make of it."""
 
-import msgspec
-from msgspec import Struct
-
-from streamnorm._json import FAST_ERRORS
+from streamnorm._json import InvalidJSON, decode_any, is_object
 from streamnorm.codec import Dialect
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
+from streamnorm.dialects.openai_chat.errors import find_error
+from streamnorm.limits import Limits
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
-
-
-class _Marks(Struct):
-    choices: list[object] | None = None
-    object: str | None = None
-    type: str | None = None
-    error: dict[str, object] | str | None = None
-
-
-_MARKS: msgspec.json.Decoder[_Marks] = msgspec.json.Decoder(_Marks)
 
 
 def _recognises(frame: Frame) -> bool:
@@ -26,12 +15,17 @@ def _recognises(frame: Frame) -> bool:
     if frame.data.startswith("[DONE]"):
         return True
     try:
-        marks = _MARKS.decode(frame.data)
-    except FAST_ERRORS:
-        return False
-    if marks.choices is not None or (marks.object or "").startswith("chat.completion"):
-        return True
-    return bool(marks.error) and marks.type is None
+        value = decode_any(frame.data, max_depth=Limits().max_json_depth)
+    except InvalidJSON:
+        return frame.event == "error"
+    if is_object(value):
+        if value.get("choices") is not None:
+            return True
+        if str(value.get("object")).startswith("chat.completion"):
+            return True
+        if "type" in value:  # as the errors of other dialects have
+            return False
+    return find_error(value) is not None
 
 
 DIALECT = Dialect(

@@ -162,6 +162,8 @@ class Answer:
 
     def piece(self, kind: Kind, text: str, events: list[Event]) -> None:
         """Take text of one kind."""
+        if not text:
+            return
         if self._queue:
             self._wait(kind, text)
             self._pump(events)
@@ -234,7 +236,7 @@ class Answer:
         """Take a value that must come back with a call."""
         if call.stopped:
             raise Fatal(StreamError("malformed", "signature of a tool call that has stopped"))
-        if call.index is not None:
+        if call.index >= 0:
             events.append(SignatureDelta(call.index, clean(signature), "google"))
             return
         self._ripe += not call.ripe
@@ -256,7 +258,7 @@ class Answer:
 
     def stop(self) -> MessageStop:
         """Return the end of this answer."""
-        calls = [call for call in self._calls.all if call.index is not None]
+        calls = [call for call in self._calls.all if call.index >= 0]
         return message_stop(
             self.finish,
             choice=self._number,
@@ -268,9 +270,13 @@ class Answer:
 
     def opaque(self, name: str, value: Any, events: list[Event]) -> None:
         """Take data that has no place in the events."""
+        self.check_depth(value)
+        events.append(Opaque("openai_chat", name, compact(value), self.live))
+
+    def check_depth(self, value: Any) -> None:
+        """Refuse a value that nests too deep to be kept."""
         if too_deep(value, self._shared.limits.max_json_depth):
             raise too_large("max_json_depth", self._shared.limits.max_json_depth)
-        events.append(Opaque("openai_chat", name, compact(value), self.live))
 
     # What is out, and what waits
 
@@ -391,7 +397,7 @@ class Answer:
         shared = self._shared
         first = not call.ripe
         text = call.take(text, shared.note, cumulative=shared.quirks.cumulative_arguments)
-        if call.index is None:
+        if call.index < 0:
             self._ripe += first
             self._count_waiting(text)
             self._pump(events)
@@ -399,7 +405,6 @@ class Answer:
             self._write_arguments(call, text, events)
 
     def _write_arguments(self, call: Call, text: str, events: list[Event]) -> None:
-        assert call.index is not None
         events.append(JSONDelta(call.index, text))
         if call.followed and text[-1] in ENDS and call.complete():
             call.stopped = True
@@ -408,7 +413,6 @@ class Answer:
 
     def _let_out(self, call: Call, events: list[Event]) -> int:
         """Let out what a started call held, and return the number of its block."""
-        assert call.index is not None
         if rest := call.rest():
             events.append(JSONDelta(call.index, rest))
         return call.index

@@ -9,7 +9,7 @@ import msgspec
 
 __all__ = ["ENDS", "Arguments"]
 
-_TOKENS = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
+_MARKS = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
 _CLOSERS = ("}", "]", '"')
 
 ENDS = frozenset('}]" \t\r\n')
@@ -96,20 +96,20 @@ class Arguments:
         self._scanned = self.size
         start = 1 if self._escaped else 0
         self._escaped = False
-        for token in _TOKENS.finditer(text, start):
-            self._step(token[0])
+        for mark in _MARKS.finditer(text, start):
+            self._step(mark[0])
 
-    def _step(self, token: str) -> None:
+    def _step(self, mark: str) -> None:
         if self._in_string:
-            if token == '"':
+            if mark == '"':
                 self._in_string = False
-            elif token == "\\":  # the escaped character is in the next fragment
+            elif mark == "\\":  # the escaped character is in the next fragment
                 self._escaped = True
-        elif token == '"':
+        elif mark == '"':
             self._in_string = True
-        elif token in "{[":
+        elif mark in "{[":
             self._depth += 1
-        elif token in "}]":
+        elif mark in "}]":
             self._depth -= 1
 
 

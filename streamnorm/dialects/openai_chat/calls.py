@@ -31,7 +31,7 @@ class Call:
         name: The tool's name as far as it is known.
         kind: What the arguments are.
         arguments: Their text so far.
-        index: Number of its block; None while its start is held.
+        index: Number of its block; -1 while its start is held.
         placeholder: Whether all its arguments are a `{}` that has not gone out.
         followed: Whether another block has begun since.
         stopped: Whether its block has stopped.
@@ -57,7 +57,7 @@ class Call:
         self.name = name
         self.kind: Literal["function", "custom"] = "function"
         self.arguments = Arguments()
-        self.index: int | None = None
+        self.index = -1
         self.placeholder = False
         self.followed = False
         self.stopped = False
@@ -116,7 +116,7 @@ class Call:
         """Add a fragment that can only be the next one.  Return False if it needs `take`."""
         arguments = self.arguments
         if (
-            self.index is None
+            self.index < 0
             or self.stopped
             or self.placeholder
             or self.carry
@@ -179,7 +179,7 @@ class Calls:
         call = self._known(index, id, name, fragment)
         if call is None:
             call = self._new(index, id, name)
-        elif name and call.index is None and name != call.name:
+        elif name and call.index < 0 and name != call.name:
             if not call.name:
                 call.name = name
             elif not call.arguments.size:  # a name in pieces ends where arguments begin

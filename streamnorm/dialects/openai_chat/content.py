@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import compact
+from streamnorm._json import compact, is_array, is_object
 from streamnorm.blocks import Citation
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
@@ -40,8 +40,9 @@ def read_delta(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
         for call in delta.tool_calls:
             _tool_call(call, answer, events)
     if delta.function_call is not None:
-        function = delta.function_call
-        answer.call(0, None, function.name or "", _text(function.arguments), None, events)
+        name, arguments = delta.function_call.name or "", delta.function_call.arguments
+        if name or arguments:
+            answer.call(0, None, name, _text(arguments, answer), None, events)
     if delta.annotations:
         _annotations(delta.annotations, answer, events)
     for name in ("audio", "executed_tools", "images"):
@@ -52,8 +53,8 @@ def read_delta(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
 
 def _reasoning(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
     """Take reasoning once, where servers send it under several names."""
-    details = [detail for detail in delta.reasoning_details or () if isinstance(detail, dict)]
-    if not any(detail.get("text") or detail.get("summary") for detail in details):
+    details = [detail for detail in delta.reasoning_details or () if is_object(detail)]
+    if not any(_detail_text(detail) for detail in details):
         text = delta.reasoning_content or delta.reasoning
         if text:
             answer.piece("reasoning", text, events)
@@ -65,8 +66,8 @@ def _detail(detail: dict[str, Any], answer: Answer, events: list[Event]) -> None
     """Take one of OpenRouter's reasoning details."""
     issuer = _ISSUERS.get(str(detail.get("format")))
     kind, known = detail.get("type"), False
-    text = detail.get("text") or detail.get("summary")
-    if isinstance(text, str) and text:
+    text = _detail_text(detail)
+    if text:
         answer.piece("reasoning", text, events)
         known = True
     signature = detail.get("signature")
@@ -81,6 +82,11 @@ def _detail(detail: dict[str, Any], answer: Answer, events: list[Event]) -> None
         answer.opaque("reasoning_details", detail, events)
 
 
+def _detail_text(detail: dict[str, Any]) -> str:
+    text = detail.get("text") or detail.get("summary")
+    return text if isinstance(text, str) else ""
+
+
 def _parts(parts: list[Any], answer: Answer, events: list[Event]) -> None:
     """Take Mistral's list of content parts."""
     for part in parts:
@@ -89,11 +95,13 @@ def _parts(parts: list[Any], answer: Answer, events: list[Event]) -> None:
                 answer.content(part, events)
             case {"type": "text", "text": str(text)}:
                 answer.content(text, events)
-            case {"type": "thinking", "thinking": list(thoughts)}:
+            case {"type": "thinking", "thinking": thoughts} if is_array(thoughts):
                 for thought in thoughts:
-                    if isinstance(thought, dict) and isinstance(thought.get("text"), str):
+                    if is_object(thought) and isinstance(thought.get("text"), str):
                         answer.piece("reasoning", thought["text"], events)
-                signature = part.get("signature")
+                    else:
+                        answer.opaque("content_part", thought, events)
+                signature: object = part.get("signature")
                 if isinstance(signature, str) and signature:
                     answer.sign(signature, "mistral", events)
             case _:
@@ -103,12 +111,14 @@ def _parts(parts: list[Any], answer: Answer, events: list[Event]) -> None:
 def _tool_call(delta: wire.ToolCallDelta, answer: Answer, events: list[Event]) -> None:
     function = delta.function or delta.custom or wire.Function()
     kind = "custom" if delta.custom is not None or delta.type == "custom" else None
-    fragment = _text(function.arguments) or function.input or ""
+    fragment = _text(function.arguments, answer) or function.input or ""
     id = str(delta.id) if delta.id not in (None, "", "null") else None
+    if not (id or function.name or fragment or delta.extra_content):
+        return  # which would otherwise be a call that nobody names
     call = answer.call(delta.index, id, function.name or "", fragment, kind, events)
     if delta.extra_content:
         google = delta.extra_content.get("google")
-        signature = google.get("thought_signature") if isinstance(google, dict) else None
+        signature = google.get("thought_signature") if is_object(google) else None
         if isinstance(signature, str) and signature:
             answer.sign_call(call, signature, events)
         else:
@@ -117,7 +127,8 @@ def _tool_call(delta: wire.ToolCallDelta, answer: Answer, events: list[Event]) -
 
 def _annotations(annotations: list[Any], answer: Answer, events: list[Event]) -> None:
     for annotation in annotations:
-        citation = _citation(annotation, answer) if isinstance(annotation, dict) else None
+        answer.check_depth(annotation)
+        citation = _citation(annotation, answer) if is_object(annotation) else None
         if citation is None or not answer.cite(citation, events):
             answer.opaque("annotations", annotation, events)
 
@@ -127,11 +138,7 @@ def _citation(annotation: dict[str, Any], answer: Answer) -> Citation | None:
     if not isinstance(kind, str):
         return None
     inner = annotation.get(kind)
-    rest = (
-        dict(inner)
-        if isinstance(inner, dict)
-        else {k: v for k, v in annotation.items() if k != "type"}
-    )
+    rest = dict(inner) if is_object(inner) else {k: v for k, v in annotation.items() if k != "type"}
 
     def take(key: str, kind: type) -> Any:
         return rest.pop(key) if type(rest.get(key)) is kind else None
@@ -149,8 +156,9 @@ def _citation(annotation: dict[str, Any], answer: Answer) -> Citation | None:
     )
 
 
-def _text(arguments: wire.Arguments) -> str:
+def _text(arguments: wire.Arguments, answer: Answer) -> str:
     """Return arguments as text, those that came as an object dumped once."""
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
+    answer.check_depth(arguments)
     return compact(arguments)

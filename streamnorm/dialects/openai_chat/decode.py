@@ -18,6 +18,8 @@ from streamnorm._json import (
     compact,
     convert,
     decode_any,
+    is_array,
+    is_object,
     too_deep,
 )
 from streamnorm.codec import Decoder
@@ -81,6 +83,7 @@ class ChatDecoder(Decoder):
         self._started = False
         self._first: dict[str, Any] = {}  # unknown fields up to the first chunk
         self._last: dict[str, Any] = {}  # and of the chunks at the end
+        self._kept_chars = 0  # of the chunks that those came from
         self._usage = Usage()
         self._sides: dict[str, Any] = {}
         self._answers: dict[int, Answer] = {}
@@ -202,7 +205,7 @@ class ChatDecoder(Decoder):
             raise Fatal(named_error(data, self._any(data)))
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
-            if (error := find_error(value)) is not None and isinstance(value, list):
+            if (error := find_error(value)) is not None and is_array(value):
                 raise Fatal(error)
             chunk = convert(value, wire.Chunk)
         except InvalidJSON as exc:
@@ -238,17 +241,18 @@ class ChatDecoder(Decoder):
             if error is not None:
                 raise Fatal(error)
         if not self._started:
-            self._start(chunk, value, events)
+            self._keep(self._first, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+            self._start(chunk, events)
         elif closing:
-            self._last.update(_unknown(value, wire.CHUNK_FIELDS))
+            self._keep(self._last, _unknown(value, wire.CHUNK_FIELDS), frame.data)
         if not choices and chunk.choices is None and not chunk.usage:
-            name = frame.event if frame.event != "message" else "frame"
-            events.append(Opaque(self.dialect, clean(name), compact(value)))
+            name = frame.event if frame.event != "message" else value.get("object")
+            events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
             return
         for number, choice in enumerate(choices):
             self._read_choice(choice, events)
             if choice.finish_reason:
-                self._keep_last(choice, value["choices"][number])
+                self._keep_last(choice, value["choices"][number], frame.data)
         self._read_usage(chunk, events)
         self._read_sides(chunk, events)
         self._check_failure(chunk, value, choices)
@@ -258,11 +262,17 @@ class ChatDecoder(Decoder):
             value = decode_any(data, max_depth=self._limits.max_json_depth)
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
-        return value if isinstance(value, dict) else {}
+        return value if is_object(value) else {}
 
-    def _start(self, chunk: wire.Chunk, value: dict[str, Any], events: list[Event]) -> None:
-        unknown = _unknown(value, wire.CHUNK_FIELDS)
-        self._first.update(unknown)
+    def _keep(self, kept: dict[str, Any], fields: dict[str, Any], data: str) -> None:
+        """Keep unknown fields, later ones in place of earlier ones of the same name."""
+        if not fields.keys() <= kept.keys():
+            self._kept_chars += len(data)
+            if self._kept_chars > self._limits.max_accumulated_bytes:
+                raise too_large("max_accumulated_bytes", self._limits.max_accumulated_bytes)
+        kept.update(fields)
+
+    def _start(self, chunk: wire.Chunk, events: list[Event]) -> None:
         if not (chunk.id or chunk.choices):  # Azure's empty first chunk
             for key in ("created", "system_fingerprint"):
                 if not self._first.get(key):
@@ -300,10 +310,12 @@ class ChatDecoder(Decoder):
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
 
-    def _keep_last(self, choice: wire.Choice, value: dict[str, Any]) -> None:
+    def _keep_last(self, choice: wire.Choice, value: dict[str, Any], data: str) -> None:
         answer = self._answers[choice.index or 0]
         answer.finish = choice.finish_reason
-        answer.extra.update(_unknown(value, wire.CHOICE_FIELDS))
+        self._keep(answer.extra, _unknown(value, wire.CHOICE_FIELDS), data)
+        if is_object(delta := value.get("delta")):  # where Vercel's gateway tells the cost
+            self._keep(answer.extra, _unknown(delta, wire.DELTA_FIELDS), data)
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
         before = self._usage
@@ -312,7 +324,7 @@ class ChatDecoder(Decoder):
             chunk.x_groq.get("usage") if chunk.x_groq else None,
             *(choice.usage for choice in chunk.choices or ()),
         ):
-            if isinstance(usage, dict):
+            if is_object(usage):
                 self._check_depth(usage)
                 self._usage = merge_usage(self._usage, usage)
         if self._usage != before and self._started:
@@ -348,13 +360,13 @@ class ChatDecoder(Decoder):
         if rest.data.startswith(_DONE):
             return True
         value = self._any(rest.data)
-        if not isinstance(value, dict):
+        if not is_object(value):
             return False
         if find_error(value) is not None or all(a.finish for a in self._answers.values()):
             return True
         choices = value.get("choices")
-        return isinstance(choices, list) and any(
-            isinstance(choice, dict) and choice.get("finish_reason") for choice in choices
+        return is_array(choices) and any(
+            is_object(choice) and choice.get("finish_reason") for choice in choices
         )
 
     def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean, compact
+from streamnorm._json import clean, compact, is_array, is_object
 from streamnorm.events import StreamError
 from streamnorm.failures import upstream_error
 
@@ -24,9 +24,9 @@ def find_error(value: Any) -> StreamError | None:
 
     `{"error": null}` is none; a value with choices is one only by its own `error`.
     """
-    if isinstance(value, list):  # Gemini's compatible endpoint
+    if is_array(value):  # Gemini's compatible endpoint
         value = value[0] if value else None
-    if not isinstance(value, dict):
+    if not is_object(value):
         return None
     error = value.get("error")
     if error:
@@ -35,9 +35,9 @@ def find_error(value: Any) -> StreamError | None:
         return None
     if value.get("object") == "error" or value.get("type") == "error":  # old vLLM; a router
         inner = value.get("message")
-        return _from_object(inner if isinstance(inner, dict) else value)
+        return _from_object(inner if is_object(inner) else value)
     base = value.get("base_resp")  # MiniMax
-    if isinstance(base, dict) and base.get("status_code"):
+    if is_object(base) and base.get("status_code"):
         return upstream_error(_text(base.get("status_msg")), code=_text(base["status_code"]))
     if "detail" in value:  # FastAPI
         return upstream_error(_text(value["detail"]))
@@ -49,7 +49,7 @@ def find_error(value: Any) -> StreamError | None:
 def named_error(data: str, value: Any) -> StreamError:
     """Return the error of a frame that is named `error`, whatever it holds."""
     return find_error(value) or (
-        _from_object(value) if isinstance(value, dict) else upstream_error(clean(data))
+        _from_object(value) if is_object(value) else upstream_error(clean(data))
     )
 
 
@@ -61,7 +61,7 @@ def failed_finish(word: str) -> StreamError | None:
 
 
 def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:
-    if not isinstance(error, dict):
+    if not is_object(error):
         return upstream_error(_text(error))
     if "message" not in error and "message" in owner:
         error = {**error, "message": owner["message"]}
@@ -73,6 +73,8 @@ def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:
 def _from_object(error: dict[str, Any]) -> StreamError:
     code, status = error.get("code"), error.get("status", error.get("status_code"))
     type = _text(error.get("type")) or None
+    if isinstance(status, str):  # Google's word, as RESOURCE_EXHAUSTED
+        type, status = type or status or None, None
     if isinstance(code, int):
         status = code if status is None else status
         code = None if type else code

@@ -9,13 +9,14 @@ __all__ = ["Piece", "ThinkTags"]
 Piece: TypeAlias = tuple[Literal["text", "reasoning"], str]
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_MAX_BLANK_CHARS = 1024
 
 
 class ThinkTags:
     """Split text into reasoning and text.
 
-    A tag counts where it opens an answer, after white space at most, and where it then
-    closes; any later one is text.  Only what may yet become a tag is held.
+    A tag counts where it opens an answer, after some white space at most, and where it
+    then closes; any later one is text.  Only what may yet become a tag is held.
     """
 
     def __init__(self) -> None:
@@ -39,12 +40,13 @@ class ThinkTags:
 
     def _before(self, text: str) -> list[Piece]:
         start = text.lstrip()
-        if start.startswith(_OPEN):
-            self._state = "inside"
-            return self._inside(start[len(_OPEN) :])
-        if _OPEN.startswith(start):
-            self._held = text
-            return []
+        if len(text) - len(start) <= _MAX_BLANK_CHARS:
+            if start.startswith(_OPEN):
+                self._state = "inside"
+                return self._inside(start[len(_OPEN) :])
+            if _OPEN.startswith(start):
+                self._held = text
+                return []
         self._state = "after"
         return [("text", text)]
 
@@ -52,7 +54,8 @@ class ThinkTags:
         reasoning, tag, rest = text.partition(_CLOSE)
         if tag:
             self._state = "after"
-            return [piece for piece in (("reasoning", reasoning), ("text", rest)) if piece[1]]
+            pieces: list[Piece] = [("reasoning", reasoning), ("text", rest)]
+            return [piece for piece in pieces if piece[1]]
         keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
         self._held = text[len(text) - keep :]
         reasoning = text[: len(text) - keep]

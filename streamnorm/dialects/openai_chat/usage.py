@@ -1,7 +1,8 @@
 """Token counts of Chat Completions and its relatives.
 
-`prompt_tokens` holds the cached tokens, except where it evidently does not;
-`completion_tokens` holds the reasoning tokens, except at xAI.
+`prompt_tokens` holds the cached tokens, except where it evidently does not, and those
+of audio, except at Mistral (pydantic/genai-prices#591); `completion_tokens` holds the
+reasoning tokens, except at xAI.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from streamnorm._json import is_object
 from streamnorm.events import Usage
 
 __all__ = ["merge_usage"]
@@ -30,7 +32,9 @@ _REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tok
 
 def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
     """Return the snapshot after one more usage object; what it does not say stays."""
-    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in wire.items()}
+    rest: dict[str, Any] = {
+        key: dict(value) if is_object(value) else value for key, value in wire.items()
+    }
     prompt = _take(rest, (("prompt_tokens",),))
     completion = _take(rest, (("completion_tokens",),))
     total = _take(rest, (("total_tokens",),))
@@ -39,6 +43,8 @@ def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
     reasoning = _take(rest, _REASONING)
     if prompt is not None and (read or 0) + (write or 0) > prompt:
         prompt += (read or 0) + (write or 0)  # so the cache was left out of it
+    elif "prompt_audio_seconds" in rest and total is not None:
+        prompt = max(total - (completion or 0), prompt or 0)  # Mistral leaves out the audio
     elif reasoning and completion is not None and total == (prompt or 0) + completion + reasoning:
         completion += reasoning  # so it was left out of it
     said = {
@@ -47,7 +53,7 @@ def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
         "cache_read_tokens": read,
         "cache_write_tokens": write,
         "reasoning_tokens": reasoning,
-        "extra": _said(rest) or None,
+        "extra": {**(before.extra or {}), **_said(rest)} or None,
     }
     return structs.replace(
         before, **{key: value for key, value in said.items() if value is not None}
@@ -59,12 +65,13 @@ def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | No
     taken: int | None = None
     for *parents, key in places:
         owner = rest.get(parents[0]) if parents else rest
-        if isinstance(owner, dict):
+        if is_object(owner):
             value = owner.get(key)
-            # JSON numbers such as 12.0 are counts, true is none.
+            # JSON numbers such as 12.0 are counts; true is none, nor is -1.
             if (
                 isinstance(value, (int, float))
                 and not isinstance(value, bool)
+                and value >= 0
                 and value == value // 1
             ):
                 count = int(owner.pop(key))
@@ -74,5 +81,5 @@ def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | No
 
 def _said(rest: dict[str, Any]) -> dict[str, Any]:
     """Return what is neither null nor an empty object."""
-    kept = {key: _said(value) if isinstance(value, dict) else value for key, value in rest.items()}
+    kept = {key: _said(value) if is_object(value) else value for key, value in rest.items()}
     return {key: value for key, value in kept.items() if value is not None and value != {}}

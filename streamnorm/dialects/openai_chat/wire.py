@@ -15,6 +15,7 @@ from msgspec import Struct
 __all__ = [
     "CHOICE_FIELDS",
     "CHUNK_FIELDS",
+    "DELTA_FIELDS",
     "PIECES",
     "SIDE_FIELDS",
     "Choice",
@@ -66,7 +67,8 @@ class Delta(Struct):
 
 class Choice(Struct):
     """One answer's part of a chunk.  `message` stands beside or in place of `delta` at
-    Perplexity, Writer and MiniMax."""
+    Perplexity, Writer and MiniMax.
+    """
 
     index: int | None = None
     delta: Delta | None = None
@@ -98,8 +100,10 @@ decode_chunk = _DECODER.decode
 PIECES = frozenset(
     {"content", "text", "thinking", "reasoning", "reasoning_content", "summary", "refusal"}
     | {"arguments", "input"}
+    | {"choices", "delta", "message", "reasoning_details"}
+    | {"tool_calls", "function", "custom", "function_call"}
 )
-"""The keys whose strings are pieces of a longer text."""
+"""The keys whose strings are pieces of a longer text, and those on the way to them."""
 
 SIDE_FIELDS = ("citations", "search_results", "related_questions", "images")
 """Top-level fields without a place in the events; servers repeat them on every chunk."""
@@ -115,3 +119,6 @@ CHOICE_FIELDS = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "message", "usage", "text", "obfuscation"}
 )
 """Fields of a choice that never go to `extra`."""
+
+DELTA_FIELDS = frozenset({*Delta.__struct_fields__, "role"})
+"""Fields of a choice's last delta that never go to `extra`."""

@@ -1,0 +1,259 @@
+"""The command line: what it writes where, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamnorm.cli import main
+
+RECORDINGS = Path(__file__).parent.parent / "recordings" / "openai_chat"
+TEXT = RECORDINGS / "openai" / "text.sse"
+REFUSAL = RECORDINGS / "openai" / "refusal.sse"
+CUT = RECORDINGS / "openai" / "cut-in-arguments.sse"
+ERROR = RECORDINGS / "groq" / "error-event.sse"
+COMMAND = [sys.executable, "-m", "streamnorm"]
+
+
+def run(
+    *arguments: str | Path, stdin: bytes = b"", timeout_s: float = 30
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout_s
+    )
+
+
+def test_transcode_writes_anthropic_sse_on_stdout(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main(["transcode", str(TEXT), "--to", "anthropic"]) == 0
+    out, err = capfdbinary.readouterr()
+    names = [
+        line.removeprefix(b"event: ") for line in out.split(b"\n") if line.startswith(b"event")
+    ]
+    assert names[0] == b"message_start"
+    assert names[-2:] == [b"message_delta", b"message_stop"]
+    assert err == b""
+
+
+def test_decode_writes_one_event_a_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["decode", str(TEXT)]) == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0].startswith("message_start    id=")
+    assert lines[1] == 'block_start      index=0 block={"type":"text"}'
+    assert lines[-1] == 'message_stop     reason="end_turn" raw_reason="stop"'
+
+
+def test_decode_json_writes_the_events_written_beside_the_recording(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main(["decode", str(TEXT), "--json"]) == 0
+    written = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    beside = TEXT.with_suffix(".events.jsonl").read_text().splitlines()
+    assert written == [json.loads(line) for line in beside]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "status", "message"),
+    [
+        pytest.param(["decode", ERROR], b"", 1, "reported an error (tool_use_failed, 400)", id="1"),
+        pytest.param(
+            ["decode", "-"], b'{"error":{"message":"no key"}}', 1, "error: no key", id="1b"
+        ),
+        pytest.param(["decode", CUT], b"", 3, "truncated: stream ended after", id="3"),
+        pytest.param(["decode", "-"], b"", 3, "truncated: stream ended after 0 frames", id="3b"),
+        pytest.param(["decode", "-"], b"<html>", 4, "malformed: body that begins with '<'", id="4"),
+        pytest.param(
+            ["decode", "-"], b"data: {\n\n" * 20, 4, "malformed: no known dialect", id="4b"
+        ),
+        pytest.param(["transcode", CUT, "--to", "anthropic"], b"", 3, "truncated", id="t3"),
+        pytest.param(
+            ["transcode", REFUSAL, "--to", "anthropic", "--strict"], b"", 5, "would be lost", id="5"
+        ),
+    ],
+)
+def test_exit_status_and_one_line_tell_how_it_ended(
+    arguments: list[str | Path], stdin: bytes, status: int, message: str
+) -> None:
+    done = run(*arguments, stdin=stdin)
+    assert done.returncode == status
+    assert message in done.stderr.decode().splitlines()[-1]
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["transcode", TEXT], "required: --to"),
+        (["transcode", TEXT, "--to", "klingon"], "no dialect 'klingon', expected one of"),
+        (["transcode", TEXT, "--to", "openai_chat"], "no encoder of dialect 'openai_chat'"),
+        (["decode", TEXT, "--from", "anthropic"], "no decoder of dialect 'anthropic'"),
+        (["decode", TEXT, "--from", "klingon"], "no dialect 'klingon'"),
+        (["decode", TEXT, "--colour"], "unrecognized arguments: --colour"),
+        (["transcode", TEXT, "--to", "anthropic", "--ordering", "x"], "invalid choice: 'x'"),
+        (["decode", "no-such-file.sse"], "no-such-file.sse: No such file or directory"),
+        (["decode", RECORDINGS], "Is a directory"),
+    ],
+)
+def test_wrong_usage_is_one_clear_line_and_status_2(
+    arguments: list[str | Path], message: str
+) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("streamnorm: ")
+    assert message in lines[0]
+
+
+def test_companion_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "a.sse").write_bytes(TEXT.read_bytes())
+    (tmp_path / "a.json").write_text("[]")
+    done = run("decode", tmp_path / "a.sse")
+    assert done.returncode == 2
+    assert b"a.json: no companion of a recording" in done.stderr
+
+
+def test_bare_body_without_companion_is_recognised(tmp_path: Path) -> None:
+    (tmp_path / "bare").write_bytes(TEXT.read_bytes())
+    assert run("decode", tmp_path / "bare").returncode == 0
+
+
+def test_losses_go_to_stderr(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["transcode", str(REFUSAL), "--to", "claude", "--model", "mine"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert err.decode() == "streamnorm: loss: refusal in block, 1 × written as text\n"
+    assert b'"model":"mine"' in out
+
+
+def test_companion_names_dialect_and_server_unless_asked_otherwise(tmp_path: Path) -> None:
+    companion = {"streamnorm_recording": 1, "dialect": "openai_chat", "server": "qianfan"}
+    cumulative = b"".join(
+        b'data: {"id":"1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,%b"function":'
+        b'{%b"arguments":%b}}]}}]}\n\n' % part
+        for part in [
+            (b'"id":"a",', b'"name":"f",', rb'"{\"x\""'),
+            (b"", b"", rb'"{\"x\":1}"'),
+        ]
+    )
+    (tmp_path / "a.sse").write_bytes(cumulative + b"data: [DONE]\n\n")
+    (tmp_path / "a.json").write_text(json.dumps(companion))
+    fragments = [
+        event["partial_json"]
+        for line in run("decode", tmp_path / "a.sse", "--json").stdout.splitlines()
+        if (event := json.loads(line))["event"] == "json_delta"
+    ]
+    assert fragments == ['{"x"', ":1}"]
+
+
+def test_events_leave_as_soon_as_they_are_known() -> None:
+    first, rest = TEXT.read_bytes().split(b"\n\n", 1)
+    with subprocess.Popen(
+        [*COMMAND, "decode", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(first + b"\n\n")
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b"message_start")
+        process.stdin.write(rest)
+        process.stdin.close()
+        assert process.stdout.read().splitlines()[-1].startswith(b"message_stop")
+        assert process.wait(30) == 0
+
+
+def test_what_follows_the_end_of_the_message_is_not_waited_for() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "transcode", "-", "--to", "anthropic"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(TEXT.read_bytes())
+        process.stdin.flush()
+        assert process.wait(30) == 0  # its stdin is still open
+
+
+def test_closed_pipe_ends_quietly() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "decode", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(TEXT.read_bytes())
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141
+
+
+def test_interrupt_ends_quietly() -> None:
+    first = TEXT.read_bytes().split(b"\n\n", 1)[0]
+    with subprocess.Popen(
+        [*COMMAND, "decode", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(first + b"\n\n")
+        process.stdin.flush()
+        process.stdout.readline()  # so it is running
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_full_disk_is_one_clear_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "decode", TEXT], stdout=full, stderr=subprocess.PIPE, timeout=30
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"streamnorm: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize(("closed", "status"), [("<&-", 2), (">&-", 2)])
+def test_closed_standard_stream_is_no_traceback(closed: str, status: int) -> None:
+    name = "-" if closed == "<&-" else str(TEXT)
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "decode", name],
+        stderr=subprocess.PIPE,
+        timeout=30,
+    )
+    assert done.returncode == status
+    assert b"Traceback" not in done.stderr
+
+
+def test_version_and_help_tell_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    for argument in ("--version", "--help"):
+        with pytest.raises(SystemExit) as stop:
+            main([argument])
+        assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("streamnorm 0.")
+    assert "3  truncated" in out
+
+
+def test_start_up_loads_no_http_library() -> None:
+    code = (
+        "import sys; from streamnorm.cli import main; "
+        "main(['decode', sys.argv[1]]); "
+        "assert not {'httpx', 'anyio', 'asyncio', 'httpx_sse'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, TEXT], check=True, stdout=subprocess.DEVNULL)
