@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from io import StringIO
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, structs
 
 from streamnorm._json import compact
+from streamnorm._text import TextBuffer
 from streamnorm.blocks import (
     GROWING_BLOCKS,
     Block,
@@ -31,6 +31,7 @@ from streamnorm.events import (
     ReasoningDelta,
     RefusalDelta,
     SignatureDelta,
+    StreamError,
     TextDelta,
     Usage,
     UsageUpdate,
@@ -40,8 +41,8 @@ from streamnorm.messages import Message
 
 __all__ = ["Accumulator", "accumulate", "message_events"]
 
-# Folding in batches costs half of folding one by one; 64 events are a few kilobytes.
-_BATCH = 64
+# Folding in batches costs half of folding one by one; 32 events are a few kilobytes.
+_BATCH = 32
 
 
 class _Growing(Struct):
@@ -49,21 +50,21 @@ class _Growing(Struct):
 
     start: Block
     choice: int
-    parts: list[StringIO]
+    parts: list[TextBuffer]
     citations: list[Citation]
     signature: str | None = None
     issuer: str | None = None
 
-    def part(self, number: int) -> StringIO:
+    def part(self, number: int) -> TextBuffer:
         while len(self.parts) <= number:
-            self.parts.append(StringIO())
+            self.parts.append(TextBuffer())
         return self.parts[number]
 
     def block(self) -> Block:
         signed: dict[str, Any] = {}
         if self.signature is not None:
             signed = {"signature": self.signature, "issuer": self.issuer}
-        texts = tuple(part.getvalue() for part in self.parts)
+        texts = tuple(part.text() for part in self.parts)
         match self.start:
             case Text() as block:
                 citations = (*block.citations, *self.citations)
@@ -96,11 +97,15 @@ class Accumulator:
     def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self._max_bytes = limits.max_accumulated_bytes
         self._bytes = 0
+        self._received = 0  # bytes of the stream
+        # Up to here no message can have passed its bound: no text grows more on its way
+        # from the wire (a byte that is not UTF-8 becomes three).
+        self._safe_bytes = limits.max_accumulated_bytes // 8
         self._pending: list[Event] = []
         self._start = MessageStart()
         self._usage = Usage()
         self._blocks: dict[int, _Growing] = {}
-        self._writers: dict[int, Callable[[str], int]] = {}  # of text-like deltas
+        self._fresh: dict[int, list[str]] = {}  # text of this batch, by block
         self._stops: dict[int, MessageStop] = {}
 
     def push(self, event: Event) -> None:
@@ -117,6 +122,32 @@ class Accumulator:
         self._pending += events
         if len(self._pending) >= _BATCH:
             self.fold()
+
+    def take(self, events: list[Event], size: int) -> list[Event]:
+        """Add what a piece of a stream gave, and end the stream that is too long.
+
+        Args:
+            events: What a decoder made of the piece.
+            size: Bytes of the piece.
+
+        Returns:
+            `events`; where the message passes its bound, those before that, and a
+            `StreamError("too_large")`.
+        """
+        self._received += size
+        if self._received <= self._safe_bytes:
+            self._pending += events
+            if len(self._pending) >= _BATCH:
+                self.fold()
+            return events
+        for number, event in enumerate(events):
+            self._pending.append(event)
+            try:
+                self.fold()
+            except LimitExceeded as exc:
+                error = StreamError("too_large", str(exc), code=exc.limit)
+                return [*events[:number], error]
+        return events
 
     @property
     def usage(self) -> Usage:
@@ -147,28 +178,25 @@ class Accumulator:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
         pending, self._pending = self._pending, []
-        writers = self._writers
+        fresh = self._fresh
         for event in pending:
             if type(event) is TextDelta:
-                text = event.text
+                fresh[event.index].append(event.text)
             elif type(event) is JSONDelta:
-                text = event.partial_json
+                fresh[event.index].append(event.partial_json)
             else:
                 self._fold_one(event)
-                continue
-            writers[event.index](text)
-            self._bytes += len(text) if text.isascii() else len(text.encode())
-            if self._bytes > self._max_bytes:
-                self._overflow()
+        for index, pieces in fresh.items():
+            if pieces:
+                self._add(self._blocks[index].part(0).extend(pieces))
+                pieces.clear()
 
     def _fold_one(self, event: Event) -> None:
         match event:
             case ReasoningDelta(index, text, part):
-                self._blocks[index].part(part).write(text)
-                self._count(text)
+                self._add(self._blocks[index].part(part).extend((text,)))
             case RefusalDelta(index, text):
-                self._writers[index](text)
-                self._count(text)
+                self._fresh[index].append(text)
             case BlockStart(index, block, choice):
                 self._open(index, block, choice)
             case SignatureDelta(index, signature, issuer):
@@ -190,28 +218,23 @@ class Accumulator:
     def _open(self, index: int, block: Block, choice: int) -> None:
         growing = _Growing(block, choice, [], [])
         if isinstance(block, Reasoning):
-            growing.parts = [_written(text) for text in block.parts]
+            growing.parts = [TextBuffer(text) for text in block.parts]
         elif isinstance(block, GROWING_BLOCKS):
-            self._writers[index] = growing.part(0).write
+            growing.part(0)
+            self._fresh[index] = []
         self._blocks[index] = growing
         self._count(compact(block))
 
     def _count(self, text: str) -> None:
-        self._bytes += len(text) if text.isascii() else len(text.encode())
+        self._add(len(text) if text.isascii() else len(text.encode()))
+
+    def _add(self, size: int) -> None:
+        self._bytes += size
         if self._bytes > self._max_bytes:
-            self._overflow()
-
-    def _overflow(self) -> None:
-        raise LimitExceeded(
-            f"message of {self._bytes} bytes, expected at most {self._max_bytes}",
-            limit="max_accumulated_bytes",
-        )
-
-
-def _written(text: str) -> StringIO:
-    buffer = StringIO()
-    buffer.write(text)
-    return buffer
+            raise LimitExceeded(
+                f"message of {self._bytes} bytes, expected at most {self._max_bytes}",
+                limit="max_accumulated_bytes",
+            )
 
 
 def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:

@@ -126,6 +126,7 @@ class Decoder(ABC):
             rest = self._sse.unterminated()
             for _, line in self._sse.strays:  # the last line, if it has no end
                 self._read_stray(line)
+                rest = rest or Frame("message", "")  # a cut, even if in a field's name
             self.end(rest, events)
             if self.outcome is None:
                 self._judge_strays()
@@ -312,6 +313,10 @@ class Encoder(ABC):
     @abstractmethod
     def ping(self) -> bytes:
         """Return a sign of life that every client of the dialect ignores."""
+
+    @abstractmethod
+    def error_body(self, error: StreamError) -> bytes:
+        """Return the JSON body of the error response that stands in for a stream."""
 
     @abstractmethod
     def close(self) -> bytes:

@@ -101,6 +101,7 @@ class Grammar:
             case _:
                 if not self._started:
                     self._started = True
+                    self._check_body(event)
                     return f"{_name(event)} comes first, expected message_start"
                 return self._check_body(event)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from io import StringIO
 
 from streamnorm._json import compact
+from streamnorm._text import TextBuffer
 from streamnorm.events import (
     BlockStart,
     BlockStop,
@@ -36,7 +36,7 @@ class _Run:
 
     def __init__(self, first: TextDelta | RefusalDelta | ReasoningDelta | JSONDelta) -> None:
         self.last = first
-        self.text = StringIO()
+        self.text = TextBuffer()
 
     def takes(self, event: Event) -> bool:
         """Tell whether `event` can be joined to it."""
@@ -46,7 +46,7 @@ class _Run:
 
     def event(self) -> Event:
         """Return all of it as one delta."""
-        text = self.text.getvalue()
+        text = self.text.text()
         match self.last:
             case ReasoningDelta(index, _, part):
                 return ReasoningDelta(index, text, part)
@@ -130,7 +130,7 @@ class Sequencer:
         self.held_bytes += len(text) if text.isascii() else len(text.encode())
         if self.held_bytes > self._max_held_bytes:
             return self._overflow()
-        run.text.write(text)
+        run.text.append(text)
         return []
 
     def _advance(self) -> list[Event]:
@@ -159,7 +159,7 @@ class Sequencer:
                 if not isinstance(last, _Run) or not last.takes(event):
                     last = _Run(event)
                     items.append(last)
-                last.text.write(event.partial_json if isinstance(event, JSONDelta) else event.text)
+                last.text.append(event.partial_json if isinstance(event, JSONDelta) else event.text)
             case _:
                 items.append(event)
         return []

@@ -130,8 +130,8 @@ class SSEDecoder:
         To be called once, after the last `feed`.
         """
         frames: list[Frame] = []
-        if self._line and not self._take(bytes(self._line), frames):
-            return None
+        if self._line:  # within the bound, or it would not have been kept
+            self._take(bytes(self._line), frames)
         self._dispatch(frames)
         return frames[0] if frames else None
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 from streamnorm._registry import decoder, encoder
 from streamnorm.accumulate import Accumulator
-from streamnorm.errors import LimitExceeded
 from streamnorm.events import Event, JSONDelta, Outcome, ReasoningDelta, StreamError, Usage
 from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
@@ -16,10 +15,6 @@ from streamnorm.messages import Message
 from streamnorm.ordering import Sequencer
 
 __all__ = ["Ordering", "Transcoder"]
-
-# No text grows more on its way from the wire into a message (a byte that is not UTF-8
-# becomes three).  Until then a message cannot have passed its bound.
-_MAX_GROWTH = 8
 
 Ordering = Literal["sequential", "interleaved"]
 
@@ -70,8 +65,6 @@ class Transcoder:
         if ordering == "sequential" and not self._encoder.interleaves:
             self._sequencer = Sequencer(max_held_bytes=limits.max_held_bytes)
         self._accumulator = Accumulator(limits=limits)
-        self._max_accumulated_bytes = limits.max_accumulated_bytes
-        self._received = 0  # bytes
         self._failure: StreamError | None = None
         # The deltas that need no projection and no ordering, until another event comes.
         self._live = -1
@@ -86,8 +79,7 @@ class Transcoder:
             LossyEncoding: `strict`, and the target cannot carry something.
             LocalProtocolError: The transcoder was closed.
         """
-        self._received += len(data)
-        return self._encode(self._decoder.feed(data))
+        return self._encode(self._decoder.feed(data), len(data))
 
     def close(self) -> list[bytes]:
         """Return the bytes that the end of the source makes known."""
@@ -105,6 +97,11 @@ class Transcoder:
     def outcome(self) -> Outcome | None:
         """How the stream ended; None until it has."""
         return error_outcome(self._failure) if self._failure else self._decoder.outcome
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect that is read; empty while that is not known."""
+        return self._decoder.dialect
 
     @property
     def frames(self) -> int:
@@ -131,16 +128,12 @@ class Transcoder:
         """The last snapshot of the tokens."""
         return self._accumulator.usage
 
-    def _encode(self, events: list[Event]) -> list[bytes]:
-        if not events or self._failure is not None:
+    def _encode(self, events: list[Event], size: int = 0) -> list[bytes]:
+        kept = self._accumulator.take(events, size)
+        if not kept or self._failure is not None:
             return []
-        error: StreamError | None = None
-        if self._received * _MAX_GROWTH > self._max_accumulated_bytes:
-            events, error = self._bounded(events)
-        else:
-            self._accumulator.extend(events)
         parts: list[bytes] = []
-        for event in events:
+        for event in kept:
             kind = type(event)
             if (
                 kind is self._live_type
@@ -154,19 +147,9 @@ class Transcoder:
                 self._encode_one(event, parts)
             if self._failure is not None:
                 break
-        self._failure = self._failure or error
+        if kept is not events and isinstance(last := kept[-1], StreamError):
+            self._failure = last
         return parts if len(parts) < 2 else [b"".join(parts)]
-
-    def _bounded(self, events: list[Event]) -> tuple[list[Event], StreamError | None]:
-        """Add events up one by one, and put an error in place of those beyond the bound."""
-        for number, event in enumerate(events):
-            try:
-                self._accumulator.push(event)
-                self._accumulator.fold()
-            except LimitExceeded as exc:
-                error = StreamError("too_large", str(exc), code=exc.limit)
-                return [*events[:number], error], error
-        return events, None
 
     def _encode_one(self, event: Event, parts: list[bytes]) -> None:
         """Encode an event the long way, and find out which ones need not go it."""

@@ -111,6 +111,9 @@ class AnthropicEncoder(Encoder):
     def ping(self) -> bytes:
         return _PING
 
+    def error_body(self, error: StreamError) -> bytes:
+        return _dumps({"type": "error", "error": _error_of(error)})
+
     def close(self) -> bytes:
         return b""
 
@@ -183,8 +186,7 @@ class AnthropicEncoder(Encoder):
         return _frame("message_delta", body) + _MESSAGE_STOP
 
     def _error(self, event: StreamError) -> bytes:
-        error = {"type": _error_type(event), "message": event.message}
-        return _frame("error", {"error": error})
+        return _frame("error", {"error": _error_of(event)})
 
     def _opaque(self, event: Opaque) -> bytes:
         return encode_frame(event.data, event=event.name)
@@ -236,6 +238,10 @@ def _usage(usage: Usage) -> dict[str, Any]:
     if usage.reasoning_tokens is not None:
         wire["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
     return wire
+
+
+def _error_of(error: StreamError) -> dict[str, str]:
+    return {"type": _error_type(error), "message": error.message}
 
 
 def _error_type(error: StreamError) -> str:

@@ -23,9 +23,9 @@ def _recognises(frame: Frame) -> bool:
             return True
         if str(value.get("object")).startswith("chat.completion"):
             return True
-        if "type" in value:  # as the errors of other dialects have
+        if value.get("type") == "error":  # as other dialects have it
             return False
-    return find_error(value) is not None
+    return frame.event == "error" or find_error(value) is not None
 
 
 DIALECT = Dialect(

@@ -8,11 +8,9 @@ block or the end has come, and what comes behind a held start waits for it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
-from io import StringIO
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,6 +29,7 @@ from streamnorm.dialects.openai_chat.calls import Call, Calls
 from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.stops import message_stop
 from streamnorm.dialects.openai_chat.think import ThinkTags
+from streamnorm.dialects.openai_chat.waiting import Kind, LaterText, Queue
 from streamnorm.events import (
     BlockStart,
     BlockStop,
@@ -50,8 +49,6 @@ from streamnorm.ids import mint_id
 from streamnorm.limits import Limits
 
 __all__ = ["Answer", "Shared"]
-
-Kind: TypeAlias = Literal["text", "reasoning", "refusal"]
 
 _BLOCKS: dict[Kind, type[Text | Reasoning | Refusal]] = {
     "text": Text,
@@ -89,19 +86,6 @@ class Shared(Struct):
     surrogates: bool = False
 
 
-class _Waiting(Struct):
-    """Text behind a held start."""
-
-    kind: Kind
-    text: StringIO
-
-
-class _Later(Struct):
-    """Something else behind a held start."""
-
-    do: Callable[[list[Event]], None]
-
-
 class Answer:
     """Follow one choice.
 
@@ -122,9 +106,7 @@ class Answer:
         self._refused = False
         self._calls = Calls()
         self._open: list[Call] = []
-        self._queue: deque[Call | _Waiting | _Later] = deque()
-        self._ripe = 0  # how many in the queue have something to let out
-        self._waiting_bytes = 0
+        self._queue = Queue(shared.limits.max_held_bytes)
         self._think = ThinkTags() if shared.think_tags else None
 
     @property
@@ -165,7 +147,7 @@ class Answer:
         if not text:
             return
         if self._queue:
-            self._wait(kind, text)
+            self._queue.add_text(kind, text)
             self._pump(events)
             return
         self._write(kind, text, events)
@@ -221,7 +203,9 @@ class Answer:
                 raise too_large("max_tool_calls", self._shared.limits.max_tool_calls)
             if kind == "custom":
                 call.kind = "custom"
-            self._queue.append(call)
+            self._queue.hold(call)
+        if not call.name.endswith(name):
+            self._shared.note("late_name", "tool call")
         if max(len(call.name), len(id or "")) > self._shared.limits.max_id_chars:
             raise too_large("max_id_chars", self._shared.limits.max_id_chars)
         if self._shared.surrogates or call.carry:
@@ -239,9 +223,8 @@ class Answer:
         if call.index >= 0:
             events.append(SignatureDelta(call.index, clean(signature), "google"))
             return
-        self._ripe += not call.ripe
+        self._queue.ripen(signature, first=not call.ripe)
         call.signatures.append(clean(signature))
-        self._count_waiting(signature)
         self._pump(events)
 
     def flush(self, events: list[Event]) -> list[int]:
@@ -293,23 +276,16 @@ class Answer:
             return
         events.append(BlockStop(self._begin(RedactedReasoning(data, issuer), events)))
 
-    def _write(self, kind: Kind, text: str, events: list[Event]) -> None:
+    def _write(
+        self, kind: Kind, text: str, events: list[Event], *, surrogates: bool = False
+    ) -> None:
         if self._kind != kind:
             self._begin(_BLOCKS[kind](), events, kind=kind)
-        if self._shared.surrogates or self._carry:
+        if surrogates or self._shared.surrogates or self._carry:
             text, self._carry = rejoin(self._carry, text)
             if not text:
                 return
         events.append(_DELTAS[kind](self._live, text))
-
-    def _wait(self, kind: Kind, text: str) -> None:
-        last = self._queue[-1]
-        if not isinstance(last, _Waiting) or last.kind != kind:
-            last = _Waiting(kind, StringIO())
-            self._queue.append(last)
-            self._ripe += 1
-        last.text.write(text)
-        self._count_waiting(text)
 
     def _behind_queue(
         self, do: Callable[[list[Event]], None], text: str, events: list[Event]
@@ -319,38 +295,18 @@ class Answer:
         if not self._queue:
             do(events)
             return
-        self._queue.append(_Later(do))
-        self._ripe += 1
-        self._count_waiting(text)
-
-    def _count_waiting(self, text: str) -> None:
-        self._waiting_bytes += len(text.encode("utf-8", "surrogatepass"))
-        if self._waiting_bytes > self._shared.limits.max_held_bytes:
-            raise too_large("max_held_bytes", self._shared.limits.max_held_bytes)
+        self._queue.add(do, text)
 
     def _pump(self, events: list[Event], *, force: bool = False) -> None:
-        """Let out what waits, up to a call whose start is still unknown.
-
-        A call without arguments goes once something behind it wants out: its name may
-        come in pieces, even among those of its parallel calls.
-        """
-        queue = self._queue
-        while queue and (self._ripe or force):
-            item = queue[0]
-            if isinstance(item, Call):
-                if not item.name:
-                    return
-                self._ripe -= item.ripe
-                self._start_call(item, events)
-            else:
-                self._ripe -= 1
-                if isinstance(item, _Waiting):
-                    self._write(item.kind, item.text.getvalue(), events)
-                else:
-                    item.do(events)
-            queue.popleft()
-        if not queue:
-            self._waiting_bytes = 0
+        """Let out what waits, up to a call whose start is still unknown."""
+        while (item := self._queue.pop(force=force)) is not None:
+            match item:
+                case Call():
+                    self._start_call(item, events)
+                case LaterText(kind, text):
+                    self._write(kind, text.text(), events, surrogates=True)
+                case later:
+                    later.do(events)
 
     def _begin(self, block: Block, events: list[Event], *, kind: Kind | None = None) -> int:
         """Start a block, after all that it ends."""
@@ -398,8 +354,7 @@ class Answer:
         first = not call.ripe
         text = call.take(text, shared.note, cumulative=shared.quirks.cumulative_arguments)
         if call.index < 0:
-            self._ripe += first
-            self._count_waiting(text)
+            self._queue.ripen(text, first=first)
             self._pump(events)
         elif text:
             self._write_arguments(call, text, events)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
 
 import msgspec
 
+from streamnorm._text import TextBuffer
+
 __all__ = ["ENDS", "Arguments"]
 
-_MARKS = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
+_MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _CLOSERS = ("}", "]", '"')
 
 ENDS = frozenset('}]" \t\r\n')
@@ -32,7 +33,6 @@ class Arguments:
         "_buffer",
         "_complete",
         "_depth",
-        "_escaped",
         "_in_string",
         "_last",
         "_scanned",
@@ -41,26 +41,25 @@ class Arguments:
 
     def __init__(self) -> None:
         self.size = 0
-        self._buffer = StringIO()
+        self._buffer = TextBuffer()
         self._last = ""  # the last fragment that is not white space
         self._asked = 0  # size at the last answer
-        self._scanned = 0  # characters that the scanner has seen
+        self._scanned = False
         self._depth = 0
         self._in_string = False
-        self._escaped = False
         self._complete = False
         self._broken = False
 
     def append(self, text: str) -> None:
         """Add a fragment."""
-        self._buffer.write(text)
+        self._buffer.append(text)
         self.size += len(text)
         if not text.isspace():
             self._last = text
 
     def text(self) -> str:
         """Return all fragments as one."""
-        return self._buffer.getvalue()
+        return self._buffer.text()
 
     def closes_object(self) -> bool:
         """Tell whether the last character that is no white space is a closing brace."""
@@ -90,21 +89,17 @@ class Arguments:
         return self._complete
 
     def _scan(self) -> None:
-        """Follow brackets and strings through what came since the last time."""
-        self._buffer.seek(self._scanned)
-        text = self._buffer.read()  # which leaves the buffer at its end, for `append`
-        self._scanned = self.size
-        start = 1 if self._escaped else 0
-        self._escaped = False
-        for mark in _MARKS.finditer(text, start):
+        """Follow brackets and strings through what came since the last time.
+
+        It ends with a closer or white space, and so with no half of an escape.
+        """
+        self._scanned = True
+        for mark in _MARKS.finditer(self._buffer.unread()):
             self._step(mark[0])
 
     def _step(self, mark: str) -> None:
         if self._in_string:
-            if mark == '"':
-                self._in_string = False
-            elif mark == "\\":  # the escaped character is in the next fragment
-                self._escaped = True
+            self._in_string = mark != '"'
         elif mark == '"':
             self._in_string = True
         elif mark in "{[":

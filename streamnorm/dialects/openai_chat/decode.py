@@ -94,7 +94,7 @@ class ChatDecoder(Decoder):
         self._hopes = _MAX_HOPES
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        if self._more is None or not self._more(frame.data, events):
+        if self._more is None or frame.event == "error" or not self._more(frame.data, events):
             self._more = None
             self._read_any(frame, events)
 
@@ -177,6 +177,7 @@ class ChatDecoder(Decoder):
 
     def stray(self, line: str) -> StreamError | None:
         name, colon, value = line.partition(":")
+        value = value.removeprefix(" ")
         if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
             return named_error(value, self._any(value))
         return find_error(self._any(line))
@@ -240,15 +241,15 @@ class ChatDecoder(Decoder):
                 error = named_error(frame.data, value)
             if error is not None:
                 raise Fatal(error)
+        if chunk.choices is None and not chunk.usage:
+            name = frame.event if frame.event != "message" else value.get("object")
+            events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
+            return
         if not self._started:
             self._keep(self._first, _unknown(value, wire.CHUNK_FIELDS), frame.data)
             self._start(chunk, events)
         elif closing:
             self._keep(self._last, _unknown(value, wire.CHUNK_FIELDS), frame.data)
-        if not choices and chunk.choices is None and not chunk.usage:
-            name = frame.event if frame.event != "message" else value.get("object")
-            events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
-            return
         for number, choice in enumerate(choices):
             self._read_choice(choice, events)
             if choice.finish_reason:
@@ -374,13 +375,16 @@ class ChatDecoder(Decoder):
             raise self.malformed(f"{_DONE} before the first chunk")
         if not self._answers:
             self._answers[0] = Answer(0, self._shared)
+        if 0 not in self._answers:  # most targets write no other
+            raise self.malformed(f"choice {min(self._answers)} alone, expected choice 0")
         answers = [answer for _, answer in sorted(self._answers.items())]
         open_blocks = [index for answer in answers for index in answer.flush(events)]
         events += [BlockStop(index) for index in sorted(open_blocks)]
         if self._last:
-            answers[0].extra.update({k: v for k, v in self._last.items() if k not in self._first})
-        stops = [answer.stop() for answer in answers]
-        events += stops
+            new = {k: v for k, v in self._last.items() if k not in self._first}
+            self._answers[0].extra.update(new)
+        stops = {stop.choice: stop for stop in [answer.stop() for answer in answers]}
+        events += stops.values()
         if not all(answer.finish for answer in answers):
             lenient = (*lenient, "no_finish")
         self.outcome = Completed(stops[0].reason, self._usage, lenient)

@@ -42,7 +42,7 @@ def find_error(value: Any) -> StreamError | None:
     if "detail" in value:  # FastAPI
         return upstream_error(_text(value["detail"]))
     if "message" in value and "statusCode" in value:
-        return _from_object({**value, "code": value["statusCode"]})
+        return _from_object({"message": value["message"], "code": value["statusCode"]})
     return None
 
 

@@ -21,32 +21,30 @@ __all__ = [
 ]
 
 
-class _TextDelta(Struct, gc=False):
+class _Delta(Struct, gc=False, kw_only=True):
+    """What all shapes' deltas refuse."""
+
+    reasoning_details: None = None
+    refusal: None = None
+    function_call: None = None
+    annotations: None = None
+    audio: None = None
+    executed_tools: None = None
+    images: None = None
+
+
+class _TextDelta(_Delta, gc=False, kw_only=True):
     content: str
-    tool_calls: None = None
     reasoning_content: None = None
     reasoning: None = None
-    reasoning_details: None = None
-    refusal: None = None
-    function_call: None = None
-    annotations: None = None
-    audio: None = None
-    executed_tools: None = None
-    images: None = None
+    tool_calls: None = None
 
 
-class _ReasoningDelta(Struct, gc=False):
+class _ReasoningDelta(_Delta, gc=False, kw_only=True):
+    content: Literal[""] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    content: Literal[""] | None = None
     tool_calls: None = None
-    reasoning_details: None = None
-    refusal: None = None
-    function_call: None = None
-    annotations: None = None
-    audio: None = None
-    executed_tools: None = None
-    images: None = None
 
 
 class _MoreArguments(Struct, gc=False):
@@ -62,18 +60,11 @@ class _CallDelta(Struct, gc=False):
     extra_content: None = None
 
 
-class _CallsDelta(Struct, gc=False):
-    tool_calls: tuple[_CallDelta]
+class _CallsDelta(_Delta, gc=False, kw_only=True):
     content: Literal[""] | None = None
     reasoning_content: None = None
     reasoning: None = None
-    reasoning_details: None = None
-    refusal: None = None
-    function_call: None = None
-    annotations: None = None
-    audio: None = None
-    executed_tools: None = None
-    images: None = None
+    tool_calls: tuple[_CallDelta]
 
 
 class _More(Struct, gc=False):

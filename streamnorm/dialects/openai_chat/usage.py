@@ -27,6 +27,7 @@ _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
     ("cache_creation_input_tokens",),
 )
+_TOO_MANY = 2**63
 _REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
 
 
@@ -67,11 +68,11 @@ def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | No
         owner = rest.get(parents[0]) if parents else rest
         if is_object(owner):
             value = owner.get(key)
-            # JSON numbers such as 12.0 are counts; true is none, nor is -1.
+            # JSON numbers such as 12.0 are counts; true is none, nor are -1 and 1e300.
             if (
                 isinstance(value, (int, float))
                 and not isinstance(value, bool)
-                and value >= 0
+                and 0 <= value < _TOO_MANY
                 and value == value // 1
             ):
                 count = int(owner.pop(key))
