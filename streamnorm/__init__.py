@@ -185,6 +185,10 @@ _LAZY = {
     "transcode": "streamnorm.aio",
 }
 
+# The imports above left the modules of these names where the functions belong.
+for _name in _LAZY.keys() & globals().keys():
+    del globals()[_name]
+
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:

@@ -1,0 +1,176 @@
+"""`events` and `iter_events`: bytes in, events out."""
+
+from __future__ import annotations
+
+from streamnorm._registry import decoder
+from streamnorm.accumulate import Accumulator
+from streamnorm.aio.pump import Errors, Head, OnEnd, Pump
+from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
+from streamnorm.aio.stream import Stream, SyncStream
+from streamnorm.events import Event, StreamError, Usage
+from streamnorm.limits import Limits
+from streamnorm.losses import OnNote
+from streamnorm.messages import Message
+
+__all__ = ["EventPump", "events", "iter_events"]
+
+
+class EventPump(Pump[Event]):
+    """Bytes in, events out."""
+
+    def __init__(
+        self,
+        head: Head,
+        dialect: str | None,
+        *,
+        server: str | None,
+        think_tags: bool,
+        limits: Limits,
+        errors: Errors,
+        on_note: OnNote | None,
+        on_end: OnEnd | None,
+    ) -> None:
+        if errors not in ("raise", "yield"):
+            raise ValueError(f"errors is {errors!r}, expected 'raise' or 'yield'")
+        self._decoder = decoder(
+            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
+        )
+        self._accumulator = Accumulator(limits=limits)
+        self._raises = errors == "raise"
+        super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
+
+    @property
+    def message(self) -> Message:
+        return self._accumulator.message()
+
+    @property
+    def usage(self) -> Usage:
+        return self._accumulator.usage
+
+    def feed(self, data: bytes) -> Event | None:
+        if not self._open:
+            passed = self._knock(data)
+            if passed is None:
+                return None
+            data = passed
+        events = self._decoder.feed(data)
+        kept = self._accumulator.take(events, len(data))
+        if self._decoder.outcome is not None or kept is not events:
+            self._finish(events, kept)
+            return None
+        if len(events) == 1:
+            return events[0]
+        self.pending = events[::-1]
+        return None
+
+    def _close(self) -> None:
+        self._end(self._decoder.close())
+
+    def _abort(self, cause: BaseException) -> None:
+        self._end(self._decoder.abort(cause))
+
+    def _refuse(self, error: StreamError) -> None:
+        self._refusal = error
+        self._finish([error], [error])
+
+    def _end(self, events: list[Event]) -> None:
+        self._finish(events, self._accumulator.take(events, 0))
+
+    def _finish(self, events: list[Event], kept: list[Event]) -> None:
+        """Take the last events, and what is left of them within the bound."""
+        self.ended = True
+        if kept is not events and isinstance(last := kept[-1], StreamError):
+            self._refusal = last
+        if self._raises and kept and isinstance(last := kept[-1], StreamError):
+            self._fail(last)
+            kept = kept[:-1]
+        self.pending = kept[::-1]
+
+
+def events(
+    source: AsyncSource,
+    *,
+    dialect: str | None = None,
+    server: str | None = None,
+    think_tags: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    errors: Errors = "raise",
+    on_note: OnNote | None = None,
+    on_end: OnEnd | None = None,
+) -> Stream[Event]:
+    """Return the events of a response, or of any bytes that come one after the other.
+
+        async with client.stream("POST", url, json=body) as response:
+            async for event in streamnorm.events(response):
+                ...
+
+    Args:
+        source: An httpx, httpx2 or aiohttp response, an `httpx_sse.EventSource`, or an
+            asynchronous iterable of bytes.  It is closed with the stream.
+        dialect: Dialect to read; None to find out from the first frames, at most 16.
+        server: Who sends, where that decides between two readings.
+        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
+        limits: Bounds.
+        errors: `raise` raises a `StreamError` as its exception once the events before it
+            are delivered; `yield` gives it as the last event.
+        on_note: Called with each note as it happens.
+        on_end: Called with the outcome, once, on every path.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+        TypeError: `source` is no source.
+    """
+    reader = AsyncReader(source)
+    pump = EventPump(
+        reader,
+        dialect,
+        server=server,
+        think_tags=think_tags,
+        limits=limits,
+        errors=errors,
+        on_note=on_note,
+        on_end=on_end,
+    )
+    return Stream(pump, reader)
+
+
+def iter_events(
+    source: Source,
+    *,
+    dialect: str | None = None,
+    server: str | None = None,
+    think_tags: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    errors: Errors = "raise",
+    on_note: OnNote | None = None,
+    on_end: OnEnd | None = None,
+) -> SyncStream[Event]:
+    """Return the events of a synchronous source; the twin of `events`.
+
+    Args:
+        source: An httpx or httpx2 response, an `httpx_sse.EventSource`, or an iterable
+            of bytes.  It is closed with the stream.
+        dialect: As for `events`, like all that follow.
+        server: Who sends.
+        think_tags: Read `<think>…</think>` as reasoning.
+        limits: Bounds.
+        errors: `raise` or `yield`.
+        on_note: Called with each note.
+        on_end: Called with the outcome.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+        TypeError: `source` is no source.
+    """
+    reader = Reader(source)
+    pump = EventPump(
+        reader,
+        dialect,
+        server=server,
+        think_tags=think_tags,
+        limits=limits,
+        errors=errors,
+        on_note=on_note,
+        on_end=on_end,
+    )
+    return SyncStream(pump, reader)

@@ -1,0 +1,308 @@
+"""The two shells around a pump: `Stream` awaits its source, `SyncStream` calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+import anyio
+
+from streamnorm.aio.pump import Head, Pump
+from streamnorm.errors import LocalProtocolError
+from streamnorm.events import Completed, Outcome, StreamError, Usage
+from streamnorm.losses import Loss, Note
+from streamnorm.messages import Message
+
+__all__ = ["Stream", "SyncStream"]
+
+T = TypeVar("T")
+
+# Closing must end even where the network does not answer any more.
+_CLOSE_S = 1.0
+# After the last event the end of the HTTP body is on its way; a connection that is read
+# to its end can be used again.  The bounds are those of the official SDKs.
+_DRAIN_S = 0.1
+_DRAIN_BYTES = 64 * 1024
+
+
+class _AsyncRead(Head, Protocol):
+    @property
+    def read(self) -> Callable[[], Awaitable[bytes]]: ...
+
+    async def close(self) -> None: ...
+
+
+class _Read(Head, Protocol):
+    @property
+    def read(self) -> Callable[[], bytes]: ...
+
+    def close(self) -> None: ...
+
+
+class _Shell(Generic[T]):
+    """What both kinds of streams tell of themselves."""
+
+    def __init__(self, pump: Pump[T]) -> None:
+        self._pump = pump
+        self._idle = True  # whether a read may begin
+        self._closed = False
+        self._finished = False  # iterated to a clean end
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the stream ended; None before its last item was handed out.
+
+        `Abandoned()` if the consumer left before that.
+        """
+        return self._pump.outcome
+
+    @property
+    def dialect(self) -> str | None:
+        """Name of the dialect that is read, once it is known."""
+        return self._pump.dialect
+
+    @property
+    def message(self) -> Message:
+        """What of the message has arrived so far.
+
+        Raises:
+            LimitExceeded: It is larger than `max_accumulated_bytes`.
+        """
+        return self._pump.message
+
+    @property
+    def usage(self) -> Usage:
+        """The last snapshot of the tokens."""
+        return self._pump.usage
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the decoder forgave."""
+        return self._pump.notes
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the dialect that is written could not carry."""
+        return self._pump.losses
+
+    def ping(self) -> bytes:
+        """Return a sign of life to send between two chunks, in the client's dialect.
+
+        Nothing where no dialect is written, or the stream has ended.
+        """
+        return self._pump.ping()
+
+    def error_body(self, error: StreamError) -> bytes:
+        """Return the JSON body of an error response, in the client's dialect."""
+        return self._pump.error_body(error)
+
+    def _misuse(self) -> LocalProtocolError:
+        """Return what is wrong with a read that may not begin."""
+        if self._closed or self._pump.settled:
+            return LocalProtocolError("read of a stream that was closed or broke, expected none")
+        return LocalProtocolError("second read at the same time, expected one reader")
+
+
+class Stream(_Shell[T]):
+    """Items of a stream as they come: an asynchronous iterator that owns its source.
+
+    To be read by one task at a time.  Closing it closes its source; so do its end, a
+    failure and a cancelled read, after which it is broken: a further read raises
+    `LocalProtocolError`, and is never taken for the end.  Made by `events`, `transcode`,
+    `tap` and `connect`.
+    """
+
+    def __init__(self, pump: Pump[T], reader: _AsyncRead) -> None:
+        super().__init__(pump)
+        self._reader = reader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        pump = self._pump
+        if pump.pending:
+            return pump.pending.pop()
+        if not self._idle:
+            raise StopAsyncIteration if self._finished else self._misuse()
+        self._idle = False
+        try:
+            while not pump.ended:
+                try:
+                    data = await self._reader.read()
+                except StopAsyncIteration:
+                    pump.close()
+                except Exception as exc:  # noqa: BLE001 - whatever a source raises breaks the stream, and the pump says how
+                    pump.abort(exc)
+                else:
+                    item = pump.feed(data)
+                    if item is not None:
+                        self._idle = True
+                        return item
+                if pump.pending:
+                    self._idle = True
+                    return pump.pending.pop()
+        except BaseException as exc:  # cancelled, or raised by a callback of the caller
+            pump.leave()
+            try:
+                # Nothing may be awaited in a coroutine that is being thrown away.
+                if not isinstance(exc, GeneratorExit):
+                    await self._release_quietly()
+            finally:
+                pump.settle()
+            raise
+        return await self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the source, whatever is left in it.  To be called any number of times.
+
+        Raises:
+            LocalProtocolError: A read is under way; cancel that.
+        """
+        if self._closed:
+            return
+        if not self._idle and not self._pump.settled:
+            raise LocalProtocolError("close during a read, expected none under way")
+        self._pump.leave()
+        try:
+            await self._release()
+        finally:
+            self._pump.settle()
+
+    async def _end(self) -> T:
+        """Close the source and raise what the end is."""
+        pump = self._pump
+        try:
+            await self._release_quietly()
+        finally:
+            pump.settle()
+        if pump.failure is not None:
+            raise pump.failure from pump.cause
+        self._finished = True
+        raise StopAsyncIteration
+
+    async def _release_quietly(self) -> None:
+        # The stream has ended or failed already: an error of closing changes nothing.
+        with suppress(Exception):
+            await self._release()
+
+    async def _release(self) -> None:
+        self._closed, self._idle = True, False
+        try:
+            pump = self._pump
+            if pump.ended and not pump.exhausted and isinstance(pump.outcome, Completed):
+                await self._drain()
+        finally:
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await self._reader.close()
+
+    async def _drain(self) -> None:
+        """Read to the end of the body, if it is near."""
+        size = 0
+        with anyio.move_on_after(_DRAIN_S), suppress(Exception):
+            while size <= _DRAIN_BYTES:
+                size += len(await self._reader.read())
+
+
+class SyncStream(_Shell[T]):
+    """Items of a stream as they come: an iterator that owns its source.
+
+    Closing it closes its source; so do its end and a failure.  Made by `iter_events` and
+    `iter_transcode`.
+    """
+
+    def __init__(self, pump: Pump[T], reader: _Read) -> None:
+        super().__init__(pump)
+        self._reader = reader
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        pump = self._pump
+        if pump.pending:
+            return pump.pending.pop()
+        if not self._idle:
+            raise StopIteration if self._finished else self._misuse()
+        self._idle = False
+        try:
+            while not pump.ended:
+                try:
+                    data = self._reader.read()
+                except StopIteration:
+                    pump.close()
+                except Exception as exc:  # noqa: BLE001 - whatever a source raises breaks the stream, and the pump says how
+                    pump.abort(exc)
+                else:
+                    item = pump.feed(data)
+                    if item is not None:
+                        self._idle = True
+                        return item
+                if pump.pending:
+                    self._idle = True
+                    return pump.pending.pop()
+        except BaseException:
+            pump.leave()
+            try:
+                self._release_quietly()
+            finally:
+                pump.settle()
+            raise
+        return self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the source, whatever is left in it.  To be called any number of times.
+
+        Raises:
+            LocalProtocolError: A read is under way.
+        """
+        if self._closed:
+            return
+        if not self._idle:
+            raise LocalProtocolError("close during a read, expected none under way")
+        self._pump.leave()
+        try:
+            self._release()
+        finally:
+            self._pump.settle()
+
+    def _end(self) -> T:
+        pump = self._pump
+        self._release_quietly()
+        pump.settle()
+        if pump.failure is not None:
+            raise pump.failure from pump.cause
+        self._finished = True
+        raise StopIteration
+
+    def _release_quietly(self) -> None:
+        with suppress(Exception):
+            self._release()
+
+    def _release(self) -> None:
+        self._closed, self._idle = True, False
+        self._reader.close()

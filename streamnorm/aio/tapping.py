@@ -1,0 +1,136 @@
+"""`tap`: bytes in, the same bytes out, while their events are observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamnorm._registry import decoder
+from streamnorm.accumulate import Accumulator
+from streamnorm.aio.pump import Head, OnEnd, Pump
+from streamnorm.aio.sources import AsyncReader, AsyncSource
+from streamnorm.aio.stream import Stream
+from streamnorm.errors import LimitExceeded
+from streamnorm.events import Completed, Event, Failed, StreamError, Truncated, Usage
+from streamnorm.limits import Limits
+from streamnorm.losses import OnNote
+from streamnorm.messages import Message
+
+__all__ = ["TapPump", "tap"]
+
+
+class TapPump(Pump[bytes]):
+    """Bytes in, the same bytes out, and their events to an observer."""
+
+    def __init__(
+        self,
+        head: Head,
+        dialect: str | None,
+        observer: Callable[[Event], object],
+        *,
+        server: str | None,
+        think_tags: bool,
+        limits: Limits,
+        on_note: OnNote | None,
+        on_end: OnEnd | None,
+    ) -> None:
+        self._decoder = decoder(
+            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
+        )
+        self._accumulator = Accumulator(limits=limits)
+        self._keeps = True  # whether the message is not too large to be kept
+        self._observer = observer
+        self._begun = False  # whether bytes went out
+        super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
+
+    @property
+    def message(self) -> Message:
+        return self._accumulator.message()
+
+    @property
+    def usage(self) -> Usage:
+        return self._accumulator.usage
+
+    def feed(self, data: bytes) -> bytes | None:
+        if not self._open:
+            passed = self._knock(data)
+            if passed is None:
+                return None
+            data = passed
+        self._observe(self._decoder.feed(data))
+        if not data:
+            return None
+        self._begun = True
+        return data
+
+    def _close(self) -> None:
+        self._observe(self._decoder.close())
+        match self._decoder.outcome:
+            case Failed(error) | Truncated(error) if not self._begun:
+                self._fail(error)
+            case _:
+                pass  # the bytes end as they ended
+
+    def _abort(self, cause: BaseException) -> None:
+        self._observe(self._decoder.abort(cause))
+        if not isinstance(self._decoder.outcome, Completed):
+            # The bytes are cut, whatever was wrong with them before.
+            message = f"{type(cause).__name__} after {self._decoder.frames} frames"
+            self._fail(StreamError("transport", message))
+
+    def _refuse(self, error: StreamError) -> None:
+        self._observe([error])
+        super()._refuse(error)
+
+    def _observe(self, events: list[Event]) -> None:
+        for event in events:
+            self._observer(event)
+        if self._keeps:
+            try:
+                self._accumulator.extend(events)
+            except LimitExceeded:
+                self._keeps = False  # which does not concern the bytes
+
+
+def tap(
+    source: AsyncSource,
+    observer: Callable[[Event], object],
+    *,
+    dialect: str | None = None,
+    server: str | None = None,
+    think_tags: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    on_note: OnNote | None = None,
+    on_end: OnEnd | None = None,
+) -> Stream[bytes]:
+    """Return the bytes of a response untouched, and show their events to an observer.
+
+    What the events say never changes the bytes; `outcome` tells it.  Raised are only
+    what the gate refuses, an empty stream, and a connection that breaks.
+
+    Args:
+        source: What `events` takes.  It is closed with the stream.
+        observer: Called with each event, before the bytes that complete it go out.  What
+            it raises ends the stream.
+        dialect: Dialect to read; None to find out from the first frames, at most 16.
+        server: Who sends, where that decides between two readings.
+        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
+        limits: Bounds.
+        on_note: Called with each note as it happens.
+        on_end: Called with the outcome, once, on every path.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+        TypeError: `source` is no source.
+    """
+    reader = AsyncReader(source)
+    pump = TapPump(
+        reader,
+        dialect,
+        observer,
+        server=server,
+        think_tags=think_tags,
+        limits=limits,
+        on_note=on_note,
+        on_end=on_end,
+    )
+    return Stream(pump, reader)

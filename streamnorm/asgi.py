@@ -1,0 +1,236 @@
+"""A stream as an ASGI response, for Starlette, FastAPI or no framework at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import lru_cache
+from typing import Any, Self, TypeAlias, TypeVar, cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from streamnorm.aio import Stream
+from streamnorm.errors import (
+    NotAStream,
+    ProtocolError,
+    StreamnormError,
+    UpstreamError,
+)
+from streamnorm.events import Failed, Truncated
+
+__all__ = ["EventStreamResponse"]
+
+T = TypeVar("T")
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",  # nginx would collect the stream
+}
+
+
+class EventStreamResponse:
+    """Send a stream of bytes to an ASGI server.
+
+        @app.post("/v1/messages")
+        async def messages(request: Request) -> Response:
+            upstream = await client.send(..., stream=True)
+            stream = streamnorm.transcode(upstream, to="anthropic")
+            return streamnorm.EventStreamResponse(stream)
+
+    The first chunk is read before the headers go out: what fails until then becomes an
+    error response in the client's dialect.  What fails later is the stream's to tell;
+    where it cannot, the response breaks off and does not look complete.  The stream is
+    closed on every path, as soon as the client leaves.
+
+    Where Starlette is in use, an instance is a Starlette response, too.
+
+    Args:
+        stream: What to send; `transcode` or `tap` make it.
+        status: HTTP status of a stream that begins.
+        headers: More headers, which win over ours.
+        keepalive_s: Seconds of silence after which a ping of the client's dialect is
+            sent; None for never.
+
+    Attributes:
+        status_code: The status.
+        raw_headers: The headers as they are sent.
+        background: Called when the response is over, if set; FastAPI does.
+    """
+
+    media_type = "text/event-stream"
+
+    def __new__(
+        cls,
+        stream: Stream[bytes],
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        keepalive_s: float | None = None,
+    ) -> Self:
+        """Make an instance of Starlette's class, too, where Starlette is in use.
+
+        FastAPI passes on such instances and nothing else.  Who runs it has imported the
+        class; nobody else has to.
+        """
+        starlette = sys.modules.get("starlette.responses")
+        if starlette is None:
+            return super().__new__(cls)
+        joined: type[Self] = _joined(cls, starlette.Response)  # type: ignore[arg-type]  # classes are hashable
+        return super().__new__(joined)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        """Let a FastAPI path operation name the class as what it returns."""
+        from pydantic_core import core_schema
+
+        return core_schema.any_schema()
+
+    def __init__(
+        self,
+        stream: Stream[bytes],
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        keepalive_s: float | None = None,
+    ) -> None:
+        self.status_code = status
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        self.raw_headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in {**_HEADERS, **given}.items()
+        ]
+        self.background: Callable[[], Awaitable[None]] | None = None
+        self._stream = stream
+        self._keepalive_s = keepalive_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response.
+
+        Raises:
+            StreamnormError: The stream failed in a way that its bytes cannot tell.
+        """
+        try:
+            async with anyio.create_task_group() as tasks:
+                exchange = _Exchange(send, tasks, pings=self._keepalive_s is not None)
+                tasks.start_soon(exchange.watch, receive)
+                await self._respond(exchange, tasks)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            # One of our own tasks failed; who called us knows nothing of tasks.
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+        finally:
+            await self._stream.aclose()
+        if self.background is not None:
+            await self.background()
+
+    async def _respond(self, exchange: _Exchange, tasks: TaskGroup) -> None:
+        stream = self._stream
+        first = None
+        try:
+            first = await anext(stream)
+        except StopAsyncIteration:
+            pass
+        except (UpstreamError, NotAStream, ProtocolError) as exc:
+            await self._refuse(exchange, exc)
+            return
+        await exchange.start(self.status_code, self.raw_headers)
+        if first is not None:
+            await exchange.send(first)
+            if self._keepalive_s is not None:
+                tasks.start_soon(exchange.keep_alive, stream.ping, self._keepalive_s)
+            async for chunk in stream:
+                await exchange.send(chunk)
+        await exchange.send(b"", more=False)
+
+    async def _refuse(self, exchange: _Exchange, exc: StreamnormError) -> None:
+        """Send an error response in place of a stream that never began."""
+        match self._stream.outcome:
+            case Failed(error) | Truncated(error):
+                pass
+            case _:  # it was closed or broken before it came here
+                raise exc
+        body = self._stream.error_body(error)
+        length = b"%d" % len(body)
+        headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+        status = exc.status if isinstance(exc, UpstreamError) else None
+        # A redirect of the provider is none of the client's.
+        await exchange.start(status if status is not None and status >= 400 else 502, headers)
+        await exchange.send(body, more=False)
+
+
+class _Exchange:
+    """The sending half of one request.
+
+    Args:
+        send: The server's.
+        tasks: All that goes on for the request; cancelled when the client leaves.
+        pings: Whether `keep_alive` will be running.
+    """
+
+    def __init__(self, send: Send, tasks: TaskGroup, *, pings: bool) -> None:
+        self._send = send
+        self._tasks = tasks
+        # A ping may not cut in on a send that is blocked.
+        self._turn: AbstractAsyncContextManager[None] = anyio.Lock() if pings else nullcontext()
+        self._sent_at = 0.0
+
+    async def watch(self, receive: Receive) -> None:
+        """Stop everything when the client leaves."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._tasks.cancel_scope.cancel()
+
+    async def keep_alive(self, ping: Callable[[], bytes], interval_s: float) -> None:
+        """Send a ping whenever nothing was sent for a while, as long as there is one."""
+        rest_s: float | None = interval_s
+        while rest_s is not None:
+            await anyio.sleep(rest_s)
+            rest_s = await self._fill_silence(ping, interval_s)
+
+    async def _fill_silence(self, ping: Callable[[], bytes], interval_s: float) -> float | None:
+        """Send a ping if it is time, and return the seconds until the next; None for never."""
+        async with self._turn:
+            rest_s = self._sent_at + interval_s - anyio.current_time()
+            if rest_s > 0:
+                return rest_s
+            body = ping()
+            if not body:
+                return None
+            await self._send_body(body, more=True)
+            return interval_s
+
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the head of the response."""
+        await self._emit({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def send(self, body: bytes, *, more: bool = True) -> None:
+        """Send a piece of the body."""
+        async with self._turn:
+            await self._send_body(body, more=more)
+
+    async def _send_body(self, body: bytes, *, more: bool) -> None:
+        await self._emit({"type": "http.response.body", "body": body, "more_body": more})
+        self._sent_at = anyio.current_time()
+
+    async def _emit(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except OSError:  # the client has left
+            self._tasks.cancel_scope.cancel()
+            await anyio.sleep_forever()
+
+
+@lru_cache
+def _joined(cls: type[T], base: type) -> type[T]:
+    """Return a class that is both."""
+    if issubclass(cls, base):
+        return cls
+    return cast("type[T]", type(cls.__name__, (cls, base), {}))  # the first of its bases

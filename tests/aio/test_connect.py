@@ -1,0 +1,265 @@
+"""`connect`: requests that open at the first read and close with the stream."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+from chat import DONE, content
+
+import streamnorm
+from streamnorm import (
+    Abandoned,
+    Completed,
+    MessageStop,
+    Outcome,
+    StreamError,
+    TextDelta,
+    TruncatedStream,
+    UnknownDialect,
+    UpstreamError,
+    Usage,
+)
+
+pytestmark = pytest.mark.anyio
+
+families = pytest.mark.parametrize("family", [httpx, httpx2])
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Server:
+    """A loopback server that answers as it is told and sees who hangs up.
+
+    Attributes:
+        url: Where it listens.
+        requests: The requests it read.
+        connections: How many it accepted.
+        left: Set when a client has hung up.
+    """
+
+    def __init__(self, answer: list[bytes], *, stays_open: bool = False) -> None:
+        self.url = ""
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.left = anyio.Event()
+        self._answer = answer
+        self._stays_open = stays_open
+
+    async def serve(self, socket: SocketStream) -> None:
+        self.connections += 1
+        async with socket:
+            try:
+                while True:
+                    await self._respond(socket)
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                self.left.set()
+
+    async def _respond(self, socket: SocketStream) -> None:
+        request = await socket.receive()
+        while not _is_whole(request):
+            request += await socket.receive()
+        self.requests.append(request)
+        for piece in self._answer:
+            await socket.send(piece)
+        if self._stays_open:
+            await socket.receive()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Server]:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - of anyio
+        self.url = f"http://127.0.0.1:{port}/v1"
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, self.serve)
+            yield self
+            tasks.cancel_scope.cancel()
+
+
+def _is_whole(request: bytes) -> bool:
+    head, blank, body = request.partition(b"\r\n\r\n")
+    length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+    return bool(blank) and len(body) == int(length or b"0")
+
+
+WHOLE = [HEAD, chunked(content("a")), chunked(content("b", "stop")), chunked(DONE), b"0\r\n\r\n"]
+
+
+@families
+async def test_request_is_sent_and_read(family: Any) -> None:
+    outcomes: list[Outcome] = []
+    async with Server(WHOLE).running() as server, family.AsyncClient() as client:
+        async with streamnorm.connect(
+            client, "POST", server.url, json={"stream": True}, on_end=outcomes.append
+        ) as stream:
+            assert server.requests == []
+            texts = [event.text async for event in stream if isinstance(event, TextDelta)]
+        assert texts == ["a", "b"]
+        assert outcomes == [stream.outcome] == [Completed("end_turn", Usage())]
+        (request,) = server.requests
+        head, _, body = request.partition(b"\r\n\r\n")
+        lines = head.lower().split(b"\r\n")
+        assert lines[0] == b"post /v1 http/1.1"
+        assert b"accept: text/event-stream" in lines
+        assert b"accept-encoding: identity" in lines
+        assert body in (b'{"stream":true}', b'{"stream": true}')
+
+
+@families
+async def test_connection_is_used_again_after_a_stream_that_ended(family: Any) -> None:
+    async with Server(WHOLE).running() as server, family.AsyncClient() as client:
+        for _ in range(3):
+            events = [event async for event in streamnorm.connect(client, "GET", server.url)]
+            assert isinstance(events[-1], MessageStop)
+        assert len(server.requests) == 3
+        assert server.connections == 1
+
+
+@families
+async def test_leaving_hangs_up_at_once(family: Any) -> None:
+    head = [HEAD, chunked(content("a"))]
+    async with Server(head, stays_open=True).running() as server, family.AsyncClient() as client:
+        async with streamnorm.connect(client, "GET", server.url) as stream:
+            await anext(stream)
+        with anyio.fail_after(5):
+            await server.left.wait()
+        assert stream.outcome == Abandoned()
+        assert client._transport._pool.connections == []
+
+
+@families
+async def test_cancelled_read_hangs_up(family: Any) -> None:
+    head = [HEAD, chunked(content("a"))]
+    async with Server(head, stays_open=True).running() as server, family.AsyncClient() as client:
+        seen = anyio.Event()
+
+        async def read() -> None:
+            async with streamnorm.connect(client, "GET", server.url) as stream:
+                async for event in stream:
+                    if isinstance(event, TextDelta):
+                        seen.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await seen.wait()
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            await server.left.wait()
+        assert client._transport._pool.connections == []
+
+
+@families
+async def test_answer_that_is_no_stream_is_the_error_of_the_provider(family: Any) -> None:
+    body = b'{"error":{"message":"no key","type":"authentication_error"}}'
+    answer = b"HTTP/1.1 401 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+    answers = [answer % (len(body), body)]
+    async with Server(answers).running() as server, family.AsyncClient() as client:
+        with pytest.raises(UpstreamError, match="no key") as raised:
+            await anext(streamnorm.connect(client, "GET", server.url))
+    assert raised.value.status == 401
+
+
+@families
+@pytest.mark.parametrize("errors", ["raise", "yield"])
+async def test_request_that_cannot_be_sent_is_a_broken_connection(family: Any, errors: Any) -> None:
+    def refuse(request: Any) -> Any:
+        raise family.ConnectError("refused", request=request)
+
+    async with family.AsyncClient(transport=family.MockTransport(refuse)) as client:
+        stream = streamnorm.connect(client, "GET", "http://x", errors=errors)
+        if errors == "yield":
+            (error,) = [event async for event in stream]
+            assert isinstance(error, StreamError)
+            assert error.kind == "transport"
+        else:
+            with pytest.raises(TruncatedStream, match="ConnectError after 0 frames") as raised:
+                await anext(stream)
+            assert isinstance(raised.value.__cause__, family.ConnectError)
+        await stream.aclose()
+
+
+@families
+async def test_read_timeout_of_the_client_is_a_stall(family: Any) -> None:
+    head = [HEAD, chunked(content("a"))]
+    client = family.AsyncClient(timeout=family.Timeout(5, read=0.02))
+    async with Server(head, stays_open=True).running() as server, client:
+        stream = streamnorm.connect(client, "GET", server.url, errors="yield")
+        events = [event async for event in stream]
+    assert isinstance(events[-1], StreamError)
+    assert events[-1].kind == "stalled"
+
+
+async def test_stream_that_was_never_read_sends_nothing() -> None:
+    async with Server(WHOLE).running() as server, httpx.AsyncClient() as client:
+        async with streamnorm.connect(client, "GET", server.url):
+            pass
+        assert server.connections == 0
+
+
+async def test_headers_of_the_caller_are_sent_and_not_changed() -> None:
+    async with Server(WHOLE).running() as server, httpx.AsyncClient() as client:
+        headers = {"x-api-key": "k", "accept-encoding": "gzip"}
+        async for _ in streamnorm.connect(client, "GET", server.url, headers=headers):
+            pass
+        assert headers == {"x-api-key": "k", "accept-encoding": "gzip"}
+        lines = server.requests[0].lower().split(b"\r\n")
+        assert b"x-api-key: k" in lines
+        assert b"accept-encoding: gzip" in lines
+
+
+async def test_options_of_the_stream_are_not_sent_to_the_client() -> None:
+    notes: list[Any] = []
+    body = [content("<think>why</think>so"), content("", "stop").rstrip()]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=b"".join(body))
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        stream = streamnorm.connect(
+            client,
+            "GET",
+            "http://x",
+            dialect="chat",
+            server="deepseek",
+            think_tags=True,
+            limits=streamnorm.Limits(),
+            on_note=notes.append,
+        )
+        events = [event async for event in stream]
+    assert any(isinstance(event, streamnorm.ReasoningDelta) for event in events)
+    assert len(notes) == 1
+
+
+async def test_unknown_dialect_is_told_at_once() -> None:
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(UnknownDialect):
+            streamnorm.connect(client, "GET", "http://x", dialect="klingon")
+
+
+async def test_stream_that_is_not_closed_warns() -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield content("a")
+        yield DONE
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=body())
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        stream = streamnorm.connect(client, "GET", "http://x")
+        await anext(stream)
+        with pytest.warns(ResourceWarning, match="was not closed"):
+            stream._reader.__del__()
+        await stream.aclose()
+    del stream
+    gc.collect()  # a closed one says nothing

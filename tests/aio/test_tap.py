@@ -1,0 +1,195 @@
+"""`tap`: the bytes untouched, whatever their events say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from byte_source import AsyncBytes, AsyncResponse, Cut
+from chat import DONE, content, frame
+from corpus import each_recording, pieces
+
+import streamnorm
+from streamnorm import (
+    Abandoned,
+    Completed,
+    Event,
+    Failed,
+    LimitExceeded,
+    Limits,
+    NotAStream,
+    Outcome,
+    StreamError,
+    Truncated,
+    TruncatedStream,
+    UpstreamError,
+    Usage,
+    accumulate,
+    decoder,
+)
+from streamnorm.recording import Recording
+
+pytestmark = pytest.mark.anyio
+
+ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error"}})
+
+
+@each_recording
+@pytest.mark.parametrize("size", [97, 1 << 20])
+async def test_bytes_are_untouched_and_events_are_those_of_the_decoder(
+    recording: Recording, size: int
+) -> None:
+    reader = decoder()
+    expected = reader.feed(recording.body) + reader.close()
+    chunks = pieces(recording.body, size)
+    events: list[Event] = []
+    outcomes: list[Outcome] = []
+    stream = streamnorm.tap(AsyncBytes(chunks), events.append, on_end=outcomes.append)
+    assert [chunk async for chunk in stream] == chunks
+    assert events == expected
+    assert stream.message == accumulate(expected)
+    assert stream.usage == accumulate(expected).usage
+    assert stream.notes == reader.notes
+    assert stream.dialect == "openai_chat"
+    assert outcomes == [stream.outcome] == [reader.outcome]
+
+
+async def test_events_are_shown_before_their_bytes_go_out() -> None:
+    events: list[Event] = []
+    stream = streamnorm.tap(AsyncBytes([content("a"), DONE]), events.append)
+    await anext(stream)
+    assert events[-1] == streamnorm.TextDelta(0, "a")
+
+
+async def test_bytes_behind_an_error_and_behind_the_terminal_pass() -> None:
+    chunks = [content("a", "stop"), DONE, b": bye\n\n", content("b")]
+    stream = streamnorm.tap(AsyncBytes(chunks), lambda _: None)
+    assert [chunk async for chunk in stream] == chunks
+    assert stream.outcome == Completed("end_turn", Usage())
+    chunks = [content("a"), ERROR, b"data: {\n\n", DONE]
+    stream = streamnorm.tap(AsyncBytes(chunks), lambda _: None)
+    assert [chunk async for chunk in stream] == chunks
+    assert isinstance(stream.outcome, Failed)
+
+
+async def test_cut_without_a_transport_error_passes_as_it_is() -> None:
+    stream = streamnorm.tap(AsyncBytes([content("a")]), lambda _: None)
+    assert [chunk async for chunk in stream] == [content("a")]
+    assert isinstance(stream.outcome, Truncated)
+
+
+async def test_body_that_is_no_stream_passes_where_nothing_told_so_before() -> None:
+    events: list[Event] = []
+    body = b'{"error":{"message":"no"}}'
+    stream = streamnorm.tap(AsyncBytes([body]), events.append)
+    assert [chunk async for chunk in stream] == [body]
+    assert [type(event) for event in events] == [StreamError]
+
+
+async def test_broken_connection_breaks_the_bytes_too() -> None:
+    events: list[Event] = []
+    cut = Cut()
+    stream = streamnorm.tap(AsyncBytes([content("a")], error=cut), events.append)
+    assert await anext(stream) == content("a")
+    with pytest.raises(TruncatedStream, match="Cut after 1 frames") as raised:
+        await anext(stream)
+    assert raised.value.__cause__ is cut
+    assert raised.value.partial == stream.message
+    assert isinstance(events[-1], StreamError)
+    assert events[-1].kind == "transport"
+    assert isinstance(stream.outcome, Truncated)
+
+
+async def test_connection_that_breaks_behind_an_error_breaks_the_bytes() -> None:
+    stream = streamnorm.tap(AsyncBytes([content("a"), ERROR], error=Cut()), lambda _: None)
+    with pytest.raises(TruncatedStream):
+        async for _ in stream:
+            pass
+    assert isinstance(stream.outcome, Failed)
+
+
+async def test_connection_that_breaks_behind_the_terminal_changes_nothing() -> None:
+    chunks = [content("a", "stop"), DONE]
+    stream = streamnorm.tap(AsyncBytes(chunks, error=Cut()), lambda _: None)
+    assert [chunk async for chunk in stream] == chunks
+    assert stream.outcome == Completed("end_turn", Usage())
+
+
+async def test_empty_stream_is_never_a_silent_end() -> None:
+    events: list[Event] = []
+    stream = streamnorm.tap(AsyncBytes([b""]), events.append)
+    with pytest.raises(TruncatedStream):
+        await anext(stream)
+    assert [type(event) for event in events] == [StreamError]
+
+
+@pytest.mark.parametrize(
+    ("head", "raised"), [((503, None), UpstreamError), ((200, "text/html"), NotAStream)]
+)
+async def test_gate_refuses_before_the_first_byte(
+    head: tuple[int, str | None], raised: type[Exception]
+) -> None:
+    events: list[Event] = []
+    stream = streamnorm.tap(AsyncResponse([b"<html>"], *head), events.append)
+    with pytest.raises(raised):
+        await anext(stream)
+    assert isinstance(stream.outcome, Failed)
+    assert events == [stream.outcome.error]
+
+
+async def test_bytes_that_the_gate_held_pass_untouched() -> None:
+    chunks = [b"\n", b"da", content("a")[2:], DONE]
+    stream = streamnorm.tap(AsyncResponse(chunks, 200, "application/json"), lambda _: None)
+    assert b"".join([chunk async for chunk in stream]) == b"".join(chunks)
+
+
+async def test_error_of_the_observer_ends_the_stream() -> None:
+    source, outcomes = AsyncBytes([content("a"), DONE]), []
+
+    def observe(_: Event) -> None:
+        raise ZeroDivisionError
+
+    stream = streamnorm.tap(source, observe, on_end=outcomes.append)
+    with pytest.raises(ZeroDivisionError):
+        await anext(stream)
+    assert source.closed == 1
+    assert outcomes == [Abandoned()]
+    with pytest.raises(streamnorm.LocalProtocolError):
+        await anext(stream)
+
+
+async def test_message_that_is_too_large_to_keep_does_not_concern_the_bytes() -> None:
+    chunks = [content("x" * 10)] * 300 + [content("", "stop"), DONE]
+    events: list[Event] = []
+    limits = Limits(max_accumulated_bytes=1000)
+    stream = streamnorm.tap(AsyncBytes(chunks), events.append, limits=limits)
+    assert [chunk async for chunk in stream] == chunks
+    assert len(events) == 300 + 4
+    assert isinstance(stream.outcome, Completed)
+    with pytest.raises(LimitExceeded):
+        _ = stream.message
+
+
+async def test_broken_stream_with_too_large_a_message_has_no_partial() -> None:
+    limits = Limits(max_accumulated_bytes=1000)
+    source = AsyncBytes([content("x" * 10)] * 300, error=Cut())
+    with pytest.raises(TruncatedStream) as raised:
+        async for _ in streamnorm.tap(source, lambda _: None, limits=limits):
+            pass
+    assert raised.value.partial is None
+
+
+async def test_options_reach_the_decoder() -> None:
+    events: list[Event] = []
+    notes: list[Any] = []
+    stream = streamnorm.tap(
+        AsyncBytes([content("<think>why</think>so"), content("", "stop").rstrip()]),
+        events.append,
+        dialect="chat",
+        server="deepseek",
+        think_tags=True,
+        on_note=notes.append,
+    )
+    assert [chunk async for chunk in stream]
+    assert any(isinstance(event, streamnorm.ReasoningDelta) for event in events)
+    assert tuple(notes) == stream.notes != ()

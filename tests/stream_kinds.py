@@ -1,0 +1,31 @@
+"""The three kinds of streams, opened alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from byte_source import AsyncBytes
+
+import streamnorm
+from streamnorm import Outcome, Stream
+
+__all__ = ["Open", "each_kind", "open_events", "open_tap", "open_transcode"]
+
+
+def open_events(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
+    return streamnorm.events(source, on_end=outcomes.append)
+
+
+def open_transcode(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
+    return streamnorm.transcode(source, to="anthropic", on_end=outcomes.append)
+
+
+def open_tap(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
+    return streamnorm.tap(source, lambda _: None, on_end=outcomes.append)
+
+
+Open = Callable[[AsyncBytes, list[Outcome]], Stream[Any]]
+
+each_kind = pytest.mark.parametrize("kind", [open_events, open_transcode, open_tap])
