@@ -1,0 +1,384 @@
+"""The laws over every real Chat Completions stream of the corpus.
+
+What must come of a stream is read off its payloads by hand, without our decoder.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import random
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from corpus import CorpusStream, corpus, each_provider, each_stream, needs_corpus, payloads, pieces
+
+from streamnorm import (
+    BlockStart,
+    Completed,
+    Decoder,
+    Event,
+    Failed,
+    LossyEncoding,
+    MessageStop,
+    StreamError,
+    ToolCall,
+    Transcoder,
+    accumulate,
+    decoder,
+    project,
+    validate,
+)
+from streamnorm.ordering import Sequencer
+
+SMALL_BYTES = 4_000
+PREFIX_BYTES = 12_000
+
+FAILED = {
+    "openai__maruel-genai__openaichat-gpt-audio-GenStream-Stop": "an error chunk in mid-stream",
+    "openrouter__maruel-genai__openrouter-qwen-qwen3.5-*-JSONSchema": "an error before any chunk",
+}
+LENIENT = {
+    # gpt-audio sends no finish reason at all, others lost it on their way.
+    "no_finish": (
+        "huggingface__maruel-genai__huggingface-Qwen-Qwen3-4B_thinking-*-Tools-SquareRoot-1",
+        "openai__maruel-genai__openaichat-gpt-audio-GenStream-MaxTokens",
+        "openai__maruel-genai__openaichat-gpt-audio-GenStream-Tools-SquareRoot-1",
+        "openai__openai-dotnet__ChatTests-Chat*Audio*",
+        "openrouter__simonw-llm__test_tools_streaming-test_tools_streaming_variant_*",
+    ),
+    # Fixtures without the blank line behind `[DONE]`.
+    "unterminated": ("*__semantic-kernel__*", "unknown__vscode-copilot-chat__*"),
+    "no_done": (
+        "baseten__maruel-genai__baseten-zai-org-GLM-5.2_thinking-GenStream-Stop",
+        "cerebras__maruel-genai__openaicompatible-GenStream_simple-cerebras",
+        "cerebras__req_llm__*",
+        "huggingface__fantasy__*",
+        "perplexity__*",
+        "writer__*",
+    ),
+}
+
+_REASONS = {
+    "stop": "end_turn",
+    "eos": "end_turn",
+    "tool_calls": "end_turn",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+
+
+class Read(NamedTuple):
+    """What came of some bytes."""
+
+    events: list[Event]
+    source: Decoder
+
+
+def read(chunks: list[bytes]) -> Read:
+    source = decoder("openai_chat")
+    events = [event for chunk in chunks for event in source.feed(chunk)]
+    return Read(events + source.close(), source)
+
+
+@cache
+def whole(stream: CorpusStream) -> Read:
+    return read([stream.body])
+
+
+def transcoded(chunks: list[bytes]) -> bytes:
+    transcoder = Transcoder("openai_chat", "anthropic")
+    written = [transcoder.feed(chunk) for chunk in chunks]
+    return b"".join(part for parts in [*written, transcoder.close()] for part in parts)
+
+
+# What a stream deserves, by hand
+
+
+def chunks_of(data: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(payload) for payload in data if not payload.startswith("[DONE]")]
+
+
+def choices_of(chunks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for chunk in chunks:
+        yield from chunk.get("choices") or ()
+
+
+def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
+    """Return the last finish reason of each choice."""
+    words: dict[int, str | None] = {}
+    for choice in choices_of(chunks):
+        number = choice.get("index", 0)
+        words[number] = choice.get("finish_reason") or words.get(number)
+    return words
+
+
+def deserved_reason(chunks: list[dict[str, Any]]) -> str:
+    choices = [choice for choice in choices_of(chunks) if not choice.get("index")]
+    last = [choice for choice in choices if choice.get("finish_reason")][-1:]
+    deltas = [choice.get("delta") or {} for choice in choices]
+    native = [str(choice.get("native_finish_reason")).lower() for choice in last]
+    if any(delta.get("refusal") for delta in deltas):
+        return "refusal"
+    reason = _REASONS[(finishes(chunks).get(0) or "stop")]
+    if native and native[0] in ("length", "max_tokens", "max_output_tokens"):
+        return "max_tokens"
+    if reason == "end_turn" and any(delta.get("tool_calls") for delta in deltas):
+        return "tool_use"
+    if reason == "end_turn" and any(isinstance(c.get("stop_reason"), str) for c in last):
+        return "stop_sequence"
+    return reason
+
+
+def deserved_lenient(body: bytes) -> set[str]:
+    data = list(payloads(body))
+    lenient = set()
+    if not any(payload.startswith("[DONE]") for payload in data):
+        lenient.add("no_done")
+    if not all(finishes(chunks_of(data)).values()):
+        lenient.add("no_finish")
+    if not body.replace(b"\r", b"").endswith(b"\n\n"):
+        lenient.add("unterminated")
+    return lenient
+
+
+@each_stream
+def test_ends_as_the_stream_deserves(stream: CorpusStream) -> None:
+    events, source = whole(stream)
+    outcome = source.outcome
+    if any(fnmatch.fnmatchcase(stream.name, pattern) for pattern in FAILED):
+        assert isinstance(outcome, Failed)
+        assert outcome.error.kind == "upstream"
+        assert events[-1] is outcome.error
+        return
+    assert isinstance(outcome, Completed)
+    assert set(outcome.lenient) == deserved_lenient(stream.body)
+    chunks = chunks_of(list(payloads(stream.body)))
+    assert outcome.reason == deserved_reason(chunks)
+    stops = {event.choice: event for event in events if isinstance(event, MessageStop)}
+    assert {number: stop.raw_reason for number, stop in stops.items()} == finishes(chunks)
+    for word in outcome.lenient:
+        assert any(fnmatch.fnmatchcase(stream.name, pattern) for pattern in LENIENT[word])
+
+
+@needs_corpus
+def test_every_pattern_of_odd_ends_is_in_use() -> None:
+    ends = {stream.name: deserved_lenient(stream.body) for stream in corpus()}
+    for word, patterns in LENIENT.items():
+        odd = [name for name, lenient in ends.items() if word in lenient]
+        assert [pattern for pattern in patterns if not fnmatch.filter(odd, pattern)] == []
+    assert [pattern for pattern in FAILED if not fnmatch.filter(ends, pattern)] == []
+
+
+@each_provider
+def test_events_are_legal(streams: list[CorpusStream]) -> None:
+    for stream in streams:
+        assert validate(whole(stream).events) == [], stream
+
+
+# Chunking
+
+
+@each_provider
+def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
+    for stream in streams:
+        expected, source = whole(stream)
+        written = transcoded([stream.body])
+        for chunks in splits(stream):
+            events, other = read(chunks)
+            assert events == expected, stream
+            assert other.outcome == source.outcome, stream
+            assert other.notes == source.notes, stream
+        assert transcoded(pieces(stream.body, 200)) == written, stream
+
+
+def splits(stream: CorpusStream) -> Iterator[list[bytes]]:
+    body = stream.body
+    yield pieces(body, 64)
+    rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
+    yield pieces(body, rng.choices((1, 2, 7, 90, 1_500), k=len(body) // 100))
+    if stream.bytes <= SMALL_BYTES:
+        yield pieces(body, 1)
+    if stream.chunk_sizes:
+        assert sum(stream.chunk_sizes) == len(body)
+        yield pieces(body, stream.chunk_sizes)
+
+
+# Ordering
+
+
+def waits(events: list[Event]) -> bool:
+    """Tell whether a call may still get arguments when another block begins."""
+    starts = [event for event in events if isinstance(event, BlockStart)]
+    blocks = accumulate(events).blocks
+    assert len(starts) == len(blocks)
+    return any(isinstance(b, ToolCall) and not is_whole(b.arguments) for b in blocks[:-1])
+
+
+def is_whole(arguments: str) -> bool:
+    try:
+        return isinstance(json.loads(arguments), (dict, list, str)) and arguments.strip() != "{}"
+    except ValueError:
+        return False
+
+
+@each_provider
+def test_nothing_is_held_while_calls_follow_each_other(streams: list[CorpusStream]) -> None:
+    for stream in streams:
+        events, source = whole(stream)
+        if isinstance(source.outcome, Failed):
+            continue
+        projected, _ = project(events, "anthropic")
+        sequencer = Sequencer()
+        passed = [sequencer.push(event) for event in projected]
+        held = passed != [[event] for event in projected]
+        assert held == waits(projected), stream
+        assert sequencer.held_bytes == 0, stream
+        assert accumulate([e for part in passed for e in part]) == accumulate(projected), stream
+
+
+# Whose text is not held: a call's start waits for its name, `{}` for what is behind it
+
+
+@each_provider
+def test_what_arrives_goes_out_in_the_same_feed(streams: list[CorpusStream]) -> None:
+    for stream in streams:
+        events, _ = whole(stream)
+        if waits(project(events, "anthropic")[0]):
+            continue
+        transcoder = Transcoder("openai_chat", "anthropic")
+        for payload in payloads(stream.body):
+            written = transcoder.feed(b"data: %b\n\n" % payload.encode())
+            choices = choices_of(chunks_of([payload]))
+            if transcoder.outcome is None and any(map(says_something, choices)):
+                assert written, (stream, payload)
+
+
+def says_something(choice: dict[str, Any]) -> bool:
+    """Tell whether a choice's part of a chunk holds a piece that nothing can hold back."""
+    delta = choice.get("delta") or {}
+    calls = delta.get("tool_calls") or ()
+    arguments = [call["function"].get("arguments") for call in calls]
+    texts = [delta.get(field) for field in ("content", "reasoning", "reasoning_content")]
+    texts += [text for text in arguments if text not in ("{}", "null")]
+    return not choice.get("index") and any(isinstance(t, str) and t.strip() for t in texts)
+
+
+# Losses
+
+
+@each_provider
+def test_strict_encoding_refuses_exactly_what_is_lossy(streams: list[CorpusStream]) -> None:
+    for stream in streams:
+        events, _ = whole(stream)
+        _, losses = project(events, "anthropic")
+        transcoder = Transcoder("openai_chat", "anthropic")
+        transcoder.feed(stream.body)
+        transcoder.close()
+        assert transcoder.losses == losses, stream
+        strict = Transcoder("openai_chat", "anthropic", strict=True)
+        if losses:
+            with pytest.raises(LossyEncoding) as info:
+                strict.feed(stream.body) + strict.close()
+            (first,) = info.value.losses
+            assert (first.feature, first.where) == (losses[0].feature, losses[0].where), stream
+        else:
+            strict.feed(stream.body) + strict.close()
+
+
+# Prefixes
+
+
+def terminal_was_read(prefix: bytes) -> bool:
+    """Tell whether a cut stream may pass for a whole one: `[DONE]`, or every choice finished.
+
+    Half a frame behind the finish is a cut; a whole one that lacks its blank line is not.
+    """
+    text = prefix.decode(errors="ignore").replace("\r\n", "\n").replace("\r", "\n")
+    *frames, rest = text.split("\n\n")
+    data = list(payloads("\n\n".join(frames).encode()))
+    if any(payload.startswith("[DONE]") for payload in data):
+        return True
+    lines = [line for line in rest.split("\n") if line and not line.startswith(":")]
+    if lines:
+        if not all(line.startswith("data:") for line in lines):  # cut in a field's name
+            return False
+        (last,) = payloads(rest.encode())
+        if last.startswith("[DONE]"):
+            return True
+        try:
+            json.loads(last)
+        except ValueError:
+            return False
+        data.append(last)
+    words = finishes(chunks_of(data))
+    return bool(words) and all(words.values())
+
+
+def prefix_samples() -> list[CorpusStream]:
+    """Return the smallest and a middling stream of each provider, and more with choices."""
+    samples: dict[str, CorpusStream] = {}
+    for provider in {stream.provider for stream in corpus()}:
+        streams = [s for s in corpus() if s.provider == provider and s.bytes <= PREFIX_BYTES]
+        streams.sort(key=lambda stream: (stream.bytes, stream.name))
+        for stream in streams[:1] + streams[len(streams) // 2 :][:1]:
+            samples[stream.name] = stream
+    for stream in corpus():
+        if stream.bytes <= PREFIX_BYTES and "multiple_choice" in stream.name:
+            samples[stream.name] = stream
+    return [samples[name] for name in sorted(samples)]
+
+
+@needs_corpus
+@pytest.mark.parametrize("stream", prefix_samples() or [None], ids=str)
+def test_cut_stream_is_never_a_success(stream: CorpusStream) -> None:
+    body = stream.body
+    newline = b"\r\n\r\n" if b"\r\n\r\n" in body else b"\n\n"
+    ends = [0]
+    while (end := body.find(newline, ends[-1])) >= 0:
+        ends.append(end + len(newline))
+    rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
+    ends += [rng.randrange(len(body)) for _ in range(20)]
+    ends += [len(body) - behind for behind in range(1, 24)]  # within the terminal
+    for end in ends:
+        events, source = read([body[:end]])
+        completed = isinstance(source.outcome, Completed)
+        assert completed == terminal_was_read(body[:end]), end
+        assert isinstance(events[-1], MessageStop if completed else StreamError)
+
+
+# Totality
+
+
+@each_provider
+def test_damaged_streams_end_in_one_outcome(streams: list[CorpusStream]) -> None:
+    for stream in streams[:20]:
+        rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
+        for _ in range(6):
+            body = damaged(stream.body[:PREFIX_BYTES], rng)
+            events, source = read([body])
+            errors = [event for event in events if isinstance(event, StreamError)]
+            assert errors == ([] if isinstance(source.outcome, Completed) else events[-1:])
+            assert validate(events) == []
+            transcoded([body])
+
+
+def damaged(body: bytes, rng: random.Random) -> bytes:
+    frames = body.split(b"\n\n")
+    place = rng.randrange(len(frames))
+    frame = frames[place]
+    match rng.randrange(5):
+        case 0:
+            del frames[place]
+        case 1:
+            frames.insert(place, rng.choice(frames))
+        case 2:
+            frames[place] = frame[: rng.randrange(len(frame) + 1)]
+        case 3:
+            frames.insert(place, rng.choice((b"data: null", b"data: {}", b"error: {}", b"\xff{")))
+        case _:
+            spot = rng.randrange(len(frame) + 1)
+            frames[place] = frame[:spot] + bytes([rng.randrange(256)]) + frame[spot + 1 :]
+    return b"\n\n".join(frames)
