@@ -100,33 +100,49 @@ def test_unterminated_is_what_a_flushing_client_adds(case: dict[str, Any]) -> No
     )
 
 
-@pytest.mark.parametrize("size", [1, 5, 1000])
-@pytest.mark.parametrize(
-    ("limit", "overflows"), [(21, False), (20, False), (19, True)], ids=["n+1", "n", "n-1"]
-)
-def test_event_is_bounded(size: int, limit: int, *, overflows: bool) -> None:
-    data = b": a comment is not counted\nevent: x\ndata: 12345\n\n"  # 9 + 12 = 21, see below
-    data = data.replace(b"12345", b"1234")
-    decoder = SSEDecoder(max_event_bytes=limit)
-    frames = [f for chunk in cut(data + b"data: later\n\n", size) for f in decoder.feed(chunk)]
-    assert decoder.overflowed is overflows
-    assert frames == ([] if overflows else [Frame("x", "1234"), Frame("message", "later")])
+BOUNDED: dict[str, tuple[bytes, int, list[Frame]]] = {
+    # The bytes of its lines with their ends, comments and the blank line left out.
+    "one line": (b"data: 1234\n\n", 11, [Frame("message", "1234")]),
+    "one line after another event": (
+        b"data: 1\n\ndata: 1234\n\n",
+        11,
+        [Frame("message", "1"), Frame("message", "1234")],
+    ),
+    "lines and a comment": (b": none\nevent: x\ndata: 1234\n\n", 20, [Frame("x", "1234")]),
+    "many lines": (b"data:\n" * 5 + b"\n", 30, [Frame("message", "\n" * 4)]),
+    "carriage returns": (b"data: 1\rdata: 2\r\r", 16, [Frame("message", "1\n2")]),
+    "utf-8": ("data: é\n\n".encode(), 9, [Frame("message", "é")]),
+    "nothing but an id": (b"id: 12345\n\n", 10, []),
+}
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_single_data_line_is_bounded(size: int) -> None:
-    for limit, overflows in [(12, False), (11, False), (10, True)]:
-        decoder = SSEDecoder(max_event_bytes=limit)
-        frames = [f for chunk in cut(b"data: 1234\n\n", size) for f in decoder.feed(chunk)]
-        assert (decoder.overflowed, bool(frames)) == (overflows, not overflows)
+@pytest.mark.parametrize(("body", "size", "frames"), BOUNDED.values(), ids=BOUNDED)
+def test_event_is_bounded(body: bytes, size: int, frames: list[Frame]) -> None:
+    later = b"data\n\n"
+    for chunk_size in (1, 5, 1000):
+        for bound in (size + 1, size):
+            decoder = SSEDecoder(max_event_bytes=bound)
+            got = [f for chunk in cut(body + later, chunk_size) for f in decoder.feed(chunk)]
+            assert [(f.event, f.data) for f in got] == [
+                *((frame.event, frame.data) for frame in frames),
+                ("message", ""),
+            ]
+            assert not decoder.overflowed
+        decoder = SSEDecoder(max_event_bytes=size - 1)
+        got = [f for chunk in cut(body + later, chunk_size) for f in decoder.feed(chunk)]
+        assert decoder.overflowed
+        assert got == frames[:-1]
         assert decoder.unterminated() is None
 
 
-def test_unterminated_line_beyond_the_bound_is_dropped() -> None:
+def test_line_is_bounded_before_it_ends() -> None:
     decoder = SSEDecoder(max_event_bytes=10)
-    assert decoder.feed(b"data: 12345678901234") == []
+    assert decoder.feed(b"data: 123") == []
+    assert not decoder.overflowed
+    assert decoder.feed(b"4") == []
     assert decoder.overflowed
     assert decoder.feed(b"\n\ndata: 1\n\n") == []
+    assert decoder.unterminated() is None
 
 
 def test_line_that_overflows_in_the_next_chunk_ends_the_decoder() -> None:
@@ -134,13 +150,6 @@ def test_line_that_overflows_in_the_next_chunk_ends_the_decoder() -> None:
     assert decoder.feed(b"data: 1") == []
     assert decoder.feed(b"2345678\n\ndata: 1\n\n") == []
     assert decoder.overflowed
-
-
-def test_unterminated_overflow_gives_nothing() -> None:
-    decoder = SSEDecoder(max_event_bytes=16)
-    decoder.feed(b"data: 1\ndata: 2")
-    decoder._max_event_bytes = 12
-    assert decoder.unterminated() is None
 
 
 def test_endless_comment_is_not_kept() -> None:

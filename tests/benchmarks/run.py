@@ -38,7 +38,7 @@ def unit(payloads: list[str]) -> Callable[[], None]:
     return run
 
 
-def events(payloads: list[str], count: int = 0) -> Callable[[], None]:
+def events(payloads: list[str]) -> Callable[[], None]:
     chunks = workloads.frames(payloads)
 
     def run() -> None:
@@ -59,6 +59,16 @@ def transcode(payloads: list[str]) -> Callable[[], None]:
         for chunk in chunks:
             transcoder.feed(chunk)
         assert isinstance(transcoder.outcome, streamnorm.Completed)
+
+    return run
+
+
+def events_sync(payloads: list[str]) -> Callable[[], None]:
+    chunks = workloads.frames(payloads)
+
+    def run() -> None:
+        for _ in streamnorm.iter_events(chunks, dialect="openai_chat"):
+            pass
 
     return run
 
@@ -138,6 +148,7 @@ def main() -> None:
         runs[f"events {name}"] = events(payloads)
         runs[f"transcode {name}"] = transcode(payloads)
     text = streams["text"]
+    runs["iter_events"] = events_sync(text)
     runs["async"] = events_async(text)
     runs["10 x longer"] = transcode(workloads.text(10 * DELTAS))
     small, large = workloads.calls(DELTAS, parallel=1), workloads.calls(10 * DELTAS, parallel=1)
@@ -154,7 +165,8 @@ def main() -> None:
             f"{name:24}{one / len(payloads) * 1e6:9.2f}"
             f"{best[f'events {name}'] / one:9.2f}{best[f'transcode {name}'] / one:11.2f}"
         )
-    print(f"async / sync events          {best['async'] / best['events text']:.2f}")
+    print(f"events() / iter_events()     {best['async'] / best['iter_events']:.2f}")
+    print(f"events() / decoder.feed()    {best['async'] / best['events text']:.2f}")
     print(f"10 x longer text costs       {best['10 x longer'] / best['transcode text']:.2f} x")
     per_delta = best["1 MB call"] / best["small call, long fragments"] / 10
     print(f"a delta of a 1 MB call       {per_delta:.2f} x one of a 100 kB call")

@@ -1,0 +1,110 @@
+"""Chat Completions bytes by hand, and what they decode to.
+
+Whatever is decoded here is also read byte by byte and frame by frame, and must then give
+the same events, which must be legal.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from streamnorm import Event, Message, Note, Outcome, accumulate, decoder, validate
+
+__all__ = [
+    "DONE",
+    "Decoded",
+    "anonymous",
+    "call",
+    "calls",
+    "chunk",
+    "content",
+    "decode",
+    "frame",
+    "message",
+    "reasoning",
+]
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Decoded(NamedTuple):
+    """What came of a stream."""
+
+    events: list[Event]
+    outcome: Outcome | None
+    notes: tuple[Note, ...]
+
+
+def frame(payload: object, event: str | None = None) -> bytes:
+    """Return one event; a payload that is no text is written as JSON."""
+    data = payload if isinstance(payload, str) else json.dumps(payload)
+    name = f"event: {event}\n" if event is not None else ""
+    return f"{name}data: {data}\n\n".encode("utf-8", "surrogatepass")
+
+
+def chunk(
+    delta: dict[str, Any] | None = None, finish: str | None = None, choice: int = 0, **fields: Any
+) -> bytes:
+    """Return a chunk of one choice, the top-level `fields` added."""
+    part = {"index": choice, "delta": {} if delta is None else delta, "finish_reason": finish}
+    return frame({"id": "chatcmpl-1", "model": "gpt", "choices": [part], **fields})
+
+
+def content(text: str, finish: str | None = None, choice: int = 0, **fields: Any) -> bytes:
+    """Return a chunk of text."""
+    return chunk({"content": text}, finish, choice, **fields)
+
+
+def reasoning(text: str, finish: str | None = None, choice: int = 0, **fields: Any) -> bytes:
+    """Return a chunk of reasoning."""
+    return chunk({"reasoning_content": text}, finish, choice, **fields)
+
+
+def call(
+    index: int | None = None,
+    id: str | int | None = None,
+    name: str | None = None,
+    arguments: object = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return a piece of a tool call that says no more than what is given."""
+    function = {"name": name, "arguments": arguments}
+    piece = {
+        "index": index,
+        "id": id,
+        "function": {key: value for key, value in function.items() if value is not None},
+    }
+    return {key: value for key, value in {**piece, **fields}.items() if value not in (None, {})}
+
+
+def calls(*pieces: dict[str, Any], finish: str | None = None, choice: int = 0) -> bytes:
+    """Return a chunk of pieces of tool calls."""
+    return chunk({"tool_calls": list(pieces)}, finish, choice)
+
+
+def decode(*frames: bytes, dialect: str | None = "openai_chat", **options: Any) -> Decoded:
+    """Decode a whole stream, closed at its end."""
+    body = b"".join(frames)
+    whole = _decode([body], dialect, options)
+    assert whole == _decode([body[i : i + 1] for i in range(len(body))], dialect, options)
+    assert whole == _decode(list(frames), dialect, options)
+    assert validate(whole.events) == []
+    return whole
+
+
+def _decode(pieces: list[bytes], dialect: str | None, options: dict[str, Any]) -> Decoded:
+    reader = decoder(dialect, **options)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    events += reader.close()
+    return Decoded(events, reader.outcome, reader.notes)
+
+
+def message(*frames: bytes, choice: int = 0, **options: Any) -> Message:
+    """Return the message that a stream adds up to."""
+    return accumulate(decode(*frames, **options).events, choice=choice)
+
+
+def anonymous(id: str) -> bool:
+    """Tell whether an id was minted for a call that came without one."""
+    return id.startswith("call_") and len(id) == 29 and int(id[5:], 16) >= 0

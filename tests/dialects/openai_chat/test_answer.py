@@ -1,0 +1,252 @@
+"""Where blocks begin and end, and what waits behind a held start."""
+
+from __future__ import annotations
+
+import pytest
+from chat import DONE, call, calls, chunk, content, decode, message, reasoning
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    JSONDelta,
+    MessageStop,
+    Opaque,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    Refusal,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    decoder,
+)
+
+END = chunk({}, "stop") + DONE
+A = '{"a":1}'
+
+
+def refusal(text: str) -> bytes:
+    return chunk({"refusal": text})
+
+
+def detail(**fields: object) -> bytes:
+    return chunk({"reasoning_details": [fields]})
+
+
+def test_text_continues_its_block() -> None:
+    assert decode(content("a"), content("b"), END).events[1:-1] == [
+        *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
+    ]
+
+
+def test_block_of_text_ends_right_before_the_next_one_begins() -> None:
+    decoded = decode(reasoning("r"), content("t"), refusal("n"), reasoning("s"), content("u"), END)
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "r"), BlockStop(0)),
+        *(BlockStart(1, Text()), TextDelta(1, "t"), BlockStop(1)),
+        *(BlockStart(2, Refusal()), RefusalDelta(2, "n"), BlockStop(2)),
+        *(BlockStart(3, Reasoning()), ReasoningDelta(3, "s"), BlockStop(3)),
+        *(BlockStart(4, Text()), TextDelta(4, "u"), BlockStop(4)),
+    ]
+
+
+def test_text_goes_on_in_its_block_between_arguments_of_an_open_call() -> None:
+    decoded = decode(
+        *(calls(call(0, "x", "f", A[:3])), content("a"), calls(call(0, arguments=A[3:6]))),
+        *(content("b"), calls(call(0, arguments=A[6:])), content("c"), END),
+    )
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, ToolCall("x", "f")), JSONDelta(0, A[:3]), BlockStart(1, Text())),
+        *(TextDelta(1, "a"), JSONDelta(0, A[3:6]), TextDelta(1, "b"), JSONDelta(0, A[6:])),
+        *(BlockStop(0), TextDelta(1, "c"), BlockStop(1)),
+    ]
+
+
+def test_text_after_a_call_is_a_new_block() -> None:
+    assert message(content("a"), calls(call(0, "x", "f", A)), content("b"), END).blocks == (
+        *(Text("a"), ToolCall("x", "f", A), Text("b")),
+    )
+
+
+def test_blocks_that_end_together_stop_in_order() -> None:
+    decoded = decode(
+        *(calls(call(0, "x", "f", "[")), content("a"), calls(call(0, arguments="]"), call(1, "y"))),
+        *(calls(call(1, None, "g", A)), END),
+    )
+    stops = [event for event in decoded.events if isinstance(event, BlockStop)]
+    assert stops == [BlockStop(0), BlockStop(1), BlockStop(2)]
+
+
+def test_named_call_without_arguments_starts_when_text_wants_out() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(content("a"))
+    assert reader.feed(calls(call(0, "x", "f"))) == []
+    assert reader.feed(content("b")) == [
+        *(
+            BlockStop(0),
+            BlockStart(1, ToolCall("x", "f")),
+            BlockStart(2, Text()),
+            TextDelta(2, "b"),
+        ),
+    ]
+
+
+def test_named_call_without_arguments_starts_when_another_has_arguments() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(chunk({}))
+    assert reader.feed(calls(call(0, "x", "f"))) == []
+    assert reader.feed(calls(call(1, "y", "g"))) == []
+    assert reader.feed(calls(call(1, arguments="["))) == [
+        *(BlockStart(0, ToolCall("x", "f")), BlockStart(1, ToolCall("y", "g")), JSONDelta(1, "[")),
+    ]
+
+
+def test_named_calls_without_arguments_start_at_the_end() -> None:
+    decoded = decode(calls(call(0, "x", "f")), calls(call(1, "y", "g")), END)
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, ToolCall("x", "f")), BlockStart(1, ToolCall("y", "g"))),
+        *(BlockStop(0), BlockStop(1)),
+    ]
+
+
+def test_all_that_follows_a_nameless_call_waits_and_keeps_its_order() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(content("0"))
+    for frame in (
+        *(calls(call(0, "x", arguments="[")), content("a"), content("b"), reasoning("r")),
+        *(calls(call(1, "y", "g", A)), content("c"), calls(call(0, arguments="]"))),
+    ):
+        assert reader.feed(frame) == []
+    assert reader.feed(calls(call(0, None, "f"))) == [
+        *(BlockStop(0), BlockStart(1, ToolCall("x", "f")), JSONDelta(1, "[]"), BlockStop(1)),
+        *(BlockStart(2, Text()), TextDelta(2, "ab"), BlockStop(2)),
+        *(BlockStart(3, Reasoning()), ReasoningDelta(3, "r"), BlockStop(3)),
+        *(BlockStart(4, ToolCall("y", "g")), JSONDelta(4, A), BlockStop(4)),
+        *(BlockStart(5, Text()), TextDelta(5, "c")),
+    ]
+
+
+def test_signature_behind_a_nameless_call_waits_with_what_it_signs() -> None:
+    decoded = decode(
+        *(calls(call(0, "x")), reasoning("r"), detail(type="reasoning.text", signature="s")),
+        *(detail(type="reasoning.encrypted", data="e"), calls(call(0, None, "f")), END),
+    )
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, ToolCall("x", "f")), BlockStart(1, Reasoning()), ReasoningDelta(1, "r")),
+        *(
+            SignatureDelta(1, "s"),
+            BlockStop(1),
+            BlockStart(2, RedactedReasoning("e")),
+            BlockStop(2),
+        ),
+        BlockStop(0),
+    ]
+
+
+def test_source_and_other_data_behind_a_nameless_call_have_no_block_yet() -> None:
+    annotation = {"type": "url_citation", "url_citation": {"url": "u"}}
+    decoded = decode(
+        *(content("a"), calls(call(0, "x")), content("b"), chunk({"annotations": [annotation]})),
+        *(chunk({"audio": {"id": "q"}}), calls(call(0, None, "f")), END),
+    )
+    opaques = [event for event in decoded.events if isinstance(event, Opaque)]
+    assert [(event.name, event.index) for event in opaques] == [
+        ("annotations", None),
+        ("audio", None),
+    ]
+
+
+def test_source_goes_to_the_open_text() -> None:
+    annotation = {"type": "url_citation", "url_citation": {"url": "u"}}
+    decoded = decode(content("a"), chunk({"annotations": [annotation]}), END)
+    assert decoded.events[3:5] == [CitationDelta(0, Citation("url_citation", "u")), BlockStop(0)]
+
+
+def test_signed_reasoning_is_followed_by_a_new_block() -> None:
+    signed = detail(type="reasoning.text", signature="s", format="anthropic-claude-v1")
+    decoded = decode(reasoning("r"), signed, reasoning("q"), END)
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "r"), SignatureDelta(0, "s", "anthropic")),
+        *(BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "q"), BlockStop(1)),
+    ]
+
+
+def test_signature_of_no_reasoning_is_a_block_of_its_own() -> None:
+    signed = detail(type="reasoning.text", signature="s", format="anthropic-claude-v1")
+    assert message(content("a"), signed, content("b"), END).blocks == (
+        *(Text("a"), Reasoning((), "s", "anthropic"), Text("b")),
+    )
+
+
+def test_everything_of_a_choice_carries_its_number() -> None:
+    decoded = decode(
+        *(content("a", choice=1), content("b"), calls(call(0, "x", "f", A), choice=1)),
+        *(chunk({}, "stop"), chunk({}, "tool_calls", 1), DONE),
+    )
+    assert decoded.events[1:] == [
+        *(BlockStart(0, Text(), 1), TextDelta(0, "a"), BlockStart(1, Text()), TextDelta(1, "b")),
+        *(BlockStop(0), BlockStart(2, ToolCall("x", "f"), 1), JSONDelta(2, A)),
+        *(BlockStop(1), BlockStop(2)),
+        *(MessageStop("end_turn", "stop"), MessageStop("tool_use", "tool_calls", choice=1)),
+    ]
+
+
+def test_choices_do_not_end_each_others_blocks() -> None:
+    frames = (content("a"), content("x", choice=1), content("b"), content("y", choice=1))
+    ends = (chunk({}, "stop"), chunk({}, "stop", 1), DONE)
+    assert message(*frames, *ends).blocks == (Text("ab"),)
+    assert message(*frames, *ends, choice=1).blocks == (Text("xy"),)
+
+
+def test_choice_that_is_not_the_first_is_no_answer_alone() -> None:
+    events, _, _ = decode(content("a", "stop", 1), DONE)
+    assert events[-1] == StreamError("malformed", "choice 1 alone, expected choice 0")
+
+
+@pytest.mark.parametrize("make", [content, reasoning, refusal])
+def test_character_cut_in_half_over_two_chunks_is_joined(make: object) -> None:
+    assert callable(make)
+    decoded = decode(make("a\ud83d"), make("\ude00b"), END)
+    texts = [event.text for event in decoded.events if hasattr(event, "text")]
+    assert texts == ["a", "😀b"]
+
+
+def test_half_a_character_alone_begins_its_block_and_waits() -> None:
+    decoded = decode(content("\ud83d"), content(""), content("\ude00"), content("b"), END)
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, Text()), TextDelta(0, "😀"), TextDelta(0, "b"), BlockStop(0)),
+    ]
+
+
+def test_half_a_character_that_is_never_completed_is_replaced() -> None:
+    assert message(content("a\ud83d"), content("b"), END).text == "a�b"
+    assert message(content("a\ud83d"), END).text == "a�"
+    assert message(content("\ude00"), END).text == "�"
+
+
+def test_half_a_character_is_completed_before_the_next_block() -> None:
+    frames = (content("a\ud83d"), calls(call(0, "x", "f", A)), content("\ude00"), END)
+    assert message(*frames).blocks == (Text("a�"), ToolCall("x", "f", A), Text("�"))
+
+
+def test_half_a_character_is_completed_before_a_signature() -> None:
+    decoded = decode(reasoning("r\ud83d"), detail(type="reasoning.text", signature="s"), END)
+    assert decoded.events[2:5] == [
+        *(ReasoningDelta(0, "r"), ReasoningDelta(0, "�"), SignatureDelta(0, "s")),
+    ]
+
+
+def test_character_cut_in_half_behind_a_nameless_call_is_joined() -> None:
+    frames = (calls(call(0, "x")), content("\ud83d"), content("\ude00"), calls(call(0, None, "f")))
+    assert message(*frames, END).blocks == (ToolCall("x", "f"), Text("😀"))
+
+
+def test_stream_without_a_block_is_an_empty_answer() -> None:
+    assert decode(chunk({"role": "assistant", "content": ""}), END).events[1:] == [
+        MessageStop("end_turn", "stop")
+    ]

@@ -1,0 +1,237 @@
+"""Arguments: byte for byte, when they are complete, and what servers send beside them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from chat import DONE, call, calls, chunk, content, decode, message
+from dice import Dice, dice
+from hypothesis import given
+
+from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
+from streamnorm.dialects.openai_chat.arguments import Arguments
+
+END = chunk({}, "tool_calls") + DONE
+A, B = '{"a":1}', '{"b":2}'
+
+
+def pieces(*fragments: object) -> list[bytes]:
+    """Return the chunks of one call with these arguments."""
+    head = calls(call(0, "x", "f"))
+    return [head, *(calls({"index": 0, "function": {"arguments": text}}) for text in fragments)]
+
+
+def arguments(*fragments: object) -> str:
+    (tool,) = message(*pieces(*fragments), END).tool_calls
+    return tool.arguments
+
+
+def test_arguments_pass_byte_for_byte() -> None:
+    fragments = ['{ "a"', ":1.0e5 ,\t", '"\\u00e9"', ': "é\\n"', "\n} "]
+    decoded = decode(*pieces(*fragments), END)
+    assert decoded.events[2:7] == [JSONDelta(0, text) for text in fragments]
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_arguments_null_or_empty_are_no_event(nothing: str | None) -> None:
+    decoded = decode(*pieces(nothing, A, nothing), END)
+    assert [event for event in decoded.events if isinstance(event, JSONDelta)] == [JSONDelta(0, A)]
+
+
+def test_arguments_never_sent_are_none() -> None:
+    assert message(calls(call(0, "x", "f")), END).tool_calls == (ToolCall("x", "f"),)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({"city": "Oslo", "n": [1, None]}, '{"city":"Oslo","n":[1,null]}'), ([1], "[1]"), ({}, "{}")],
+)
+def test_arguments_that_are_an_object_are_dumped_once(value: object, text: str) -> None:
+    assert arguments(value) == text
+
+
+def test_lone_empty_object_goes_out_at_the_end() -> None:
+    decoded = decode(*pieces("{}"), chunk({}, "tool_calls"), DONE)
+    assert decoded.events[1:4] == [
+        BlockStart(0, ToolCall("x", "f")),
+        JSONDelta(0, "{}"),
+        BlockStop(0),
+    ]
+
+
+def test_empty_object_before_the_real_one_is_a_placeholder() -> None:
+    decoded = decode(*pieces("{}", '{"a"', ":1}"), END)
+    assert decoded.events[1:5] == [
+        *(
+            BlockStart(0, ToolCall("x", "f")),
+            JSONDelta(0, '{"a"'),
+            JSONDelta(0, ":1}"),
+            BlockStop(0),
+        ),
+    ]
+    assert decoded.notes == (Note("placeholder_arguments", "tool call"),)
+
+
+def test_placeholder_is_replaced_even_behind_another_call() -> None:
+    decoded = decode(*pieces("{}"), calls(call(1, "y", "g", B)), *pieces(A)[1:], END)
+    assert decoded.events[1:-1] == [
+        *(BlockStart(0, ToolCall("x", "f")), BlockStart(1, ToolCall("y", "g")), JSONDelta(1, B)),
+        *(JSONDelta(0, A), BlockStop(0), BlockStop(1)),
+    ]
+
+
+def test_placeholder_may_come_twice() -> None:
+    assert arguments("{}", "{}") == "{}"
+    assert arguments("{}", "{}", A) == A
+
+
+def test_what_follows_an_empty_object_without_opening_one_is_kept() -> None:
+    decoded = decode(*pieces("{}", " ", "x"), END)
+    assert decoded.events[2:4] == [JSONDelta(0, "{} "), JSONDelta(0, "x")]
+
+
+def test_empty_object_in_pieces_is_no_placeholder() -> None:
+    assert arguments("{", "}") == "{}"
+
+
+def test_arguments_repeated_whole_are_ignored_and_noted() -> None:
+    decoded = decode(*pieces('{"a"', ":1}", A), END)
+    assert [event for event in decoded.events if isinstance(event, JSONDelta)] == [
+        *(JSONDelta(0, '{"a"'), JSONDelta(0, ":1}")),
+    ]
+    assert decoded.notes == (Note("resent_arguments", "tool call"),)
+
+
+def test_arguments_repeated_whole_for_a_stopped_call_are_ignored() -> None:
+    decoded = decode(*pieces(A), content("hi"), *pieces(A)[1:], END)
+    assert message(*pieces(A), content("hi"), *pieces(A)[1:], END).blocks == (
+        *(ToolCall("x", "f", A), Text("hi")),
+    )
+    assert decoded.notes == (Note("resent_arguments", "tool call"),)
+
+
+def test_white_space_after_a_stopped_call_is_ignored() -> None:
+    decoded = decode(*pieces(A), content("hi"), *pieces("\n ")[1:], END)
+    assert [event for event in decoded.events if isinstance(event, JSONDelta)] == [JSONDelta(0, A)]
+
+
+def test_fragment_that_repeats_an_incomplete_one_is_the_next_one() -> None:
+    assert arguments('{"a":"', "xx", "xx", '"}') == '{"a":"xxxx"}'
+
+
+def test_more_arguments_of_a_stopped_call_are_malformed() -> None:
+    events, _, _ = decode(*pieces(A), content("hi"), *pieces(',"b":2}')[1:], END)
+    assert events[-1] == StreamError("malformed", "arguments of a tool call that has stopped")
+
+
+def test_second_object_behind_a_complete_one_is_malformed() -> None:
+    events, _, _ = decode(*pieces(A, " ", " " + B), END)
+    assert events[-1] == StreamError("malformed", "a second object as arguments of one tool call")
+
+
+@pytest.mark.parametrize("text", ['{"a":1', "{a:1}", "not json", "null", '{"a":1}}', '{"a":1} x'])
+def test_arguments_that_are_no_json_pass_too(text: str) -> None:
+    assert arguments(text[:2], text[2:]) == text
+
+
+COMPLETE = [
+    A,
+    "[]",
+    "[1,2]",
+    '"text"',
+    '{"a":"}"}',
+    '{"a":"\\""}',
+    '{"a":"\\\\"}',
+    ' {"a":[{}]} \n',
+]
+INCOMPLETE = [
+    '\\"',
+    '[\\"]',
+    "{",
+    '{"a":"}',
+    '{"a":"\\"}',
+    "[[]",
+    '"',
+    "1",
+    "null",
+    "{a:1}",
+    '{"a":1}}',
+    "{}",
+    " {} ",
+]
+
+
+@pytest.mark.parametrize("text", COMPLETE)
+def test_complete_call_stops_when_another_block_begins(text: str) -> None:
+    decoded = decode(*pieces(text), content("hi"), END)
+    assert decoded.events[3:5] == [BlockStop(0), BlockStart(1, Text())]
+
+
+@pytest.mark.parametrize("text", INCOMPLETE)
+def test_incomplete_call_is_open_until_the_end(text: str) -> None:
+    decoded = decode(*pieces(text), content("hi"), END)
+    assert BlockStart(1, Text()) in decoded.events[2:4]
+    assert decoded.events[-3:-1] == [BlockStop(0), BlockStop(1)]
+
+
+@pytest.mark.parametrize("text", COMPLETE)
+def test_call_that_completes_behind_another_block_stops_at_once(text: str) -> None:
+    text = text.strip()
+    whole = pieces(*text)
+    decoded = decode(*whole[:2], content("hi"), *whole[2:], content("!"), END)
+    last = [n for n, event in enumerate(decoded.events) if isinstance(event, JSONDelta)][-1]
+    assert decoded.events[last + 1] == BlockStop(0)
+
+
+def test_complete_call_does_not_stop_alone() -> None:
+    decoded = decode(*pieces(A, " "), END)
+    assert decoded.events[2:5] == [JSONDelta(0, A), JSONDelta(0, " "), BlockStop(0)]
+
+
+def test_call_that_completes_with_half_a_character_behind_it_loses_nothing() -> None:
+    events = decode(*pieces("["), content("hi"), *pieces("]\ud83d")[1:], END).events
+    deltas = [event for event in events if isinstance(event, JSONDelta)]
+    assert deltas == [JSONDelta(0, "["), JSONDelta(0, "]"), JSONDelta(0, "�")]
+
+
+def test_character_cut_in_half_is_joined() -> None:
+    assert arguments('{"a":"\ud83d', '\ude00"}') == '{"a":"😀"}'
+    assert arguments('{"a":"\ud83d', 'x"}') == '{"a":"�x"}'
+    assert arguments('{"a":"\ud83d') == '{"a":"�'
+
+
+def test_character_cut_in_half_is_joined_past_other_calls() -> None:
+    frames = [
+        calls(call(0, "x", "f", '["\ud83d'), call(1, "y", "g", '["\ud83d')),
+        calls(call(1, arguments='\ude01"]')),
+        calls(call(0, arguments='\ude00"]')),
+    ]
+    assert [tool.arguments for tool in message(*frames, END).tool_calls] == ['["😀"]', '["😁"]']
+
+
+def test_escapes_within_arguments_stay_as_they_are() -> None:
+    assert arguments('{"a":"\\ud83d', '\\ude00"}') == '{"a":"\\ud83d\\ude00"}'
+
+
+@given(dice(60))
+def test_completeness_does_not_depend_on_the_pieces(d: Dice) -> None:
+    value = d.pick(([d.text(), {d.text(): d.text(0)}], {"a": [d.text()]}, d.text(), {"b": {}}))
+    text = json.dumps(value, ensure_ascii=d.flag())
+    read = Arguments()
+    seen = ""
+    for piece in d.cut(text, 6):
+        read.append(piece)
+        seen += piece
+        if d.flag():
+            assert read.complete() is (seen == text)
+    assert read.complete()
+    assert read.text() == text
+
+
+def test_complete_arguments_of_every_length_stop_their_calls() -> None:
+    frames = [piece for n in range(6) for piece in (calls(call(n, f"{n}", "f", f"[{'1' * n}]")),)]
+    events: list[Event] = decode(*frames, END).events
+    stops = [n for n, event in enumerate(events) if isinstance(event, BlockStop)]
+    starts = [n for n, event in enumerate(events) if isinstance(event, BlockStart)]
+    assert [start - 1 for start in starts[1:]] == stops[:-1]

@@ -1,0 +1,61 @@
+"""Readings that contradict each other, told apart by who sends."""
+
+from __future__ import annotations
+
+import pytest
+from chat import DONE, call, calls, chunk, content, decode
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    JSONDelta,
+    Note,
+    StreamError,
+    Text,
+    ToolCall,
+    accumulate,
+)
+from streamnorm.dialects.openai_chat.quirks import Quirks, quirks
+
+END = chunk({}, "tool_calls") + DONE
+GROWING = [calls(call(0, "x", "f", text)) for text in ('{"', '{"a":"', '{"a":"x"}', '{"a":"x"}')]
+
+
+def test_cumulative_arguments_grow_where_the_server_is_known_to_repeat_itself() -> None:
+    decoded = decode(*GROWING, END, server="qianfan")
+    assert decoded.events[1:6] == [
+        *(BlockStart(0, ToolCall("x", "f")), JSONDelta(0, '{"'), JSONDelta(0, 'a":"')),
+        *(JSONDelta(0, 'x"}'), BlockStop(0)),
+    ]
+    assert decoded.notes == (Note("cumulative_arguments", "tool call", 3),)
+
+
+@pytest.mark.parametrize("server", [None, "openai"])
+def test_elsewhere_a_fragment_that_begins_alike_is_the_next_one(server: str | None) -> None:
+    decoded = decode(*GROWING[:2], END, server=server)
+    (tool,) = accumulate(decoded.events).tool_calls
+    assert tool.arguments == '{"{"a":"'
+
+
+def test_cumulative_call_still_stops_when_it_is_complete() -> None:
+    decoded = decode(*GROWING, content("hi"), END, server="qianfan")
+    assert decoded.events[5:7] == [BlockStop(0), BlockStart(1, Text())]
+
+
+def test_cumulative_call_that_goes_on_after_its_stop_is_malformed() -> None:
+    late = calls(call(0, "x", None, '{"a":"x"}y'))
+    decoded = decode(*GROWING, content("hi"), late, END, server="qianfan")
+    assert decoded.events[-1] == StreamError(
+        "malformed", "arguments of a tool call that has stopped"
+    )
+
+
+def test_cumulative_call_may_begin_with_a_placeholder() -> None:
+    frames = [calls(call(0, "x", "f", text)) for text in ("{}", '{"a"', '{"a":1}')]
+    (tool,) = accumulate(decode(*frames, END, server="qianfan").events).tool_calls
+    assert tool.arguments == '{"a":1}'
+
+
+def test_most_servers_need_no_reading_of_their_own() -> None:
+    assert quirks(None) == quirks("unheard of") == Quirks()
+    assert quirks("qianfan") == Quirks(cumulative_arguments=True)

@@ -1,0 +1,156 @@
+"""Why an answer ended, in the words of some thirty servers."""
+
+from __future__ import annotations
+
+import pytest
+from chat import DONE, call, calls, chunk, content, decode, frame
+
+from streamnorm import Completed, Event, MessageStop, StreamError, Truncated, Usage
+
+TEXT = content("hi")
+CALL = calls(call(0, "x", "f", '{"a":1}'))
+HALF = calls(call(0, "x", "f", '{"a":'))
+REFUSAL = chunk({"refusal": "no"})
+
+
+def stop(*frames: bytes) -> MessageStop:
+    last = decode(*frames).events[-1]
+    assert isinstance(last, MessageStop)
+    return last
+
+
+def finish(**fields: object) -> bytes:
+    return frame({"id": "1", "choices": [{"index": 0, "delta": {}, **fields}]})
+
+
+WORDS = [
+    ("stop", "end_turn", "tool_use"),
+    ("eos", "end_turn", "tool_use"),
+    ("end_turn", "end_turn", "tool_use"),
+    ("tool_calls", "end_turn", "tool_use"),
+    ("function_call", "end_turn", "tool_use"),
+    ("tool_use", "end_turn", "tool_use"),
+    ("length", "max_tokens", "max_tokens"),
+    ("max_tokens", "max_tokens", "max_tokens"),
+    ("MAX_TOKENS", "max_tokens", "max_tokens"),
+    ("model_length", "max_tokens", "max_tokens"),
+    ("content_filter", "refusal", "refusal"),
+    ("sensitive", "refusal", "refusal"),
+    ("SAFETY", "refusal", "refusal"),
+    ("something_new", "other", "tool_use"),
+]
+
+
+@pytest.mark.parametrize(("word", "of_text", "of_a_call"), WORDS)
+def test_finish_word_and_blocks_decide_together(word: str, of_text: str, of_a_call: str) -> None:
+    assert stop(TEXT, finish(finish_reason=word), DONE) == MessageStop(of_text, word)
+    assert stop(CALL, finish(finish_reason=word), DONE) == MessageStop(of_a_call, word)
+
+
+def test_call_makes_a_stop_a_tool_use() -> None:
+    assert stop(CALL, chunk({}, "stop"), DONE).reason == "tool_use"
+
+
+def test_empty_finish_on_every_chunk_is_none() -> None:
+    frames = (content("a", ""), content("b", ""), chunk({}, "length"))
+    assert stop(*frames, DONE) == MessageStop("max_tokens", "length")
+    outcome = decode(content("a", "")).outcome
+    assert isinstance(outcome, Truncated)
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [
+        ("error", None),
+        ("network_error", None),
+        ("abort", None),
+        ("insufficient_system_resource", 503),
+        ("MALFORMED_FUNCTION_CALL", None),
+    ],
+)
+def test_finish_word_that_means_failure_is_an_error(word: str, status: int | None) -> None:
+    last: Event = decode(TEXT, chunk({}, word), DONE).events[-1]
+    assert isinstance(last, StreamError)
+    assert (last.kind, last.code, last.status_hint) == ("upstream", word, status)
+
+
+def test_finish_key_absent_until_the_end() -> None:
+    absent = frame({"id": "1", "choices": [{"index": 0, "delta": {"content": "a"}}]})
+    assert stop(absent, absent, chunk({}, "stop"), DONE) == MessageStop("end_turn", "stop")
+
+
+def test_last_of_several_finishes_counts_and_reading_goes_on() -> None:
+    frames = (
+        content("a", "stop"),
+        content("b"),
+        CALL,
+        chunk({}, "tool_calls"),
+        chunk({}, "length"),
+    )
+    decoded = decode(*frames, DONE)
+    assert decoded.events[-1] == MessageStop("max_tokens", "length")
+    assert sum(isinstance(event, MessageStop) for event in decoded.events) == 1
+
+
+def test_finish_is_no_end() -> None:
+    events = decode(content("a", "stop"), content("b"), DONE).events
+    assert [event.text for event in events if hasattr(event, "text")] == ["a", "b"]
+
+
+def test_tool_finish_without_a_call_is_an_end_of_turn() -> None:
+    assert stop(TEXT, chunk({}, "tool_calls"), DONE).reason == "end_turn"
+
+
+def test_no_finish_at_all_is_forgiven_where_done_was_read() -> None:
+    assert stop(TEXT, DONE) == MessageStop("end_turn")
+    assert decode(TEXT, DONE).outcome == Completed("end_turn", Usage(), ("no_finish",))
+    assert stop(CALL, DONE) == MessageStop("tool_use")
+
+
+def test_no_finish_and_arguments_cut_off_is_no_tool_use() -> None:
+    assert stop(HALF, DONE) == MessageStop("other")
+    assert stop(calls(call(0, "x", "f", "{}")), DONE) == MessageStop("tool_use")
+    assert stop(calls(call(0, "x", "f")), DONE) == MessageStop("tool_use")
+
+
+def test_no_finish_and_no_done_is_a_cut() -> None:
+    assert isinstance(decode(TEXT).outcome, Truncated)
+    assert isinstance(decode(CALL).outcome, Truncated)
+
+
+def test_call_cut_off_by_length_stays_a_length_stop() -> None:
+    assert stop(HALF, chunk({}, "length"), DONE) == MessageStop("max_tokens", "length")
+
+
+@pytest.mark.parametrize("word", ["stop", "length", "tool_calls", None])
+def test_refusal_is_one_whatever_the_word(word: str | None) -> None:
+    ends = [chunk({}, word), DONE]
+    assert stop(REFUSAL, *ends) == MessageStop("refusal", word)
+
+
+@pytest.mark.parametrize("field", ["stop_reason", "matched_stop"])
+def test_sequence_that_ended_it_is_kept(field: str) -> None:
+    last = finish(finish_reason="stop", **{field: "END"})
+    assert stop(TEXT, last, DONE) == MessageStop("stop_sequence", "stop", "END")
+    assert stop(CALL, last, DONE) == MessageStop("tool_use", "stop", "END")
+
+
+@pytest.mark.parametrize("value", [128009, None])
+def test_token_that_ended_it_is_no_sequence(value: int | None) -> None:
+    last = finish(finish_reason="stop", stop_reason=value)
+    extra = {"stop_reason": value} if value else None
+    assert stop(TEXT, last, DONE) == MessageStop("end_turn", "stop", extra=extra)
+
+
+@pytest.mark.parametrize("native", ["length", "MAX_TOKENS", "max_output_tokens"])
+def test_native_word_of_length_makes_it_one(native: str) -> None:
+    last = finish(finish_reason="tool_calls", native_finish_reason=native)
+    assert stop(HALF, last, DONE) == MessageStop(
+        "max_tokens", "tool_calls", extra={"native_finish_reason": native}
+    )
+
+
+def test_other_native_word_is_kept_and_changes_nothing() -> None:
+    last = finish(finish_reason="stop", native_finish_reason="completed", odd=None)
+    extra = {"native_finish_reason": "completed"}
+    assert stop(TEXT, last, DONE) == MessageStop("end_turn", "stop", extra=extra)

@@ -1,0 +1,90 @@
+"""Reasoning between tags at the start of an answer."""
+
+from __future__ import annotations
+
+import pytest
+from chat import DONE, call, calls, chunk, content, message
+from dice import Dice, dice
+from hypothesis import given
+
+from streamnorm import Block, Reasoning, Text, ToolCall, decoder
+from streamnorm.dialects.openai_chat.think import ThinkTags
+
+END = chunk({}, "stop") + DONE
+THOUGHT = Reasoning(("a",))
+
+
+def blocks(*texts: str) -> tuple[Block, ...]:
+    return message(*map(content, texts), END, think_tags=True).blocks
+
+
+CASES: list[tuple[str, tuple[Block, ...]]] = [
+    ("<think>a</think>b", (THOUGHT, Text("b"))),
+    ("\n <think>a</think>\n\nb", (THOUGHT, Text("\n\nb"))),
+    ("<think></think>b", (Text("b"),)),
+    ("<think>a</think>", (THOUGHT,)),
+    ("<think>a", (THOUGHT,)),
+    ("<think>a</thin", (Reasoning(("a</thin",)),)),
+    ("<think>a</thinker></think>b", (Reasoning(("a</thinker>",)), Text("b"))),
+    ("<think>a</think>b<think>c</think>", (THOUGHT, Text("b<think>c</think>"))),
+    ("b<think>a</think>", (Text("b<think>a</think>"),)),
+    ("a</think>b", (Text("a</think>b"),)),
+    ("<thinking>a", (Text("<thinking>a"),)),
+    ("<thin", (Text("<thin"),)),
+    ("  ", (Text("  "),)),
+    ("plain", (Text("plain"),)),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_tags_at_the_start_of_an_answer_hold_reasoning(
+    text: str, expected: tuple[Block, ...]
+) -> None:
+    assert blocks(text) == expected
+    assert blocks(*text) == expected
+
+
+@given(dice(60))
+def test_pieces_do_not_matter(d: Dice) -> None:
+    parts = ("<think>", "</think>", "<", "</", "think>", "a", " ", "\n")
+    text = "".join(d.some(8, lambda: d.pick(parts)))
+    assert blocks(*d.cut(text, 8)) == blocks(*([text] if text else []))
+
+
+def test_only_what_may_become_a_tag_is_held() -> None:
+    tags = ThinkTags()
+    assert tags.feed(" <th") == []
+    assert tags.feed("ink>ab") == [("reasoning", "ab")]
+    assert tags.feed("c</th") == [("reasoning", "c")]
+    assert tags.feed("x") == [("reasoning", "</thx")]
+    assert tags.feed("</think>d") == [("text", "d")]
+    assert tags.feed("<think>") == [("text", "<think>")]
+    assert tags.close() == []
+
+
+def test_white_space_without_end_is_not_held_without_end() -> None:
+    tags = ThinkTags()
+    held = sum(not tags.feed(" ") for _ in range(5000))
+    assert held <= 1024
+    assert ThinkTags().feed(" " * 2000 + "<think>a") == [("text", " " * 2000 + "<think>a")]
+
+
+def test_each_choice_has_tags_of_its_own() -> None:
+    frames = (content("<think>a"), content("b", choice=1), content("</think>c"))
+    ends = (chunk({}, "stop"), chunk({}, "stop", 1), DONE)
+    assert message(*frames, *ends, think_tags=True).blocks == (THOUGHT, Text("c"))
+    assert message(*frames, *ends, think_tags=True, choice=1).blocks == (Text("b"),)
+
+
+def test_what_is_held_stands_where_it_was_when_the_end_comes() -> None:
+    frames = (content("<think>a</t"), calls(call(0, "x", "f", "{}")), END)
+    assert message(*frames, think_tags=True).blocks[-1] in (
+        Reasoning(("</t",)),
+        ToolCall("x", "f", "{}"),
+    )
+
+
+def test_text_behind_the_tags_goes_out_at_once() -> None:
+    reader = decoder("openai_chat", think_tags=True)
+    reader.feed(content("<think>a</think>b"))
+    assert [event.text for event in reader.feed(content("c")) if hasattr(event, "text")] == ["c"]

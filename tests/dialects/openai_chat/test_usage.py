@@ -1,0 +1,155 @@
+"""Token counts, wherever servers put them and however they add them up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat import DONE, chunk, content, decode, frame
+
+from streamnorm import Completed, Usage, UsageUpdate
+from streamnorm.dialects.openai_chat.usage import merge_usage
+
+COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+LAST = frame({"id": "1", "choices": [], "usage": COUNTS})
+END = chunk({}, "stop")
+
+
+def updates(*frames: bytes) -> list[Usage]:
+    decoded = decode(*frames)
+    found = [event.usage for event in decoded.events if isinstance(event, UsageUpdate)]
+    assert isinstance(decoded.outcome, Completed)
+    assert decoded.outcome.usage == (found[-1] if found else Usage())
+    return found
+
+
+def test_usage_in_a_chunk_of_its_own() -> None:
+    assert updates(content("a"), END, LAST, DONE) == [Usage(10, 5)]
+
+
+def test_usage_in_the_chunk_that_finishes() -> None:
+    assert updates(content("a"), chunk({}, "stop", usage=COUNTS), DONE) == [Usage(10, 5)]
+
+
+def test_usage_in_every_chunk_is_the_last_one_and_never_added() -> None:
+    frames = [content("a", usage={**COUNTS, "completion_tokens": n}) for n in (1, 2, 2, 5)]
+    assert updates(*frames, END, DONE) == [Usage(10, 1), Usage(10, 2), Usage(10, 5)]
+
+
+def test_usage_null_says_nothing() -> None:
+    assert updates(content("a", usage=None), END, LAST, chunk({}, usage=None), DONE) == [
+        Usage(10, 5)
+    ]
+
+
+def test_usage_within_the_choice() -> None:
+    part = {"index": 0, "delta": {}, "finish_reason": "stop", "usage": COUNTS}
+    assert updates(content("a"), frame({"id": "1", "choices": [part]}), DONE) == [Usage(10, 5)]
+
+
+def test_usage_of_groq_stands_in_its_own_field_too() -> None:
+    twice = chunk({}, "stop", x_groq={"id": "r", "usage": COUNTS}, usage=COUNTS)
+    assert updates(content("a", x_groq={"id": "r"}), twice, DONE) == [Usage(10, 5)]
+    alone = chunk({}, "stop", x_groq={"usage": COUNTS})
+    assert updates(content("a", x_groq={"usage": None}), alone, DONE) == [Usage(10, 5)]
+
+
+def test_zeros_before_the_counts_are_replaced() -> None:
+    zeros = dict.fromkeys(COUNTS, 0)
+    assert updates(content("a", usage=zeros), END, LAST, DONE) == [Usage(0, 0), Usage(10, 5)]
+
+
+def test_usage_never_sent_is_unknown() -> None:
+    assert updates(content("a"), END, DONE) == []
+
+
+def test_usage_before_the_message_starts_comes_with_it() -> None:
+    early = frame({"choices": [], "usage": {"prompt_tokens": 10}})
+    decoded = decode(early, content("a"), END, DONE)
+    assert decoded.events[1] == UsageUpdate(Usage(10))
+
+
+@pytest.mark.parametrize(
+    ("fields", "usage"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 4}}, Usage(10, 5, 4)),
+        (
+            {"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6},
+            Usage(10, 5, 4, extra={"prompt_cache_miss_tokens": 6}),
+        ),
+        ({"cached_tokens": 4}, Usage(10, 5, 4)),
+        ({"num_cached_tokens": 4}, Usage(10, 5, 4)),
+        ({"cache_read_input_tokens": 4, "cache_creation_input_tokens": 3}, Usage(10, 5, 4, 3)),
+        (
+            {"prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}},
+            Usage(10, 5, 4, 2),
+        ),
+        ({"completion_tokens_details": {"reasoning_tokens": 2}}, Usage(10, 5, None, None, 2)),
+        ({"reasoning_tokens": 2}, Usage(10, 5, None, None, 2)),
+    ],
+)
+def test_counts_are_found_where_each_server_puts_them(fields: dict[str, Any], usage: Usage) -> None:
+    assert merge_usage(Usage(), {**COUNTS, **fields}) == usage
+
+
+def test_count_that_stands_in_several_places_is_taken_once() -> None:
+    fields = {"prompt_tokens_details": {"cached_tokens": 4}, "prompt_cache_hit_tokens": 4}
+    assert merge_usage(Usage(), {**COUNTS, **fields}) == Usage(10, 5, 4)
+
+
+def test_reasoning_outside_of_the_completion_is_added() -> None:
+    # 291 + 26 + 196 = 513, as xAI counts.
+    wire = {"prompt_tokens": 291, "completion_tokens": 26, "total_tokens": 513}
+    details = {"completion_tokens_details": {"reasoning_tokens": 196}}
+    assert merge_usage(Usage(), {**wire, **details}) == Usage(291, 222, None, None, 196)
+    inside = {**wire, **details, "completion_tokens": 222}
+    assert merge_usage(Usage(), inside) == Usage(291, 222, None, None, 196)
+
+
+def test_reasoning_alone_is_outside_where_the_total_says_so() -> None:
+    wire = {"completion_tokens": 2, "total_tokens": 5, "reasoning_tokens": 3}
+    assert merge_usage(Usage(), wire) == Usage(None, 5, None, None, 3)
+
+
+def test_prompt_without_the_cache_gets_it_back() -> None:
+    wire = {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 30}}
+    assert merge_usage(Usage(), wire) == Usage(40, None, 30)
+    both = {
+        "prompt_tokens": 10,
+        "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 4},
+    }
+    assert merge_usage(Usage(), both) == Usage(22, None, 8, 4)
+
+
+def test_audio_outside_of_the_prompt_is_added() -> None:
+    wire = {**COUNTS, "total_tokens": 35, "prompt_audio_seconds": 4}
+    assert merge_usage(Usage(), wire) == Usage(30, 5, extra={"prompt_audio_seconds": 4})
+    assert merge_usage(Usage(), {**wire, "total_tokens": 1}).input_tokens == 10
+
+
+def test_what_is_not_said_stays() -> None:
+    before = Usage(1, 2, 3, 4, 5, {"a": 1, "b": 1})
+    assert merge_usage(before, {"completion_tokens": 9, "b": 2, "c": {"d": None}}) == Usage(
+        1, 9, 3, 4, 5, {"a": 1, "b": 2}
+    )
+    assert merge_usage(before, {}) == before
+
+
+def test_other_fields_are_kept_without_nulls() -> None:
+    wire = {"prompt_tokens": 1, "cost": 0.5, "x": None, "y": {"z": None}, "w": {"v": 1, "u": {}}}
+    assert merge_usage(Usage(), wire) == Usage(1, extra={"cost": 0.5, "w": {"v": 1}})
+
+
+@pytest.mark.parametrize("odd", ["7", True, -1, 7.5, 1e300, [7], {"a": 7}])
+def test_what_is_no_count_is_kept_aside(odd: object) -> None:
+    assert merge_usage(Usage(), {"prompt_tokens": odd}) == Usage(extra={"prompt_tokens": odd})
+
+
+def test_count_with_a_decimal_point_is_a_count() -> None:
+    assert merge_usage(Usage(), {"prompt_tokens": 7.0, "completion_tokens": 0}) == Usage(7, 0)
+
+
+def test_given_usage_is_not_changed() -> None:
+    wire = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
+    merge_usage(Usage(), wire)
+    assert wire == {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}

@@ -1,0 +1,178 @@
+"""Events to a message, and back."""
+
+from __future__ import annotations
+
+import pytest
+from dice import Dice, dice
+from event_strategies import coalesced, make_stream, messages
+from hypothesis import given
+
+from streamnorm import (
+    Accumulator,
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    LimitExceeded,
+    Limits,
+    Message,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    Refusal,
+    RefusalDelta,
+    ServerToolCall,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+    accumulate,
+    message_events,
+)
+
+
+@given(messages())
+def test_message_is_what_its_events_add_up_to(message: Message) -> None:
+    assert accumulate(message_events(message)) == message
+
+
+@given(dice())
+def test_accumulating_in_pieces_gives_the_same_message(d: Dice) -> None:
+    events = make_stream(d, choices=2, failing=True)
+    accumulator = Accumulator()
+    for event in events:
+        accumulator.push(event)
+        if d.flag():
+            accumulator.message()
+    assert accumulator.message(1) == accumulate(events, choice=1)
+    assert accumulator.message() == accumulate(events) == accumulate(coalesced(events))
+
+
+def test_every_delta_grows_its_block() -> None:
+    events: list[Event] = [
+        MessageStart("m1", "gpt", {"created": 1}),
+        *(BlockStart(0, Text("a")), BlockStart(1, Reasoning(("p",))), BlockStart(2, Refusal("n"))),
+        *(BlockStart(3, ToolCall("c", "f", "[")), BlockStart(4, ServerToolCall("s", "g", "("))),
+        BlockStart(5, RedactedReasoning("zz", "anthropic")),
+        *(TextDelta(0, "b"), CitationDelta(0, Citation("k")), TextDelta(0, "c")),
+        *(ReasoningDelta(1, "q"), ReasoningDelta(1, "r", 2), SignatureDelta(1, "s1", "anthropic")),
+        *(RefusalDelta(2, "o"), JSONDelta(3, "1"), SignatureDelta(3, "s3"), JSONDelta(3, "]")),
+        *(JSONDelta(4, ")"), Ping(), Opaque("d", "n", "{}", 0)),
+        *(BlockStop(index) for index in range(6)),
+        *(UsageUpdate(Usage(1)), UsageUpdate(Usage(1, 2))),
+        MessageStop("stop_sequence", "stop", "END", extra={"tier": 1}),
+    ]
+    assert accumulate(events) == Message(
+        "m1",
+        "gpt",
+        (
+            Text("abc", (Citation("k"),)),
+            Reasoning(("pq", "", "r"), "s1", "anthropic"),
+            Refusal("no"),
+            ToolCall("c", "f", "[1]", signature="s3"),
+            ServerToolCall("s", "g", "()"),
+            RedactedReasoning("zz", "anthropic"),
+        ),
+        "stop_sequence",
+        "stop",
+        "END",
+        Usage(1, 2),
+        {"created": 1},
+        {"tier": 1},
+    )
+
+
+def test_choices_add_up_to_messages_of_their_own() -> None:
+    events: list[Event] = [
+        MessageStart("m"),
+        BlockStart(0, Text(), 1),
+        BlockStart(1, Text()),
+        *(TextDelta(0, "one"), TextDelta(1, "zero"), BlockStop(0), BlockStop(1)),
+        *(MessageStop("end_turn"), MessageStop("max_tokens", choice=1)),
+    ]
+    zero, one = accumulate(events), accumulate(events, choice=1)
+    assert (zero.text, zero.stop_reason) == ("zero", "end_turn")
+    assert (one.text, one.stop_reason) == ("one", "max_tokens")
+
+
+def test_unfinished_stream_adds_up_to_what_has_arrived() -> None:
+    events = [MessageStart("m"), BlockStart(0, Text()), TextDelta(0, "ha")]
+    assert accumulate([*events, StreamError("transport", "reset")]) == Message(
+        "m", blocks=(Text("ha"),)
+    )
+    assert accumulate([]) == Message()
+
+
+def test_usage_is_the_last_snapshot() -> None:
+    accumulator = Accumulator()
+    assert accumulator.usage == Usage()
+    accumulator.extend([MessageStart(), UsageUpdate(Usage(1, 2)), UsageUpdate(Usage(3))])
+    assert accumulator.usage == Usage(3)
+
+
+def test_many_small_deltas_add_up() -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, Text()))
+    for number in range(500):
+        accumulator.push(TextDelta(0, f"{number},"))
+    assert accumulator.message().text == "".join(f"{number}," for number in range(500))
+
+
+TEXT = BlockStart(0, Text())  # {"type":"text"} is 15 bytes
+BOUNDED: dict[str, tuple[list[Event], int]] = {
+    "text": ([TEXT, TextDelta(0, "é" * 5)], 25),
+    "json": ([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "x" * 5)], 45),
+    "reasoning": ([BlockStart(0, Reasoning()), ReasoningDelta(0, "é")], 22),
+    "refusal": ([BlockStart(0, Refusal()), RefusalDelta(0, "abc")], 21),
+    "signature": ([TEXT, SignatureDelta(0, "abc")], 18),
+    "citation": ([TEXT, CitationDelta(0, Citation("k", "u"))], 37),
+    "whole block": ([BlockStart(0, RedactedReasoning("é"))], 41),
+}
+
+
+@pytest.mark.parametrize(("events", "size"), BOUNDED.values(), ids=BOUNDED)
+def test_message_is_bounded_in_bytes(events: list[Event], size: int) -> None:
+    for bound in (size + 1, size):
+        accumulator = Accumulator(limits=Limits(max_accumulated_bytes=bound))
+        accumulator.extend(events)
+        assert accumulator.message().blocks
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=size - 1))
+    accumulator.extend(events)
+    with pytest.raises(LimitExceeded, match=f"{size} bytes, expected at most {size - 1}") as caught:
+        accumulator.message()
+    assert caught.value.limit == "max_accumulated_bytes"
+
+
+def test_message_beyond_its_bound_ends_an_endless_stream() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=1000))
+    accumulator.push(TEXT)
+    with pytest.raises(LimitExceeded):
+        accumulator.extend(TextDelta(0, "0123456789") for _ in range(101))
+
+
+def test_events_of_a_message_say_each_thing_once() -> None:
+    message = Message(
+        "m",
+        "gpt",
+        (Text("a", (Citation("k"),), "s", "google"), ToolCall("c", "f"), Reasoning(("", "b"))),
+        "end_turn",
+        usage=Usage(1),
+    )
+    assert message_events(message) == [
+        MessageStart("m", "gpt"),
+        *(BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, Citation("k"))),
+        *(SignatureDelta(0, "s", "google"), BlockStop(0)),
+        *(BlockStart(1, ToolCall("c", "f")), BlockStop(1)),
+        *(BlockStart(2, Reasoning()), ReasoningDelta(2, "b", 1), BlockStop(2)),
+        UsageUpdate(Usage(1)),
+        MessageStop("end_turn"),
+    ]

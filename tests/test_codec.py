@@ -1,0 +1,221 @@
+"""What every decoder and encoder does: bodies that are no stream, strays, ends, misuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from chat import DONE, chunk, content, decode
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    LocalProtocolError,
+    LossyEncoding,
+    MessageStart,
+    MessageStop,
+    Note,
+    Opaque,
+    StreamError,
+    Truncated,
+    Usage,
+    UsageUpdate,
+    decoder,
+    encoder,
+)
+from streamnorm.codec import Feed
+from streamnorm.sse import Frame, SSEDecoder
+
+TEXT, END = content("hi"), chunk({}, "stop")
+NO_STREAM = "not_a_stream"
+
+
+# Bodies that are no stream
+
+
+@pytest.mark.parametrize("before", [b"", b"\n", b" \r\n\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n "])
+def test_json_error_in_place_of_a_stream_is_the_providers_error(before: bytes) -> None:
+    body = json.dumps({"error": {"message": "no", "code": 401}}, indent=2).encode()
+    assert decode(before + body).events == [StreamError("upstream", "no", "401", 401, False)]
+    assert decode(before + body, dialect=None) == decode(before + body)
+
+
+def test_json_error_in_an_array_is_the_providers_error() -> None:
+    body = b'[{"error":{"code":503,"message":"no","status":"UNAVAILABLE"}}]'
+    assert decode(body).events == [StreamError("upstream", "no", "UNAVAILABLE", 503, True)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id":"1","object":"chat.completion","choices":[{"message":{"content":"hi"}}]}',
+        b"<!DOCTYPE html><html><body>502</body></html>",
+        b"[1,2]",
+        b"{broken",
+        b'{"error":null}',
+    ],
+)
+def test_other_body_in_place_of_a_stream_is_told_by_its_first_character(body: bytes) -> None:
+    error = StreamError(
+        "malformed",
+        f"body that begins with {chr(body[0])!r}, expected an event stream",
+        code=NO_STREAM,
+    )
+    decoded = decode(body)
+    assert decoded.events == [error]
+    assert decoded.outcome == Failed(error)
+
+
+def test_nothing_of_a_body_is_read_as_frames() -> None:
+    assert decode(b'{"a":\n\n' + TEXT + END + DONE).events[0].code == NO_STREAM
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n\n", b": ping\n\n", b"\xef\xbb\xbf", b"\xef\xbb"])
+def test_source_that_says_nothing_is_a_cut(blank: bytes) -> None:
+    decoded = decode(blank)
+    assert isinstance(decoded.outcome, Truncated)
+    assert [event.kind for event in decoded.events] == ["truncated"]
+
+
+def test_brace_behind_a_first_field_is_no_body() -> None:
+    assert isinstance(decode(b": c\n{\n\n", TEXT, END, DONE).outcome, Completed)
+
+
+# Strays
+
+
+def test_strays_are_read_between_the_frames_they_stand_between() -> None:
+    body = TEXT + b"error: late\n\n" + END + DONE
+    assert decode(body).events[-1] == StreamError("upstream", "late")
+    assert isinstance(decode(TEXT + END + DONE + b"error: too late\n\n").outcome, Completed)
+
+
+def test_strays_beside_an_event_that_is_too_large_change_nothing_after_the_end() -> None:
+    reader = decoder("openai_chat")
+    events = reader.feed(b"stray\n" + TEXT + END + DONE + b"data: x" * 99 + b"\n\n")
+    assert isinstance(reader.outcome, Completed)
+    assert isinstance(events[-1], MessageStop)
+
+
+def test_many_strays_are_bounded() -> None:
+    lines = b"".join(b"%d\n" % number for number in range(50_000))
+    decoded_end = decoder("openai_chat")
+    decoded_end.feed(TEXT + lines)
+    assert [event.kind for event in decoded_end.close()] == ["truncated"]
+
+
+# Ends
+
+
+def test_source_that_fails_ends_in_transport_or_stalled() -> None:
+    for cause, kind in [
+        (ConnectionResetError("peer"), "transport"),
+        (TimeoutError(), "stalled"),
+        (OSError("secret"), "transport"),
+    ]:
+        reader = decoder("openai_chat")
+        reader.feed(TEXT)
+        error = StreamError(kind, f"{type(cause).__name__} after 1 frames", retryable=True)
+        assert reader.abort(cause) == [error]
+        assert reader.outcome == Truncated(error)
+        assert reader.abort(cause) == reader.close() == []
+
+
+def test_source_that_fails_after_the_end_changes_nothing() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(TEXT + END + DONE)
+    assert reader.abort(OSError()) == []
+    assert isinstance(reader.outcome, Completed)
+
+
+def test_source_that_fails_within_a_body_is_a_cut() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(b'{"error":{"message":')
+    assert [event.kind for event in reader.abort(OSError())] == ["transport"]
+
+
+def test_decoder_says_nothing_after_its_end() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(TEXT + END + DONE)
+    assert reader.feed(TEXT) == reader.feed_frame(Frame("message", "[DONE]")) == []
+    assert reader.close() == reader.close() == []
+
+
+def test_failed_decoder_says_nothing_more() -> None:
+    reader = decoder("openai_chat")
+    assert [event.kind for event in reader.feed(b"data: {broken\n\n" + TEXT)] == ["malformed"]
+    assert reader.feed(TEXT + b"error: x\n") == reader.close() == []
+
+
+def test_feeding_a_closed_decoder_is_a_mistake_of_the_caller() -> None:
+    for end in ("close", "abort"):
+        reader = decoder("openai_chat")
+        getattr(reader, end)(*([OSError()] if end == "abort" else []))
+        with pytest.raises(LocalProtocolError, match="feed after close"):
+            reader.feed(TEXT)
+        with pytest.raises(LocalProtocolError, match="feed after close"):
+            reader.feed_frame(Frame("message", "[DONE]"))
+
+
+def test_event_that_is_too_large_ends_the_stream_after_those_before_it() -> None:
+    large = b"data: " + b"x" * 2000
+    reader = decoder("openai_chat", limits=Limits(max_event_bytes=2000))
+    events = reader.feed(TEXT + large)
+    assert isinstance(events[0], MessageStart)
+    assert events[-1] == StreamError(
+        "too_large", "max_event_bytes of 2000 passed", code="max_event_bytes"
+    )
+
+
+# Frames and notes
+
+
+def test_frames_can_be_fed_as_they_are() -> None:
+    payloads = [frame[6:-2].decode() for frame in (TEXT, END, DONE)]
+    reader = decoder("openai_chat")
+    events = [event for text in payloads for event in reader.feed_frame(Frame("message", text))]
+    assert events == decode(TEXT, END, DONE).events
+    broken = decoder("openai_chat")
+    assert [event.kind for event in broken.feed_frame(Frame("message", "{"))] == ["malformed"]
+
+
+def test_frames_of_bytes_are_counted() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(b": ping\n\n" + TEXT + b"data\n\n" + END)
+    assert reader.frames == 3
+
+
+def test_what_is_forgiven_is_counted_together() -> None:
+    joined = TEXT.rstrip() + b"\n" + TEXT
+    reader = decoder("openai_chat")
+    reader.feed(joined + joined)
+    assert reader.notes == (Note("joined_frames", "frame", 2),)
+
+
+def test_decoders_and_framing_share_one_contract() -> None:
+    feeds: list[Feed[object]] = [SSEDecoder(), decoder("openai_chat"), decoder()]
+    for feed in feeds:
+        assert feed.feed(b"") == []
+        assert isinstance(feed.close(), list)
+        assert isinstance(feed.abort(OSError()), list)
+
+
+# Encoders
+
+
+def test_encoder_writes_what_its_dialect_has_and_counts_the_rest() -> None:
+    writer = encoder("anthropic")
+    writer.encode(MessageStart("m", "gpt"))
+    assert writer.encode(Opaque("openai_chat", "x", "{}")) == b""
+    assert writer.encode(UsageUpdate(Usage(1, 1))) == b""
+    assert [(loss.feature, loss.count) for loss in writer.losses] == [("opaque", 1)]
+
+
+def test_dropped_text_of_a_failed_stream_is_counted_even_where_losses_are_not_allowed() -> None:
+    writer = encoder("anthropic", strict=True)
+    writer.count_held(17)
+    (loss,) = writer.losses
+    assert (loss.feature, loss.detail) == ("held", "17 bytes dropped")
+    with pytest.raises(LossyEncoding):
+        writer.encode(Opaque("openai_chat", "x", "{}"))

@@ -1,0 +1,31 @@
+"""The public names, and what importing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import streamnorm
+
+
+@pytest.mark.parametrize("name", streamnorm.__all__)
+def test_public_name_is_there(name: str) -> None:
+    assert getattr(streamnorm, name) is not None
+
+
+def test_public_names_are_listed_in_order() -> None:
+    assert sorted(streamnorm.__all__) == streamnorm.__all__ == dir(streamnorm)
+    assert len(set(streamnorm.__all__)) == len(streamnorm.__all__)
+
+
+def test_other_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'streamnorm' has no attribute 'klingon'"):
+        streamnorm.klingon  # noqa: B018 - the access is the test
+
+
+def test_importing_loads_nothing_that_does_io() -> None:
+    code = "import sys, streamnorm; print(sorted({'anyio', 'asyncio', 'httpx'} & {*sys.modules}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

@@ -1,0 +1,164 @@
+"""The dialects by name, and which one an unnamed stream speaks."""
+
+from __future__ import annotations
+
+import pytest
+from chat import DONE, calls, chunk, content, decode, frame
+from chat import call as piece
+
+from streamnorm import (
+    Completed,
+    Note,
+    Opaque,
+    StreamError,
+    Truncated,
+    UnknownDialect,
+    decoder,
+    detect,
+    encoder,
+)
+from streamnorm._registry import DIALECTS
+from streamnorm.sse import Frame
+
+TEXT, END = content("hi"), chunk({}, "stop")
+
+
+def test_dialects_are_keyed_by_their_names() -> None:
+    assert list(DIALECTS) == ["anthropic", "openai_chat"]
+    assert {name: dialect.aliases for name, dialect in DIALECTS.items()} == {
+        "anthropic": ("claude",),
+        "openai_chat": ("openai", "chat"),
+    }
+
+
+@pytest.mark.parametrize("name", ["openai_chat", "openai", "chat"])
+def test_alias_reads_like_the_name(name: str) -> None:
+    reader = decoder(name)
+    assert reader.dialect == "openai_chat"
+    assert reader.feed(TEXT + END + DONE) == decode(TEXT, END, DONE).events
+
+
+@pytest.mark.parametrize("name", ["anthropic", "claude"])
+def test_alias_writes_like_the_name(name: str) -> None:
+    assert encoder(name).ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+def test_unknown_dialect_is_told_with_those_that_there_are() -> None:
+    known = "expected one of anthropic, claude, openai_chat, openai, chat"
+    for make in (decoder, encoder):
+        with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
+            make("klingon")
+
+
+def test_dialect_that_is_not_read_or_not_written_is_told_with_those_that_are() -> None:
+    with pytest.raises(
+        UnknownDialect, match=r"^no decoder of dialect 'anthropic', expected one of"
+    ):
+        decoder("claude")
+    with pytest.raises(
+        UnknownDialect, match=r"^no encoder of dialect 'openai_chat', expected one of"
+    ):
+        encoder("chat")
+
+
+DETECTED: list[tuple[Frame, str | None]] = [
+    (Frame("message", '{"choices":[]}'), "openai_chat"),
+    (
+        Frame("message", '{"choices":[{"delta":{"content":"\\ud83d"},"logprobs":NaN}]}'),
+        "openai_chat",
+    ),
+    (Frame("message", '{"object":"chat.completion.chunk"}'), "openai_chat"),
+    (Frame("message", "[DONE]"), "openai_chat"),
+    (Frame("message", '{"error":{"message":"m","type":"x"}}'), "openai_chat"),
+    (Frame("message", '{"object":"error","message":"m","type":"BadRequestError"}'), "openai_chat"),
+    (Frame("message", '{"detail":"m"}'), "openai_chat"),
+    (Frame("message", '[{"error":{"code":1}}]'), "openai_chat"),
+    (Frame("error", "out of memory"), "openai_chat"),
+    (Frame("error", '{"message":"m"}'), "openai_chat"),
+    (Frame("message_start", '{"type":"message_start","message":{}}'), "anthropic"),
+    (Frame("message", '{"type":"ping"}'), "anthropic"),
+    (Frame("error", '{"type":"error","error":{"type":"overloaded_error"}}'), "anthropic"),
+    (Frame("message", "{}"), None),
+    (Frame("message", '{"type":"response.created"}'), None),
+    (Frame("message", '{"error":null}'), None),
+    (Frame("message", "[1]"), None),
+    (Frame("message", "5"), None),
+    (Frame("message", '"choices"'), None),
+    (Frame("message", "{broken"), None),
+    (Frame("message", ""), None),
+]
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"), DETECTED, ids=lambda value: getattr(value, "data", value)
+)
+def test_dialect_is_told_by_a_frame(frame: Frame, name: str | None) -> None:
+    assert detect(frame) == name
+
+
+def test_error_with_a_type_of_another_dialect_is_none_of_chat() -> None:
+    error = Frame("error", '{"type":"error","error":{"message":"m"}}')
+    assert not DIALECTS["openai_chat"].recognises(error)
+
+
+def unknown(count: int) -> list[bytes]:
+    """Return frames that any dialect might have."""
+    return [frame({"n": number}, "vendor") for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 14, 15])
+def test_dialect_may_show_within_sixteen_frames(count: int) -> None:
+    frames = [*unknown(count), TEXT, END, DONE]
+    decoded = decode(*frames, dialect=None)
+    assert decoded == decode(*frames)
+    assert sum(isinstance(event, Opaque) for event in decoded.events) == count
+
+
+def test_dialect_that_does_not_show_within_sixteen_frames_is_unknown() -> None:
+    error = StreamError("malformed", "no known dialect in 16 frames")
+    assert decode(*unknown(16), TEXT, dialect=None).events == [error]
+
+
+def test_dialect_that_shows_in_a_last_frame_without_its_end_is_read_from_the_first() -> None:
+    last = content("hi", "stop").rstrip()
+    decoded = decode(*unknown(2), last, dialect=None)
+    assert decoded == decode(*unknown(2), last)
+    assert isinstance(decoded.outcome, Completed)
+
+
+def test_stream_of_no_dialect_is_a_cut() -> None:
+    decoded = decode(*unknown(3), dialect=None)
+    assert isinstance(decoded.outcome, Truncated)
+    assert decode(b"", dialect=None).outcome == decode(b"").outcome
+    assert isinstance(decode(b"data: {}", dialect=None).outcome, Truncated)
+
+
+def test_dialect_that_is_not_read_yet_is_told() -> None:
+    start = frame({"type": "message_start", "message": {}}, "message_start")
+    (error,) = decode(start, dialect=None).events
+    assert error == StreamError(
+        "malformed", "no decoder of dialect 'anthropic', expected one of openai_chat"
+    )
+    assert decode(start.rstrip(), dialect=None).events == [error]
+
+
+def test_name_is_known_once_it_is_found_out() -> None:
+    reader = decoder()
+    assert reader.dialect == ""
+    reader.feed(TEXT)
+    assert reader.dialect == "openai_chat"
+
+
+def test_options_reach_the_room_that_is_found() -> None:
+    heard: list[Note] = []
+    frames = [calls(piece(0, "x", "f", text)) for text in ('{"', '{"a":1}')]
+    reader = decoder(server="qianfan", think_tags=True, on_note=heard.append)
+    reader.feed(content("<think>a</think>") + b"".join(frames) + END + DONE)
+    assert heard == [Note("cumulative_arguments", "tool call")]
+    assert reader.notes == (Note("cumulative_arguments", "tool call"),)
+
+
+def test_error_line_before_any_frame_is_found_without_a_dialect() -> None:
+    line = b'error: {"message":"m","code":500}\n'
+    assert decode(line, dialect=None) == decode(line)
+    assert decode(TEXT, line, dialect=None) == decode(TEXT, line)

@@ -1,0 +1,38 @@
+"""Text in many pieces."""
+
+from __future__ import annotations
+
+from dice import Dice, dice
+from hypothesis import given
+
+from streamnorm._text import TextBuffer
+
+ALPHABET = "ab é😀\ud83d\ude00"
+
+
+@given(dice(400))
+def test_pieces_are_one_text_in_the_end(d: Dice) -> None:
+    buffer, whole, seen = TextBuffer(first := d.text(0, 3, ALPHABET)), first, ""
+    for _ in range(d.below(200)):
+        piece = d.text(0, 2, ALPHABET)
+        whole += piece
+        if d.flag(8):
+            assert buffer.extend([piece, ""]) == len(piece.encode("utf-8", "surrogatepass"))
+        else:
+            buffer.append(piece)
+        if d.flag(8):
+            assert buffer.text() == whole
+        if d.flag(8):
+            seen += buffer.unread()
+            assert seen == whole
+        assert buffer.size == len(whole)
+    assert buffer.text() == whole
+
+
+def test_unread_text_is_returned_once() -> None:
+    buffer = TextBuffer()
+    buffer.append("a")
+    assert (buffer.unread(), buffer.unread()) == ("a", "")
+    buffer.append("b")
+    assert buffer.unread() == "b"
+    assert buffer.text() == "ab"
