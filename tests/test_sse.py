@@ -152,6 +152,17 @@ def test_line_that_overflows_in_the_next_chunk_ends_the_decoder() -> None:
     assert decoder.overflowed
 
 
+@pytest.mark.parametrize(
+    ("value", "retry"),
+    [(b"2147483647", 2147483647), (b"2147483648", None), (b"0", 0), (b"9" * 99, None)],
+)
+def test_retry_that_is_no_time_is_ignored(value: bytes, retry: int | None) -> None:
+    decoder = SSEDecoder()
+    frames = decoder.feed(b"retry: " + value + b"\ndata: 1\n\ndata: 2\n\n")
+    assert [frame.retry for frame in frames] == [retry, None]
+    assert decoder.retry_ms == retry
+
+
 def test_endless_comment_is_not_kept() -> None:
     decoder = SSEDecoder(max_event_bytes=100)
     for _ in range(1000):
