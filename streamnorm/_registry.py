@@ -38,7 +38,11 @@ def _dialect(name: str) -> Dialect:
 
 def detect(frame: Frame) -> str | None:
     """Return the name of the dialect that a frame is of, or None if it could be any."""
-    return next((name for name, known in DIALECTS.items() if known.recognises(frame)), None)
+    found = next((name for name, known in DIALECTS.items() if known.recognises(frame)), None)
+    first, joined, _ = frame.data.partition("\n")
+    if found is None and joined:  # several events, perhaps, without blank lines between
+        return detect(Frame(frame.event, first))
+    return found
 
 
 def decoder(

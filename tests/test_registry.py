@@ -78,6 +78,9 @@ DETECTED: list[tuple[Frame, str | None]] = [
     (Frame("message_start", '{"type":"message_start","message":{}}'), "anthropic"),
     (Frame("message", '{"type":"ping"}'), "anthropic"),
     (Frame("error", '{"type":"error","error":{"type":"overloaded_error"}}'), "anthropic"),
+    (Frame("message", '{"choices":[]}\n{"choices":[]}\n[DONE]'), "openai_chat"),
+    (Frame("message", '{\n"choices":\n[]}'), "openai_chat"),
+    (Frame("message", '{\n"a":1}'), None),
     (Frame("message", "{}"), None),
     (Frame("message", '{"type":"response.created"}'), None),
     (Frame("message", '{"error":null}'), None),
@@ -124,6 +127,14 @@ def test_dialect_that_shows_in_a_last_frame_without_its_end_is_read_from_the_fir
     decoded = decode(*unknown(2), last, dialect=None)
     assert decoded == decode(*unknown(2), last)
     assert isinstance(decoded.outcome, Completed)
+
+
+def test_stream_without_blank_lines_is_read_like_a_named_one() -> None:
+    joined = b"\n".join(piece.rstrip() for piece in (TEXT, END, DONE)) + b"\n\n"
+    for frames in ((joined, TEXT), (*unknown(2), joined), (joined.rstrip(),)):
+        decoded = decode(*frames, dialect=None)
+        assert decoded == decode(*frames)
+    assert isinstance(decode(joined, dialect=None).outcome, Completed)
 
 
 def test_stream_of_no_dialect_is_a_cut() -> None:
