@@ -163,7 +163,15 @@ def test_events_of_a_message_say_each_thing_once() -> None:
     message = Message(
         "m",
         "gpt",
-        (Text("a", (Citation("k"),), "s", "google"), ToolCall("c", "f"), Reasoning(("", "b"))),
+        (
+            *(Text("a", (Citation("k"),), "s", "google"), ToolCall("c", "f"), Reasoning(("", "b"))),
+            *(
+                ToolCall("d", "f", "[]", signature="t"),
+                Refusal("no"),
+                ServerToolCall("s", "f", "{}"),
+            ),
+            RedactedReasoning("x"),
+        ),
         "end_turn",
         usage=Usage(1),
     )
@@ -173,6 +181,10 @@ def test_events_of_a_message_say_each_thing_once() -> None:
         *(SignatureDelta(0, "s", "google"), BlockStop(0)),
         *(BlockStart(1, ToolCall("c", "f")), BlockStop(1)),
         *(BlockStart(2, Reasoning()), ReasoningDelta(2, "b", 1), BlockStop(2)),
+        *(BlockStart(3, ToolCall("d", "f")), JSONDelta(3, "[]"), SignatureDelta(3, "t")),
+        *(BlockStop(3), BlockStart(4, Refusal()), RefusalDelta(4, "no"), BlockStop(4)),
+        *(BlockStart(5, ServerToolCall("s", "f")), JSONDelta(5, "{}"), BlockStop(5)),
+        *(BlockStart(6, RedactedReasoning("x")), BlockStop(6)),
         UsageUpdate(Usage(1)),
         MessageStop("end_turn"),
     ]

@@ -195,6 +195,13 @@ def test_encoded_frame_decodes_to_one_frame(data: str, event: str | None, size: 
     assert frames == [Frame(event or "message", lines)]
 
 
+def test_frame_is_written_as_the_reference_has_it() -> None:
+    assert encode_frame("{}") == b"data: {}\n\n"
+    assert encode_frame("a\r\nb\rc\n", event="x") == (
+        b"event: x\ndata: a\ndata: b\ndata: c\ndata: \n\n"
+    )
+
+
 @pytest.mark.parametrize("event", ["a\nb", "a\rb", "a\0b"])
 def test_event_name_that_would_forge_a_frame_is_refused(event: str) -> None:
     with pytest.raises(ValueError, match="line end or a NUL"):

@@ -36,3 +36,11 @@ def test_unread_text_is_returned_once() -> None:
     buffer.append("b")
     assert buffer.unread() == "b"
     assert buffer.text() == "ab"
+
+
+def test_text_may_begin_with_some_and_go_on_for_long() -> None:
+    buffer = TextBuffer("begin")
+    for number in range(300):
+        buffer.append(f",{number}")
+    assert buffer.text() == "begin" + "".join(f",{number}" for number in range(300))
+    assert buffer.size == len(buffer.text())
