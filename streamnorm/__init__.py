@@ -73,11 +73,13 @@ from streamnorm.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.grammar import Violation, validate
+from streamnorm.grammar import Violation
 from streamnorm.limits import Limits
 from streamnorm.losses import Loss, Note, project
 from streamnorm.messages import Message
+from streamnorm.partial_json import PartialJSON, ValueDelta
 from streamnorm.transcode import Transcoder
+from streamnorm.validation import validate
 
 if TYPE_CHECKING:
     from streamnorm.aio import (
@@ -126,6 +128,7 @@ __all__ = [
     "Opaque",
     "OpaqueBlock",
     "Outcome",
+    "PartialJSON",
     "Ping",
     "ProtocolError",
     "Reasoning",
@@ -155,6 +158,7 @@ __all__ = [
     "UpstreamError",
     "Usage",
     "UsageUpdate",
+    "ValueDelta",
     "Violation",
     "accumulate",
     "connect",

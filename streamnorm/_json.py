@@ -8,6 +8,7 @@ character ends one delta and the other half begins the next.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, TypeGuard, TypeVar
 
 import msgspec
@@ -18,8 +19,10 @@ __all__ = [
     "clean",
     "compact",
     "convert",
+    "count_of",
     "decode_any",
     "is_array",
+    "is_json",
     "is_object",
     "rejoin",
     "too_deep",
@@ -31,6 +34,10 @@ FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
 """What `msgspec.json.Decoder.decode` may raise."""
 
 _ENCODER = msgspec.json.Encoder()
+_ANY = msgspec.json.Decoder[Any]()
+_GENERAL = json.JSONDecoder(parse_constant=lambda _: None)
+_LONG_NUMBER = re.compile("[0-9]{19}")  # which msgspec may read as a float
+_TOO_MANY = 2**63
 
 
 class InvalidJSON(Exception):
@@ -58,14 +65,24 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
         InvalidJSON: It is no JSON, or nests too deep.
     """
     try:
-        value = json.loads(text, parse_constant=lambda _: None)
+        fits = _LONG_NUMBER.search(text) is None
+        value = _ANY.decode(text) if fits else _general(text, max_depth)
+    except FAST_ERRORS:
+        value = _general(text, max_depth)
+    # Nothing nests deeper than it has brackets.
+    if text.count("{") + text.count("[") > max_depth and too_deep(value, max_depth):
+        raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
+    return value if text.isascii() and "\\u" not in text else _clean_tree(value, pieces)
+
+
+def _general(text: str, max_depth: int) -> Any:
+    """Return the value of JSON text that msgspec refuses, or reads with less precision."""
+    try:
+        return _GENERAL.decode(text)
     except RecursionError as exc:
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True) from exc
     except ValueError as exc:  # JSONDecodeError, and integers of more than 4,300 digits
         raise InvalidJSON(f"no JSON in {len(text)} characters") from exc
-    if too_deep(value, max_depth):
-        raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
-    return value if text.isascii() and "\\u" not in text else _clean_tree(value, pieces)
 
 
 def convert(value: Any, type: type[T]) -> T:
@@ -91,6 +108,22 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Tell whether a decoded JSON value is an array."""
     return isinstance(value, list)
+
+
+def is_json(text: str) -> bool:
+    """Tell whether text is one JSON value."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except FAST_ERRORS:
+        return False
+    return True
+
+
+def count_of(value: object) -> int | None:
+    """Return a decoded JSON value as a count: 12 and 12.0 are; true, -1 and 1e300 are not."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return int(value) if 0 <= value < _TOO_MANY and value == value // 1 else None
+    return None
 
 
 def too_deep(value: Any, limit: int) -> bool:

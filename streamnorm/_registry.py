@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from streamnorm.codec import Decoder, Dialect, Encoder
+from streamnorm.codec import Checker, Decoder, Dialect, Encoder
 from streamnorm.dialects import anthropic, openai_chat
 from streamnorm.errors import UnknownDialect
-from streamnorm.events import Event, StreamError
+from streamnorm.events import Event
 from streamnorm.limits import Limits
-from streamnorm.losses import Note, OnLoss, OnNote
+from streamnorm.losses import Note, OnLoss, OnNote, ReasoningField
 from streamnorm.sse import Frame
 
-__all__ = ["DIALECTS", "decoder", "detect", "encoder"]
+__all__ = ["DIALECTS", "checker", "decoder", "detect", "encoder"]
 
 _MAX_DETECTION_FRAMES = 16
 
@@ -77,6 +76,9 @@ def encoder(
     model: str | None = None,
     strict: bool = False,
     on_loss: OnLoss | None = None,
+    include_usage: bool = True,
+    reasoning: ReasoningField | None = "reasoning_content",
+    extras: bool = False,
 ) -> Encoder:
     """Return an encoder: events of one stream in, bytes out.
 
@@ -85,6 +87,13 @@ def encoder(
         model: Model to name in place of the one that answered.
         strict: Whether to raise `LossyEncoding` at the first loss.
         on_loss: Called with each loss as it happens.
+        include_usage: Whether to write the tokens in Chat Completions, whose clients ask for
+            them; other dialects always have them.
+        reasoning: Field of Chat Completions that reasoning is written to;
+            `reasoning_details` holds its signatures and who issued them.  None leaves
+            reasoning out, in any dialect.
+        extras: Whether to write the vendor's own fields (`extra`) back: for events that
+            were decoded from the same dialect.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
@@ -93,7 +102,27 @@ def encoder(
     if known.encoder is None:
         writable = ", ".join(n for n, d in DIALECTS.items() if d.encoder is not None)
         raise UnknownDialect(f"no encoder of dialect {known.name!r}, expected one of {writable}")
-    return known.encoder(model=model, strict=strict, on_loss=on_loss)
+    return known.encoder(
+        model=model,
+        strict=strict,
+        on_loss=on_loss,
+        include_usage=include_usage,
+        reasoning=reasoning,
+        extras=extras,
+    )
+
+
+def checker(dialect: str) -> Checker:
+    """Return a checker: frames of one stream in, departures from the protocol out.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or its bytes are not checked.
+    """
+    known = _dialect(dialect)
+    if known.checker is None:
+        checked = ", ".join(n for n, d in DIALECTS.items() if d.checker is not None)
+        raise UnknownDialect(f"no checker of dialect {known.name!r}, expected one of {checked}")
+    return known.checker()
 
 
 def _make_decoder(name: str, **options: Any) -> Decoder:
@@ -112,6 +141,38 @@ class _UnnamedDecoder(Decoder):
         self._options = options
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
+        self._reader: Decoder | None = None  # the room, once it reads the bytes itself
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self._reader is None:
+            events = super().feed(data)
+            if self._room is not None and self.outcome is None:
+                self._reader = self._room
+                self._reader.take_over(self)
+        else:
+            events = self._reader.feed(data)
+        self._follow()
+        return events
+
+    def more(self, data: bytes) -> str | None:
+        return self._reader.more(data) if self._reader is not None else None
+
+    def feed_frame(self, frame: Frame) -> list[Event]:
+        events = (
+            super().feed_frame(frame) if self._reader is None else self._reader.feed_frame(frame)
+        )
+        self._follow()
+        return events
+
+    def close(self) -> list[Event]:
+        events = super().close() if self._reader is None else self._reader.close()
+        self._follow()
+        return events
+
+    def abort(self, cause: BaseException) -> list[Event]:
+        events = super().abort(cause) if self._reader is None else self._reader.abort(cause)
+        self._follow()
+        return events
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         room = self._room
@@ -139,11 +200,10 @@ class _UnnamedDecoder(Decoder):
             room.end(rest, events)
             self.outcome = room.outcome
 
-    def stray(self, line: str) -> StreamError | None:
-        return self._first_error(lambda room: room.stray(line))
-
-    def body_error(self, body: str) -> StreamError | None:
-        return self._first_error(lambda room: room.body_error(body))
+    def _follow(self) -> None:
+        """Take over what the decoder that reads in our place knows."""
+        if self._reader is not None:
+            self.outcome, self.continued = self._reader.outcome, self._reader.continued
 
     def _find(self, frame: Frame) -> Decoder | None:
         name = detect(frame)
@@ -158,11 +218,3 @@ class _UnnamedDecoder(Decoder):
 
     def _pass_on(self, note: Note) -> None:
         self.note(note.kind, note.where)
-
-    def _first_error(self, ask: Callable[[Decoder], StreamError | None]) -> StreamError | None:
-        rooms = (
-            [self._room]
-            if self._room is not None
-            else [known.decoder(**self._options) for known in DIALECTS.values() if known.decoder]
-        )
-        return next((error for room in rooms if (error := ask(room)) is not None), None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct, structs
 
-from streamnorm._json import compact
+from streamnorm._json import compact, is_object
 from streamnorm._text import TextBuffer
 from streamnorm.blocks import (
     GROWING_BLOCKS,
@@ -19,7 +19,7 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.errors import LimitExceeded
+from streamnorm.errors import LimitExceeded, LocalProtocolError
 from streamnorm.events import (
     BlockStart,
     BlockStop,
@@ -38,11 +38,13 @@ from streamnorm.events import (
 )
 from streamnorm.limits import Limits
 from streamnorm.messages import Message
+from streamnorm.partial_json import PartialJSON, ValueDelta
 
 __all__ = ["Accumulator", "accumulate", "message_events"]
 
 # Folding in batches costs half of folding one by one; 32 events are a few kilobytes.
 _BATCH = 32
+_BATCH_BYTES = 8192
 
 
 class _Growing(Struct):
@@ -50,6 +52,7 @@ class _Growing(Struct):
 
     start: Block
     choice: int
+    extra: dict[str, Any] | None
     parts: list[TextBuffer]
     citations: list[Citation]
     signature: str | None = None
@@ -88,16 +91,19 @@ class Accumulator:
 
     Args:
         limits: `max_accumulated_bytes` bounds the text of all deltas and the JSON of blocks'
-            starts and of citations, in UTF-8 bytes.
+            starts and of citations, in UTF-8 bytes; `max_json_depth` the nesting of partial
+            arguments.
 
     Attributes:
         usage: The last snapshot.
+        room: Bytes of the stream that may come before text has to be folded (see `keeper`).
     """
 
     def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self._max_bytes = limits.max_accumulated_bytes
+        self._max_json_depth = limits.max_json_depth
         self._bytes = 0
-        self._received = 0  # bytes of the stream
+        self.room = 0
         # Up to here no message can have passed its bound: no text grows more on its way
         # from the wire (a byte that is not UTF-8 becomes three).
         self._safe_bytes = limits.max_accumulated_bytes // 8
@@ -107,6 +113,7 @@ class Accumulator:
         self._blocks: dict[int, _Growing] = {}
         self._fresh: dict[int, list[str]] = {}  # text of this batch, by block
         self._stops: dict[int, MessageStop] = {}
+        self._inputs: dict[int, PartialJSON] = {}  # of the calls that somebody asked about
 
     def push(self, event: Event) -> None:
         """Add one event.
@@ -134,8 +141,8 @@ class Accumulator:
             `events`; where the message passes its bound, those before that, and a
             `StreamError("too_large")`.
         """
-        self._received += size
-        if self._received <= self._safe_bytes:
+        self.room -= size
+        if self.room >= 0 or self._refill():
             self._pending += events
             if len(self._pending) >= _BATCH:
                 self.fold()
@@ -149,6 +156,23 @@ class Accumulator:
                 return [*events[:number], error]
         return events
 
+    def keeper(self, index: int) -> Callable[[str], None]:
+        """Return what keeps more text of an open block, the shortest way.
+
+        Until the next call of another method.  Whoever uses it takes the bytes of the stream
+        from `room` first, and takes the long way once that is less than 0.
+        """
+        self.fold()
+        return self._fresh[index].append
+
+    def _refill(self) -> bool:
+        """Fold what waits and make room for more, if the bound is still far."""
+        self.fold()
+        left = self._safe_bytes + self.room  # which is below 0, by what was taken too much
+        self.room = max(0, min(_BATCH_BYTES, left))
+        self._safe_bytes = left - self.room
+        return left >= 0
+
     @property
     def usage(self) -> Usage:
         """The last snapshot of the tokens."""
@@ -159,17 +183,62 @@ class Accumulator:
         """Return what has arrived so far."""
         self.fold()
         stop = self._stops.get(choice)
+        blocks = [block for block in self._blocks.values() if block.choice == choice]
+        extras = tuple(block.extra for block in blocks)
         return Message(
             id=self._start.id,
             model=self._start.model,
-            blocks=tuple(b.block() for b in self._blocks.values() if b.choice == choice),
+            blocks=tuple(block.block() for block in blocks),
             stop_reason=stop.reason if stop else None,
             raw_stop_reason=stop.raw_reason if stop else None,
             stop_sequence=stop.stop_sequence if stop else None,
             usage=self._usage,
             extra=self._start.extra,
             stop_extra=stop.extra if stop else None,
+            block_extras=extras if any(extras) else (),
         )
+
+    def partial_input(self, index: int) -> dict[str, object]:
+        """Return what is known so far of the arguments of the call in block `index`.
+
+        It is `{}` while no object has begun, and stays so where none ever does (text that is
+        no object, a custom call).  It stays as it is from where text stops being JSON;
+        `ToolCall.input()` raises there.  `PartialJSON.value` says what reading costs and
+        what you may do with the value.
+
+        Raises:
+            LocalProtocolError: There is no call in that block.
+            LimitExceeded: As `push`.
+        """
+        value = self._input(index).value
+        return value if is_object(value) else {}
+
+    def input_deltas(self, index: int) -> list[ValueDelta]:
+        """Return what the arguments of the call in block `index` gained since the last call.
+
+        The first call returns all that has come.
+
+        Raises:
+            LocalProtocolError: There is no call in that block.
+            LimitExceeded: As `push`.
+        """
+        return self._input(index).deltas()
+
+    def _input(self, index: int) -> PartialJSON:
+        """Return the parser of a call, which has read all that has come."""
+        self.fold()
+        growing = self._blocks.get(index)
+        if growing is None or not isinstance(growing.start, (ToolCall, ServerToolCall)):
+            found = type(growing.start).__name__ if growing else "nothing"
+            raise LocalProtocolError(f"block {index} is {found}, expected a call")
+        if growing.start.kind == "custom":
+            return PartialJSON()  # free text has no members
+        parser = self._inputs.get(index)
+        if parser is None:
+            parser = self._inputs[index] = PartialJSON(max_depth=self._max_json_depth)
+            parser.feed(growing.start.arguments)
+        parser.feed(growing.part(0).unread())
+        return parser
 
     def fold(self) -> None:
         """Add up the events that still wait for their batch.
@@ -177,19 +246,27 @@ class Accumulator:
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
-        pending, self._pending = self._pending, []
-        fresh = self._fresh
-        for event in pending:
-            if type(event) is TextDelta:
-                fresh[event.index].append(event.text)
-            elif type(event) is JSONDelta:
-                fresh[event.index].append(event.partial_json)
-            else:
-                self._fold_one(event)
+        pending, fresh = self._pending, self._fresh
+        if self._bytes > self._max_bytes:
+            pending.clear()
+            raise self._too_large()
+        try:
+            for event in pending:
+                if type(event) is TextDelta:
+                    fresh[event.index].append(event.text)
+                elif type(event) is JSONDelta:
+                    fresh[event.index].append(event.partial_json)
+                elif type(event) is ReasoningDelta and not event.part:
+                    fresh[event.index].append(event.text)
+                else:
+                    self._fold_one(event)
+        finally:
+            pending.clear()
         for index, pieces in fresh.items():
             if pieces:
-                self._add(self._blocks[index].part(0).extend(pieces))
+                size = self._blocks[index].part(0).extend(pieces)
                 pieces.clear()
+                self._add(size)
 
     def _fold_one(self, event: Event) -> None:
         match event:
@@ -197,8 +274,8 @@ class Accumulator:
                 self._add(self._blocks[index].part(part).extend((text,)))
             case RefusalDelta(index, text):
                 self._fresh[index].append(text)
-            case BlockStart(index, block, choice):
-                self._open(index, block, choice)
+            case BlockStart():
+                self._open(event)
             case SignatureDelta(index, signature, issuer):
                 growing = self._blocks[index]
                 growing.signature, growing.issuer = signature, issuer
@@ -215,15 +292,19 @@ class Accumulator:
             case _:
                 pass
 
-    def _open(self, index: int, block: Block, choice: int) -> None:
-        growing = _Growing(block, choice, [], [])
+    def _open(self, event: BlockStart) -> None:
+        index, block = event.index, event.block
+        growing = _Growing(block, event.choice, event.extra, [], [])
         if isinstance(block, Reasoning):
             growing.parts = [TextBuffer(text) for text in block.parts]
+            self._fresh[index] = []
         elif isinstance(block, GROWING_BLOCKS):
             growing.part(0)
             self._fresh[index] = []
         self._blocks[index] = growing
         self._count(compact(block))
+        if event.extra:
+            self._count(compact(event.extra))
 
     def _count(self, text: str) -> None:
         self._add(len(text) if text.isascii() else len(text.encode()))
@@ -231,10 +312,11 @@ class Accumulator:
     def _add(self, size: int) -> None:
         self._bytes += size
         if self._bytes > self._max_bytes:
-            raise LimitExceeded(
-                f"message of {self._bytes} bytes, expected at most {self._max_bytes}",
-                limit="max_accumulated_bytes",
-            )
+            raise self._too_large()
+
+    def _too_large(self) -> LimitExceeded:
+        message = f"message of {self._bytes} bytes, expected at most {self._max_bytes}"
+        return LimitExceeded(message, limit="max_accumulated_bytes")
 
 
 def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
@@ -255,8 +337,9 @@ def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
 def message_events(message: Message) -> list[Event]:
     """Return the stream that adds up to a message."""
     events: list[Event] = [MessageStart(message.id, message.model, message.extra)]
-    for index, block in enumerate(message.blocks):
-        events += _block_events(index, block)
+    extras = message.block_extras or (None,) * len(message.blocks)
+    for index, (block, extra) in enumerate(zip(message.blocks, extras, strict=True)):
+        events += _block_events(index, block, extra)
     if message.usage != Usage():
         events.append(UsageUpdate(message.usage))
     if message.stop_reason is not None:
@@ -271,7 +354,7 @@ def message_events(message: Message) -> list[Event]:
     return events
 
 
-def _block_events(index: int, block: Block) -> list[Event]:
+def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> list[Event]:
     deltas: list[Event] = []
     start: Block = block
     match block:
@@ -295,4 +378,4 @@ def _block_events(index: int, block: Block) -> list[Event]:
             pass
     if isinstance(block, (Text, Reasoning, ToolCall)) and block.signature is not None:
         deltas.append(SignatureDelta(index, block.signature, block.issuer))
-    return [BlockStart(index, start), *deltas, BlockStop(index)]
+    return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index)]

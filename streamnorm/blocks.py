@@ -11,6 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from streamnorm.errors import ArgumentsError
+from streamnorm.partial_json import decode_arguments
+
 __all__ = [
     "GROWING_BLOCKS",
     "Block",
@@ -127,6 +130,20 @@ class ToolCall(_Block, frozen=True, tag="tool_call"):
     signature: str | None = None
     issuer: str | None = None
 
+    def input(self) -> dict[str, object]:
+        """Return the JSON object that the arguments are, decoded anew each time.
+
+        No text, or white space alone, is the empty object.  Half of a character becomes
+        U+FFFD, and of two members with one key the later counts.
+
+        Raises:
+            ArgumentsError: The arguments are no JSON object, or nest deeper than the default
+                `max_json_depth`; those of a custom call never are one.
+        """
+        if self.kind == "custom":
+            raise ArgumentsError("custom call with free text, expected JSON", position=0)
+        return decode_arguments(self.arguments)
+
 
 class ServerToolCall(_Block, frozen=True, tag="server_tool_call"):
     """A call that the provider executes itself; nobody else ever should.
@@ -135,11 +152,22 @@ class ServerToolCall(_Block, frozen=True, tag="server_tool_call"):
         id: The provider's id.
         name: Name of the provider's tool.
         arguments: JSON text as sent.
+        kind: The vendor's word for this form of call, such as `mcp_tool_use`.
     """
 
     id: str
     name: str
     arguments: str = ""
+    kind: str = ""
+
+    def input(self) -> dict[str, object]:
+        """Return the JSON object that the arguments are, as `ToolCall.input` does.
+
+        Raises:
+            ArgumentsError: The arguments are no JSON object, or nest deeper than the default
+                `max_json_depth`.
+        """
+        return decode_arguments(self.arguments)
 
 
 class ServerToolResult(_Block, frozen=True, tag="server_tool_result"):

@@ -1,4 +1,4 @@
-"""The command line: `streamnorm transcode` and `streamnorm decode`."""
+"""The command line: `streamnorm transcode`, `streamnorm decode` and `streamnorm inspect`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from typing import NoReturn
 
 import msgspec
 
-from streamnorm._registry import DIALECTS, decoder
+from streamnorm._registry import DIALECTS, decoder, encoder
 from streamnorm.errors import LossyEncoding, RecordingError, UnknownDialect
 from streamnorm.events import Event, Failed, Outcome, StreamError, Truncated
-from streamnorm.losses import Loss
-from streamnorm.recording import Recording
+from streamnorm.inspect.page import BOX_CHARACTERS, render
+from streamnorm.inspect.printable import printable
+from streamnorm.inspect.survey import Report, Survey, writable
+from streamnorm.inspect.timeline import MIN_WIDTH
+from streamnorm.losses import Loss, ReasoningField
+from streamnorm.recording import load_companion
 from streamnorm.transcode import Transcoder
 
 __all__ = ["main"]
 
 _CHUNK_BYTES = 64 * 1024
+_MAX_WIDTH = 1000
+_WIDTH_WITHOUT_TERMINAL = 100
 
 _STATUSES = """\
 exit status:
@@ -31,6 +37,13 @@ exit status:
   4  not a stream, or malformed
   5  losses with --strict
 """
+
+_REASONING: dict[str, ReasoningField | None] = {
+    "reasoning_content": "reasoning_content",
+    "reasoning": "reasoning",
+    "reasoning_details": "reasoning_details",
+    "none": None,
+}
 
 _LOSSES_FORBIDDEN = 5
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
@@ -122,6 +135,20 @@ def _parser() -> argparse.ArgumentParser:
         "--strict", action="store_true", help="stop where something would be lost"
     )
     transcode.add_argument("--model", help="model to name in place of the one that answered")
+    transcode.add_argument(
+        "--normalize",
+        action="store_true",
+        help="write a stream of the same dialect anew (default: its bytes as they are)",
+    )
+    transcode.add_argument(
+        "--reasoning",
+        choices=_REASONING,
+        default="reasoning_content",
+        help="field of Chat Completions for reasoning (default: reasoning_content), or none",
+    )
+    transcode.add_argument(
+        "--no-usage", action="store_true", help="leave the tokens out of Chat Completions"
+    )
     transcode.set_defaults(run=_transcode)
     decode = commands.add_parser(
         "decode",
@@ -133,6 +160,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     decode.add_argument("--json", action="store_true", help="write JSON lines")
     decode.set_defaults(run=_decode)
+    inspect = commands.add_parser(
+        "inspect",
+        parents=[common],
+        help="show what the stream holds, and how it ends",
+        description="Show the stream's blocks over its course, its end, and what would be lost.",
+        epilog=_STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect.add_argument(
+        "--to", metavar="DIALECT", help="dialect whose losses to show (default: all)"
+    )
+    inspect.add_argument(
+        "--width", type=_width, metavar="N", help="columns (default: the terminal's, or 100)"
+    )
+    inspect.add_argument("--ascii", action="store_true", help="write nothing but ASCII")
+    inspect.set_defaults(run=_inspect)
     return parser
 
 
@@ -147,13 +190,16 @@ def _transcode(arguments: argparse.Namespace) -> int:
             server=server,
             think_tags=arguments.think_tags,
             model=arguments.model,
+            verbatim=not arguments.normalize,
+            include_usage=not arguments.no_usage,
+            reasoning=_REASONING[arguments.reasoning],
         )
     except UnknownDialect as exc:
         raise _UsageError(str(exc)) from exc
     try:
         for chunk in _read(arguments.file):
             _write(transcoder.feed(chunk))
-            if transcoder.outcome is not None:
+            if _has_ended(transcoder.outcome, arguments.file):
                 break
         _write(transcoder.close())
     except LossyEncoding as exc:
@@ -173,10 +219,71 @@ def _decode(arguments: argparse.Namespace) -> int:
     line = _json_line if arguments.json else _text_line
     for chunk in _read(arguments.file):
         _write([line(event) for event in decoding.feed(chunk)])
-        if decoding.outcome is not None:
+        if _has_ended(decoding.outcome, arguments.file):
             break
     _write([line(event) for event in decoding.close()])
     return _status(decoding.outcome)
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    source, server = _origin(arguments)
+    try:
+        survey = Survey(
+            source,
+            targets=writable() if arguments.to is None else [encoder(arguments.to).dialect],
+            server=server,
+            think_tags=arguments.think_tags,
+        )
+    except UnknownDialect as exc:
+        raise _UsageError(str(exc)) from exc
+    name = "standard input" if arguments.file == "-" else arguments.file
+    for chunk in _read(arguments.file):
+        survey.feed(chunk)
+        if _has_ended(survey.outcome, arguments.file):
+            break
+    survey.close()
+    _print_report(survey.report(), name, arguments.width, arguments.ascii)
+    return _exit_status(survey.outcome)
+
+
+def _print_report(report: Report, name: str, width: int | None, ascii: bool) -> None:
+    """Write a report as this standard output can show it."""
+    on_terminal = sys.stdout.isatty()
+    if width is None:
+        width = _WIDTH_WITHOUT_TERMINAL
+        if on_terminal:
+            width = os.get_terminal_size(sys.stdout.fileno()).columns
+            width = min(max(width, MIN_WIDTH), _MAX_WIDTH)
+    encoding = sys.stdout.encoding
+    lines = render(
+        report,
+        name,
+        width=width,
+        ascii=ascii or not _can_write(BOX_CHARACTERS, encoding),
+        bold=on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+    )
+    _write([f"{line}\n".encode(encoding, "backslashreplace") for line in lines])
+
+
+def _width(text: str) -> int:
+    """Return the columns that the user asks for."""
+    width = int(text) if text.isdecimal() and len(text) <= len(str(_MAX_WIDTH)) else 0
+    if not MIN_WIDTH <= width <= _MAX_WIDTH:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected {MIN_WIDTH} to {_MAX_WIDTH}")
+    return width
+
+
+def _can_write(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _has_ended(outcome: Outcome | None, file: str) -> bool:
+    """Tell whether no more is to be read: who writes to a pipe may keep it open."""
+    return outcome is not None and not os.path.isfile(file)
 
 
 def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
@@ -184,11 +291,11 @@ def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     source, server = arguments.source, arguments.server
     if arguments.file != "-" and source is None:
         try:
-            recording = Recording.load(arguments.file)
+            companion = load_companion(arguments.file)
         except RecordingError as exc:
             raise _UsageError(str(exc)) from exc
-        if recording.dialect in DIALECTS:
-            return recording.dialect, server or recording.server
+        if companion.dialect in DIALECTS:
+            return companion.dialect, server or companion.server
     return source, server
 
 
@@ -218,7 +325,7 @@ def _text_line(event: Event) -> bytes:
     fields = msgspec.to_builtins(event)
     name = fields.pop("event")
     shown = " ".join(f"{key}={msgspec.json.encode(item).decode()}" for key, item in fields.items())
-    return f"{name:<16} {shown}".rstrip().encode() + b"\n"
+    return printable(f"{name:<16} {shown}".rstrip()).encode() + b"\n"
 
 
 def _report_losses(losses: tuple[Loss, ...]) -> None:
@@ -227,21 +334,32 @@ def _report_losses(losses: tuple[Loss, ...]) -> None:
 
 
 def _status(outcome: Outcome | None) -> int:
+    """Say how a stream ended, if not well, and return the exit status."""
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
             _complain(f"the provider reported an error{f' ({about})' if about else ''}: {message}")
-            return 1
         case Failed(error):
             _complain(f"{error.kind.replace('_', ' ')}: {error.message}")
-            return 4
         case Truncated(error):
             _complain(f"truncated: {error.message}")
+        case _:
+            pass
+    return _exit_status(outcome)
+
+
+def _exit_status(outcome: Outcome | None) -> int:
+    match outcome:
+        case Failed(StreamError("upstream")):
+            return 1
+        case Failed():
+            return 4
+        case Truncated():
             return 3
         case _:
             return 0
 
 
 def _complain(text: str) -> None:
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     print(f"streamnorm: {line}", file=sys.stderr)  # noqa: T201 - this is the command line

@@ -37,6 +37,7 @@ _STATUS_WORDS = (
     ("payment", 402),
     ("rate_limit", 429),
     ("too_many_requests", 429),
+    ("throttl", 429),
     ("quota", 429),
     ("resource_exhausted", 429),
     ("overloaded", 529),

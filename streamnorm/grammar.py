@@ -4,9 +4,9 @@
     body     = (block events | UsageUpdate | Ping | Opaque)* (MessageStop+ | StreamError)
     block k  = BlockStart(k) delta* BlockStop(k), k dense from 0; blocks may overlap
 
-A delta goes to an open block of its kind (`DELTAS`).  A signature ends the text or
-reasoning that it signs.  Usage comes before the first `MessageStop`; a choice that
-has stopped has no open block and starts none.
+Blocks that grow start empty.  A delta goes to an open block of its kind (`DELTAS`).  A
+signature ends the text or reasoning that it signs.  Usage comes before the first
+`MessageStop`; a choice that has stopped has no open block and starts none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from streamnorm.blocks import Reasoning, Refusal, ServerToolCall, Text, ToolCall
+from streamnorm.blocks import Block, Reasoning, Refusal, ServerToolCall, Text, ToolCall
 from streamnorm.errors import LocalProtocolError
 from streamnorm.events import (
     BlockStart,
@@ -49,10 +49,11 @@ DELTAS: dict[type, tuple[type, ...]] = {
 
 
 class Violation(Struct, frozen=True):
-    """A departure from the grammar.
+    """A departure from the grammar, or of bytes from their protocol.
 
     Attributes:
-        position: Number of the event, from 0; the number of events for what is missing.
+        position: Number of the event or the frame, from 0; how many there are for what
+            is missing.
         message: What was found, then what was expected.
     """
 
@@ -157,6 +158,8 @@ class Grammar:
             return f"block {event.index} starts, expected {expected}"
         if event.choice in self._stopped:
             return f"block {event.index} starts in choice {event.choice}, which has stopped"
+        if _is_filled(event.block):
+            return f"block {event.index} starts filled, expected deltas to fill it"
         return None
 
     def _check_stop(self, choice: int) -> str | None:
@@ -192,6 +195,21 @@ def validate(events: Iterable[Event]) -> list[Violation]:
             violations.append(Violation(position, problem))
         position += 1
     return violations + [Violation(position, message) for message in grammar.missing()]
+
+
+def _is_filled(block: Block) -> bool:
+    """Tell whether a block holds already what its deltas should bring."""
+    match block:
+        case Text(text, citations, signature):
+            return bool(text or citations) or signature is not None
+        case Reasoning(parts, signature):
+            return bool(parts) or signature is not None
+        case ToolCall(arguments=arguments, signature=signature):
+            return bool(arguments) or signature is not None
+        case ServerToolCall(arguments=text) | Refusal(text):
+            return bool(text)
+        case _:
+            return False
 
 
 def _name(event: Event) -> str:

@@ -31,11 +31,12 @@ def escape_id(id: str) -> str:
 
 
 def unescape_id(id: str) -> str:
-    """Return the id that `escape_id` was given."""
+    """Return the id that `escape_id` was given; any other stays as it is."""
     if not id.startswith(_ESCAPED):
         return id
     escaped = id[len(_ESCAPED) :].encode("utf-8", "replace")
-    return _ESCAPED_BYTE.sub(lambda m: bytes([int(m[1], 16)]), escaped).decode("utf-8", "replace")
+    plain = _ESCAPED_BYTE.sub(lambda m: bytes([int(m[1], 16)]), escaped).decode("utf-8", "replace")
+    return plain if escape_id(plain) == id else id
 
 
 def mint_id(*parts: object) -> str:

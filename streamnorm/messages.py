@@ -25,6 +25,8 @@ class Message(Struct, frozen=True, omit_defaults=True):
         usage: The tokens.
         extra: Other fields of the vendor's first object.
         stop_extra: Other fields of the vendor's last object.
+        block_extras: For each block the vendor's fields that have no place in it, or None;
+            empty where no block has any.
     """
 
     id: str = ""
@@ -36,6 +38,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
     usage: Usage = Usage()
     extra: dict[str, Any] | None = None
     stop_extra: dict[str, Any] | None = None
+    block_extras: tuple[dict[str, Any] | None, ...] = ()
 
     @property
     def text(self) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import Struct
+
 from streamnorm._json import compact
 from streamnorm._text import TextBuffer
 from streamnorm.events import (
@@ -54,29 +56,50 @@ class _Run:
                 return type(delta)(delta.index, text)
 
 
+class _Lane(Struct):
+    """The blocks of one choice.
+
+    Attributes:
+        head: The open block that all later ones wait for; None if there is none.
+        held: What waits, by block, in order of start.
+        stopped: Of the blocks that wait, the complete ones.
+    """
+
+    head: int | None = None
+    held: dict[int, list[Event | _Run]] = {}
+    stopped: set[int] = set()
+
+
 class Sequencer:
     """Let through one block at a time.
 
     Events of the lowest open block pass at once; events of later blocks wait until it
     stops.  Order within a block never changes; deltas that waited go out joined.  It
-    starts, stops and renumbers nothing.
+    starts, stops and renumbers nothing.  Blocks of different choices never wait for each
+    other.
 
     Args:
+        overlapping: Blocks that may be open beside others: they wait for the others to
+            stop, and nothing waits for them.
         max_held_bytes: Text and JSON that may wait, in UTF-8 bytes.
 
     Attributes:
-        head: Number of the block whose events pass at once; None if none is open.
         held_bytes: Text and JSON that waits, in UTF-8 bytes.
         dropped_bytes: Text and JSON that still waited when the stream failed.
     """
 
-    def __init__(self, *, max_held_bytes: int = Limits().max_held_bytes) -> None:
-        self.head: int | None = None
+    def __init__(
+        self,
+        *,
+        overlapping: tuple[type, ...] = (),
+        max_held_bytes: int = Limits().max_held_bytes,
+    ) -> None:
         self.held_bytes = 0
         self.dropped_bytes = 0
+        self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
-        self._held: dict[int, list[Event | _Run]] = {}  # by block, in order of start
-        self._stopped: set[int] = set()  # of those, the complete ones
+        self._lanes: dict[int, _Lane] = {}
+        self._lane: dict[int, _Lane] = {}  # of each block
         self._done = False
 
     def push(self, event: Event) -> list[Event]:
@@ -87,32 +110,24 @@ class Sequencer:
         """
         if self._done:
             return []
-        match event:
-            case (
-                TextDelta(index)
-                | JSONDelta(index)
-                | ReasoningDelta(index)
-                | RefusalDelta(index)
-                | SignatureDelta(index)
-                | CitationDelta(index)
-                | Opaque(index=int(index))
-            ):
-                return self._hold(index, event) if index in self._held else [event]
-            case BlockStart(index):
-                if self.head is not None:
-                    self._held[index] = []
-                    return self._hold(index, event)
-                self.head = index
-                return [event]
-            case BlockStop(index):
-                if index in self._held:
-                    self._stopped.add(index)
-                    return self._hold(index, event)
-                return [event, *self._advance()]
-            case StreamError():
-                return [*self._end(event)]
-            case _:
-                return [event]
+        index: int | None = getattr(event, "index", None)
+        if index is None:
+            return [*self._end(event)] if isinstance(event, StreamError) else [event]
+        if isinstance(event, BlockStart):
+            return self._start(event)
+        lane = self._lane[index]
+        if index in lane.held:
+            if isinstance(event, BlockStop):
+                lane.stopped.add(index)
+            return self._hold(lane.held[index], event)
+        if isinstance(event, BlockStop) and index == lane.head:
+            return [event, *self._advance(lane)]
+        return [event]
+
+    def passes(self, index: int) -> bool:
+        """Tell whether deltas of a block pass at once, until another event comes."""
+        lane = self._lane.get(index)
+        return lane is not None and index not in lane.held
 
     def arguments_wait(self, index: int) -> Callable[[str], list[StreamError]] | None:
         """Return what takes more arguments of a block that waits, if they do.
@@ -120,11 +135,22 @@ class Sequencer:
         It does what `push` would, and may be called until an event comes that is no
         such delta.
         """
-        items = self._held.get(index)
+        lane = self._lane.get(index)
+        items = lane.held.get(index) if lane is not None else None
         run = items[-1] if items else None
         if not isinstance(run, _Run) or not isinstance(run.last, JSONDelta):
             return None
         return partial(self._add, run)
+
+    def _start(self, event: BlockStart) -> list[Event]:
+        lane = self._lanes.setdefault(event.choice, _Lane())
+        self._lane[event.index] = lane
+        if lane.head is not None:
+            lane.held[event.index] = []
+            return self._hold(lane.held[event.index], event)
+        if not isinstance(event.block, self._overlapping):
+            lane.head = event.index
+        return [event]
 
     def _add(self, run: _Run, text: str) -> list[StreamError]:
         self.held_bytes += len(text) if text.isascii() else len(text.encode())
@@ -133,26 +159,29 @@ class Sequencer:
         run.text.append(text)
         return []
 
-    def _advance(self) -> list[Event]:
-        """Let out what waits, up to the next block that is still open."""
+    def _advance(self, lane: _Lane) -> list[Event]:
+        """Let out what waits, up to the next block that others must wait for."""
         out: list[Event] = []
-        self.head = None
-        while self._held and self.head is None:
-            index = min(self._held)
-            for item in self._held.pop(index):
+        lane.head = None
+        while lane.held and lane.head is None:
+            index = min(lane.held)
+            items = lane.held.pop(index)
+            for item in items:
                 event = item.event() if isinstance(item, _Run) else item
                 self.held_bytes -= _size(event)
                 out.append(event)
-            if index not in self._stopped:
-                self.head = index
-            self._stopped.discard(index)
+            waits = isinstance(first := items[0], BlockStart) and not isinstance(
+                first.block, self._overlapping
+            )
+            if waits and index not in lane.stopped:
+                lane.head = index
+            lane.stopped.discard(index)
         return out
 
-    def _hold(self, index: int, event: Event) -> list[Event]:
+    def _hold(self, items: list[Event | _Run], event: Event) -> list[Event]:
         self.held_bytes += _size(event)
         if self.held_bytes > self._max_held_bytes:
             return [*self._overflow()]
-        items = self._held[index]
         match event:
             case TextDelta() | JSONDelta() | ReasoningDelta() | RefusalDelta():
                 last = items[-1]
@@ -166,7 +195,7 @@ class Sequencer:
 
     def _overflow(self) -> list[StreamError]:
         message = (
-            f"{self.held_bytes} bytes wait behind block {self.head}, "
+            f"{self.held_bytes} bytes wait behind an open block, "
             f"expected at most {self._max_held_bytes}"
         )
         return self._end(StreamError("too_large", message, code="max_held_bytes"))
@@ -174,7 +203,8 @@ class Sequencer:
     def _end(self, error: StreamError) -> list[StreamError]:
         self._done = True
         self.dropped_bytes, self.held_bytes = self.held_bytes, 0
-        self._held.clear()
+        self._lanes.clear()
+        self._lane.clear()
         return [error]
 
 

@@ -54,6 +54,7 @@ class SSEDecoder:
             before it.  The owner may clear the list.
         overflowed: Whether an event passed `max_event_bytes`.
         disturbed: Whether there are strays, or an overflow.
+        plain: Whether an event begins with the next byte, and nothing carries over to it.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class SSEDecoder:
         self.strays: list[tuple[int, bytes]] = []
         self.overflowed = False
         self.disturbed = False
-        self._plain = False  # at the start of an event, nothing pending
+        self.plain = False
         self._max_event_bytes = max_event_bytes
         self._stray_room = max_stray_bytes
         self._prefix: bytes | None = b""  # what could yet become a BOM; None after it
@@ -82,17 +83,30 @@ class SSEDecoder:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes."""
-        # Nearly every chunk of a model is one event of one data line.
-        if self._plain and data[:6] == b"data: " and data[-2:] == b"\n\n":
-            payload = data[6:-2]
-            if (
-                _LF not in payload
-                and _CR not in payload
-                and len(payload) + 7 <= self._max_event_bytes
-            ):
+        # Nearly every chunk of a model is one event of one data line, named or not.
+        if self.plain and data[-2:] == b"\n\n" and len(data) <= self._max_event_bytes:
+            start = data[:6]
+            cut = 0
+            if start == b"event:" and data[6:7] == b" ":
+                cut = data.find(_LF) + 1
+                start = data[cut : cut + 6]
+            payload = data[cut + 6 : -2]
+            if start == b"data: " and _LF not in payload and _CR not in data:
                 self.frames += 1
-                return [Frame("message", _text(payload), self._id)]
+                event = _text(data[7 : cut - 1]) if cut else ""
+                return [Frame(event or "message", _text(payload), self._id)]
         return self._feed(data)
+
+    def is_one_data_line(self, data: bytes) -> bool:
+        """Tell whether the next bytes are one whole event: `data: `, a payload, a blank line."""
+        return (
+            self.plain
+            and data[:6] == b"data: "
+            and data[-2:] == b"\n\n"
+            and len(data) <= self._max_event_bytes
+            and _LF not in data[:-2]
+            and _CR not in data
+        )
 
     def _feed(self, data: bytes) -> list[Frame]:
         if self._prefix is not None:
@@ -113,7 +127,7 @@ class SSEDecoder:
             self._keep(data[position:])
         self.frames += len(frames)
         self.disturbed = self.overflowed or bool(self.strays)
-        self._plain = self._is_plain()
+        self.plain = self._is_plain()
         return frames
 
     def close(self) -> list[Frame]:

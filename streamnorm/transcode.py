@@ -1,22 +1,48 @@
-"""One dialect's bytes to another's, without I/O."""
+"""One dialect's bytes to another's, without I/O; to the same, untouched or cleaned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypedDict
 
 from streamnorm._registry import decoder, encoder
 from streamnorm.accumulate import Accumulator
-from streamnorm.events import Event, JSONDelta, Outcome, ReasoningDelta, StreamError, Usage
+from streamnorm.events import (
+    Event,
+    JSONDelta,
+    Outcome,
+    ReasoningDelta,
+    StreamError,
+    TextDelta,
+    Usage,
+)
 from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
-from streamnorm.losses import Loss, Note, OnLoss, OnNote
+from streamnorm.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm.messages import Message
 from streamnorm.ordering import Sequencer
 
-__all__ = ["Ordering", "Transcoder"]
+__all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
 Ordering = Literal["sequential", "interleaved"]
+
+_MAX_LIVE = 64  # blocks that are known to need no second look; few are ever open at once
+
+
+class TranscodeOptions(TypedDict, total=False):
+    """How a stream is transcoded; see `Transcoder`."""
+
+    ordering: Ordering
+    verbatim: bool
+    strict: bool
+    limits: Limits
+    on_loss: OnLoss | None
+    on_note: OnNote | None
+    server: str | None
+    think_tags: bool
+    model: str | None
+    include_usage: bool
+    reasoning: ReasoningField | None
 
 
 class Transcoder:
@@ -25,11 +51,18 @@ class Transcoder:
     What can go out goes out in the same `feed`, as one piece of bytes.  A stream that
     fails ends in the target's form of an error, never in its form of success.
 
+    Where source and target are the same, the bytes go out as they came, while their
+    events are observed; only what breaks the stream (a cut, a limit) is told behind them,
+    in the dialect's form of an error.  `verbatim=False`, or an option that changes what
+    is written, makes it write the stream anew: names and ids once, indexes dense, one
+    block at a time.
+
     Args:
         source: Dialect to read; None to find out.
         target: Dialect to write.
         ordering: `sequential` writes one block at a time, as most clients need;
             `interleaved` writes blocks as they come, for clients known to cope.
+        verbatim: Whether the bytes stay as they are where both dialects are the same.
         strict: Whether to raise `LossyEncoding` at the first loss.
         limits: Bounds.
         on_loss: Called with each loss as it happens.
@@ -37,6 +70,9 @@ class Transcoder:
         server: Who sends, where that decides between two readings.
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
         model: Model to name in place of the one that answered.
+        include_usage: Whether to write the tokens in Chat Completions.
+        reasoning: Field of Chat Completions that reasoning is written to; None leaves
+            reasoning out, in any dialect.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
@@ -48,6 +84,7 @@ class Transcoder:
         target: str,
         *,
         ordering: Ordering = "sequential",
+        verbatim: bool = True,
         strict: bool = False,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         on_loss: OnLoss | None = None,
@@ -55,22 +92,45 @@ class Transcoder:
         server: str | None = None,
         think_tags: bool = False,
         model: str | None = None,
+        include_usage: bool = True,
+        reasoning: ReasoningField | None = "reasoning_content",
     ) -> None:
         self._decoder = decoder(
             source, server=server, think_tags=think_tags, limits=limits, on_note=on_note
         )
-        self._encoder = encoder(target, model=model, strict=strict, on_loss=on_loss)
+        self._encoder = encoder(
+            target,
+            model=model,
+            strict=strict,
+            on_loss=on_loss,
+            include_usage=include_usage,
+            reasoning=reasoning,
+        )
         self._render = self._encoder.render
         self._sequencer: Sequencer | None = None
-        if ordering == "sequential" and not self._encoder.interleaves:
-            self._sequencer = Sequencer(max_held_bytes=limits.max_held_bytes)
+        if ordering == "sequential":
+            overlapping = self._encoder.projector.capabilities.overlapping
+            self._sequencer = Sequencer(
+                overlapping=overlapping, max_held_bytes=limits.max_held_bytes
+            )
         self._accumulator = Accumulator(limits=limits)
         self._failure: StreamError | None = None
-        # The deltas that need no projection and no ordering, until another event comes.
-        self._live = -1
-        self._live_type: type | None = None
-        self._live_part = 0
+        self._finished = False  # whether what follows the last event was written
+        # The deltas that need no projection and no ordering, until another event comes: the
+        # type of each block's.
+        self._live: dict[int, type] = {}
         self._waiting: dict[int, Callable[[str], list[StreamError]]] = {}
+        # What keeps and writes chunks that only continue such a block, one after the other.
+        self._more = self._decoder.more
+        self._latest = -1  # the block that the chunk before might have been continued in
+        self._keep: Callable[[str], None] | None = None
+        self._write: Callable[[str], bytes]
+        changes = model is not None or not include_usage or reasoning != "reasoning_content"
+        self._verbatim = verbatim and not changes
+        self._original: _Original | None = None  # the bytes, where they go out as they came
+        self._undecided: bytes | None = b""  # those that came before the source was known
+        if self._decoder.dialect:
+            self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes that `data` makes known, as one piece, or nothing.
@@ -79,19 +139,53 @@ class Transcoder:
             LossyEncoding: `strict`, and the target cannot carry something.
             LocalProtocolError: The transcoder was closed.
         """
-        return self._encode(self._decoder.feed(data), len(data))
+        keep = self._keep
+        if keep is not None:
+            accumulator = self._accumulator
+            room = accumulator.room - len(data)
+            if room >= 0 and (text := self._more(data)) is not None:
+                accumulator.room = room
+                keep(text)
+                if self._original is not None:
+                    return [data]
+                return [self._write(text)] if text else []
+            self._keep = None
+        events = self._decoder.feed(data)
+        if self._undecided is not None:
+            data = self._undecided = self._undecided + data
+            if self._decoder.dialect:
+                self._decide()
+        last = self._decoder.continued
+        if self._original is not None:
+            written = self._observe(self._original, events, data)
+            if last is not None and self._original.between_events:
+                self._keep = self._accumulator.keeper(last.index)
+            return written
+        written = self._encode(events, len(data))
+        if last is None:
+            return written
+        # Two in a row are the beginning of many; of interleaved blocks there never are.
+        if last.index == self._latest and self._is_live(last):
+            self._keep = self._accumulator.keeper(last.index)
+            self._write = self._encoder.writer(last.index)
+        self._latest = last.index
+        return written
 
     def close(self) -> list[bytes]:
         """Return the bytes that the end of the source makes known."""
-        return self._encode(self._decoder.close()) + _nonempty(self._encoder.close())
+        return self._last(self._decoder.close())
 
     def abort(self, cause: BaseException) -> list[bytes]:
         """Return the bytes that the failure of the source makes known."""
-        return self._encode(self._decoder.abort(cause))
+        return self._last(self._decoder.abort(cause))
 
     def ping(self) -> bytes:
-        """Return a sign of life for the client; nothing once the stream has ended."""
-        return b"" if self.outcome is not None else self._encoder.ping()
+        """Return a sign of life for the client.
+
+        Nothing once the stream has ended, nor in the middle of an event of the source.
+        """
+        within = self._original is not None and not self._original.between_events
+        return b"" if within or self.outcome is not None else self._encoder.ping()
 
     @property
     def outcome(self) -> Outcome | None:
@@ -128,18 +222,43 @@ class Transcoder:
         """The last snapshot of the tokens."""
         return self._accumulator.usage
 
+    def _decide(self) -> None:
+        """Find out what to do, now that the source is known."""
+        self._undecided = None
+        if self._decoder.dialect == self._encoder.dialect:
+            self._encoder.extras = True
+            if self._verbatim:
+                self._original = _Original()
+
+    def _last(self, events: list[Event]) -> list[bytes]:
+        rest, self._undecided = self._undecided or b"", None
+        if rest and self._decoder.dialect == self._encoder.dialect:
+            self._decide()
+        if self._original is not None:
+            return self._observe(self._original, events, rest)
+        return self._encode(events)
+
+    def _observe(self, original: _Original, events: list[Event], data: bytes) -> list[bytes]:
+        """Return bytes as they came, and what breaks the stream behind them."""
+        if self._failure is not None:
+            return []
+        kept = self._accumulator.take(events, len(data))
+        parts = [original.take(data)] if data else []
+        if kept and isinstance(last := kept[-1], StreamError) and last.kind != "upstream":
+            if kept is not events:
+                self._fail(last)
+            parts.append(original.end_event() + self._render(last))
+        return parts if len(parts) < 2 else [b"".join(parts)]
+
     def _encode(self, events: list[Event], size: int = 0) -> list[bytes]:
+        if self._failure is not None:
+            return []
         kept = self._accumulator.take(events, size)
-        if not kept or self._failure is not None:
+        if not kept:
             return []
         parts: list[bytes] = []
         for event in kept:
-            kind = type(event)
-            if (
-                kind is self._live_type
-                and event.index == self._live  # type: ignore[union-attr]  # such a type has one
-                and (kind is not ReasoningDelta or self._is_live_part(event))
-            ):
+            if self._is_live(event):
                 parts.append(self._render(event))
             elif isinstance(event, JSONDelta) and event.index in self._waiting:
                 self._fail_on(self._waiting[event.index](event.partial_json), parts)
@@ -148,7 +267,11 @@ class Transcoder:
             if self._failure is not None:
                 break
         if kept is not events and isinstance(last := kept[-1], StreamError):
-            self._failure = last
+            self._fail(last)
+        if self._decoder.outcome is not None and not self._finished:
+            self._finished = True
+            if rest := self._encoder.close():
+                parts.append(rest)
         return parts if len(parts) < 2 else [b"".join(parts)]
 
     def _encode_one(self, event: Event, parts: list[bytes]) -> None:
@@ -161,34 +284,67 @@ class Transcoder:
                     return
                 if written := self._render(ordered):
                     parts.append(written)
-        head: int | None = getattr(event, "index", None)
-        if sequencer is not None:
+        index: int | None = getattr(event, "index", None)
+        if index is None:
             if isinstance(event, StreamError):
                 self._count_dropped()
-            if not isinstance(event, JSONDelta):
-                self._waiting.clear()
-            elif (
-                projector.passes(event.index)[0] is JSONDelta
-                and (wait := sequencer.arguments_wait(event.index)) is not None
-            ):
-                self._waiting[event.index] = wait
-            head = sequencer.head
-        self._live = -1 if head is None else head
-        self._live_type, self._live_part = projector.passes(self._live)
+            return
+        kind, part = projector.passes(index)
+        if kind is not None and not part and (sequencer is None or sequencer.passes(index)):
+            if len(self._live) >= _MAX_LIVE:
+                self._live.clear()
+            self._live[index] = kind
+        else:
+            self._live.pop(index, None)
+        if sequencer is None:
+            return
+        if not isinstance(event, JSONDelta):
+            self._waiting.clear()
+        elif kind is JSONDelta and (wait := sequencer.arguments_wait(index)) is not None:
+            self._waiting[index] = wait
 
-    def _is_live_part(self, event: Event) -> bool:
-        return isinstance(event, ReasoningDelta) and event.part == self._live_part
+    def _is_live(self, event: Event) -> bool:
+        """Tell whether an event needs no second look."""
+        if type(event) is TextDelta or type(event) is JSONDelta:
+            return self._live.get(event.index) is type(event)
+        if type(event) is ReasoningDelta:
+            return self._live.get(event.index) is ReasoningDelta and not event.part
+        return False
 
     def _fail_on(self, errors: list[StreamError], parts: list[bytes]) -> None:
         for error in errors:
-            self._failure = error
+            self._fail(error)
             parts.append(self._render(error))
             self._count_dropped()
+
+    def _fail(self, error: StreamError) -> None:
+        """Take it that the stream ends here, whatever the source says."""
+        self._failure = error
+        self._keep = None
+        self._live.clear()
 
     def _count_dropped(self) -> None:
         if self._sequencer is not None and self._sequencer.dropped_bytes:
             self._encoder.count_held(self._sequencer.dropped_bytes)
 
 
-def _nonempty(data: bytes) -> list[bytes]:
-    return [data] if data else []
+class _Original:
+    """The bytes of a stream that go out as they came.
+
+    Attributes:
+        between_events: Whether no event is incomplete.
+    """
+
+    def __init__(self) -> None:
+        self.between_events = True
+        self._end = b""
+
+    def take(self, data: bytes) -> bytes:
+        """Return `data`, and know where in an event it ends."""
+        self._end = (self._end + data)[-4:]
+        self.between_events = self._end.endswith((b"\n\n", b"\r\r", b"\r\n\r\n"))
+        return data
+
+    def end_event(self) -> bytes:
+        """Return what must come before another event."""
+        return b"" if self.between_events else b"\n\n"

@@ -16,11 +16,13 @@ _EMPTY: dict[str, Any] = {
     "text": {"type": "text", "text": ""},
     "thinking": {"type": "thinking", "thinking": "", "signature": ""},
 }
-_DELTAS = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "input_json_delta": ("tool_use", "partial_json"),
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_DELTAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "text_delta": (("text",), "text"),
+    "thinking_delta": (("thinking",), "thinking"),
+    "input_json_delta": (_CALLS, "partial_json"),
 }
+_KNOWN = {*_DELTAS, "signature_delta", "citations_delta", "compaction_delta"}
 _COUNTS = (
     *("input_tokens", "output_tokens"),
     *("cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -37,6 +39,7 @@ class Read(NamedTuple):
         error: The payload of the error event that ended the stream.
         message: What `message_start` held; None if it did not come.
         stop: What `message_delta` held.
+        others: Events that only some clients know.
     """
 
     content: list[dict[str, Any]]
@@ -45,6 +48,7 @@ class Read(NamedTuple):
     error: dict[str, Any] | None
     message: dict[str, Any] | None
     stop: dict[str, Any] | None
+    others: list[dict[str, Any]]
 
 
 def frames(data: bytes) -> Iterator[dict[str, Any]]:
@@ -59,11 +63,17 @@ def frames(data: bytes) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def read(data: bytes) -> Read:
-    """Read a stream, and refuse whatever some client of the dialect does not survive."""
+def read(data: bytes, *, extras: bool = False) -> Read:
+    """Read a stream, and refuse whatever some client of the dialect does not survive.
+
+    Args:
+        data: The stream.
+        extras: Whether blocks may have fields that the reference does not demand.
+    """
     content: list[dict[str, Any]] = []
     message = stop = error = opened = None
     usage: dict[str, int] = {}
+    others: list[dict[str, Any]] = []
     ended = False
     for event in frames(data):
         assert not ended
@@ -83,11 +93,14 @@ def read(data: bytes) -> Read:
                 assert opened is None
                 assert event["index"] == len(content)
                 opened = event["content_block"]
-                content.append(_started(opened))
+                content.append(_started(opened, extras=extras))
             case "content_block_delta":
                 assert opened is not None
                 assert event["index"] == len(content) - 1
-                _grow(content[-1], event["delta"])
+                if event["delta"]["type"] in _KNOWN:
+                    _grow(content[-1], event["delta"])
+                else:
+                    others.append(event)
             case "content_block_stop":
                 assert opened is not None
                 assert event["index"] == len(content) - 1
@@ -108,10 +121,11 @@ def read(data: bytes) -> Read:
                 assert isinstance(error["type"], str)
                 assert isinstance(error["message"], str)
                 ended = True
-            case name:
-                raise AssertionError(f"unknown event {name}")
+            case _:
+                others.append(event)
     assert ended
-    return Read(content, stop["stop_reason"] if stop else None, usage, error, message, stop)
+    reason = stop["stop_reason"] if stop else None
+    return Read(content, reason, usage, error, message, stop, others)
 
 
 def _counts(usage: dict[str, Any]) -> dict[str, int]:
@@ -119,31 +133,45 @@ def _counts(usage: dict[str, Any]) -> dict[str, int]:
     return {name: usage[name] for name in _COUNTS}
 
 
-def _started(block: dict[str, Any]) -> dict[str, Any]:
+def _started(block: dict[str, Any], *, extras: bool) -> dict[str, Any]:
     kind = block["type"]
-    if kind == "tool_use":
-        assert block.keys() == {"type", "id", "name", "input"}
-        assert block["input"] == {}
-        return {**block, "input": None}
-    if kind == "redacted_thinking":
-        assert block.keys() == {"type", "data"}
+    assert isinstance(kind, str)
+    if kind in _CALLS:
+        required = {"type": kind, "id": block["id"], "name": block["name"], "input": {}}
+    elif kind == "redacted_thinking":
+        required = {"type": kind, "data": block["data"]}
+    elif kind.endswith("_tool_result"):
+        required = {key: block[key] for key in ("type", "tool_use_id", "content")}
     else:
-        assert block == _EMPTY[kind]
-    return dict(block)
+        required = _EMPTY.get(kind, block)
+    assert block.items() >= required.items() if extras else block == required
+    return {**block, "input": None} if kind in _CALLS else dict(block)
 
 
 def _grow(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    if delta["type"] == "signature_delta":
-        assert block["type"] == "thinking"
-        assert block["signature"] == ""
-        block["signature"] = delta["signature"]
-        return
-    kind, field = _DELTAS[delta["type"]]
-    assert block["type"] == kind
+    match delta["type"]:
+        case "signature_delta":
+            assert block["type"] == "thinking"
+            assert block["signature"] == ""
+            block["signature"] = delta["signature"]
+        case "citations_delta":
+            assert block["type"] == "text"
+            block.setdefault("citations", []).append(delta["citation"])
+        case "compaction_delta":
+            assert block == {"type": "compaction", "content": None}
+            block |= {key: value for key, value in delta.items() if key != "type"}
+        case kind:
+            _extend(block, *_DELTAS[kind], delta)
+
+
+def _extend(
+    block: dict[str, Any], kinds: tuple[str, ...], field: str, delta: dict[str, Any]
+) -> None:
+    assert block["type"] in kinds
     text = delta[field]
     assert isinstance(text, str)
     text.encode()
-    if kind != "tool_use":
+    if block["type"] not in _CALLS:
         assert text
         assert not block.get("signature")
         block[field] += text
@@ -157,5 +185,5 @@ def _grow(block: dict[str, Any], delta: dict[str, Any]) -> None:
 def _check_whole(block: dict[str, Any]) -> None:
     if block["type"] == "text":  # the API refuses it when the client sends it back
         assert block["text"].strip()
-    if block["type"] == "tool_use":
+    if block["type"] in _CALLS:
         assert block["input"]

@@ -22,8 +22,11 @@ __all__ = [
     "CorpusStream",
     "corpus",
     "each_provider",
+    "each_provider_of",
     "each_recording",
+    "each_recording_of",
     "each_stream",
+    "each_stream_of",
     "needs_corpus",
     "payloads",
     "pieces",
@@ -35,6 +38,8 @@ T = TypeVar("T", bound=Callable[..., object])
 _ROOT = Path(__file__).parent.parent / "recordings"
 _CORPUS = os.environ.get("STREAMNORM_CORPUS")
 
+_FOLDERS = {"openai_chat": "chat", "anthropic": "anthropic"}
+
 _WITHOUT_DONE = frozenset({"perplexity", "writer"})
 """Of the providers whose payloads were kept without their framing, those that never
 send `[DONE]`."""
@@ -45,12 +50,14 @@ class CorpusStream:
 
     Attributes:
         name: Its file without the dialect and the suffix.
+        dialect: What it speaks.
         provider: Who sent it.
         bytes: Size of its file.
         chunk_sizes: Sizes of the reads it arrived in, where they are known.
     """
 
-    def __init__(self, root: Path, entry: dict[str, Any]) -> None:
+    def __init__(self, root: Path, entry: dict[str, Any], dialect: str) -> None:
+        self.dialect = dialect
         self.name: str = entry["file"].partition("/")[2].rpartition(".")[0]
         self.provider: str = entry["provider"]
         self.bytes: int = entry["bytes"]
@@ -69,49 +76,65 @@ class CorpusStream:
         # Only the payloads were kept, one a line.  Those who kept them mostly left out
         # the terminal too, which all but a few of their providers send.
         lines = [line for line in data.split(b"\n") if line.strip()]
+        if self.dialect == "anthropic":
+            names = [json.loads(line)["type"].encode() for line in lines]
+            pairs = zip(names, lines, strict=True)
+            return b"".join(b"event: %b\ndata: %b\n\n" % pair for pair in pairs)
         if lines[-1] != b"[DONE]" and self.provider not in _WITHOUT_DONE:
             lines.append(b"[DONE]")
         return b"".join(b"data: %b\n\n" % line for line in lines)
 
 
 @cache
-def corpus() -> tuple[CorpusStream, ...]:
-    """Return the Chat Completions streams of the corpus; none where there is no corpus."""
+def corpus(dialect: str = "openai_chat") -> tuple[CorpusStream, ...]:
+    """Return the streams of a dialect in the corpus; none where there is no corpus."""
     if _CORPUS is None:
         return ()
-    root = Path(_CORPUS)
+    root, folder = Path(_CORPUS), _FOLDERS[dialect]
     entries = map(json.loads, (root / "INDEX.jsonl").read_text("utf-8").splitlines())
-    streams = [CorpusStream(root, entry) for entry in entries if entry["dialect"] == "chat"]
+    streams = [
+        CorpusStream(root, entry, dialect) for entry in entries if entry["dialect"] == folder
+    ]
     return tuple(sorted(streams, key=lambda stream: (stream.provider, stream.name)))
 
 
 @cache
-def recordings() -> tuple[Recording, ...]:
-    """Return the written recordings of Chat Completions."""
-    return tuple(Recording.load(path) for path in sorted(_ROOT.glob("openai_chat/*/*.sse")))
+def recordings(*dialects: str) -> tuple[Recording, ...]:
+    """Return the written recordings of some dialects; of Chat Completions if none is named."""
+    return tuple(
+        Recording.load(path)
+        for dialect in dialects or ("openai_chat",)
+        for path in sorted(_ROOT.glob(f"{dialect}/*/*.sse"))
+    )
 
 
 needs_corpus = pytest.mark.skipif(_CORPUS is None, reason="STREAMNORM_CORPUS names no corpus")
 
 
-def each_stream(test: T) -> T:
-    """Run a test with each stream of the corpus, as `stream`."""
-    return needs_corpus(pytest.mark.parametrize("stream", corpus() or [None], ids=str)(test))
+def each_stream_of(dialect: str) -> Callable[[T], T]:
+    """Run a test with each stream of a dialect in the corpus, as `stream`."""
+    streams = corpus(dialect) or [None]
+    return lambda test: needs_corpus(pytest.mark.parametrize("stream", streams, ids=str)(test))
 
 
-def each_provider(test: T) -> T:
+def each_provider_of(dialect: str) -> Callable[[T], T]:
     """Run a test with all streams of each provider, as `streams`."""
-    groups = [list(group) for _, group in groupby(corpus(), lambda stream: stream.provider)]
+    groups = [list(group) for _, group in groupby(corpus(dialect), lambda stream: stream.provider)]
     names = [group[0].provider for group in groups]
-    return needs_corpus(
-        pytest.mark.parametrize("streams", groups or [None], ids=names or None)(test)
-    )
+    each = pytest.mark.parametrize("streams", groups or [None], ids=names or None)
+    return lambda test: needs_corpus(each(test))
 
 
-def each_recording(test: T) -> T:
-    """Run a test with each written recording, as `recording`."""
-    ids = [f"{recording.path.parent.name}/{recording.path.stem}" for recording in recordings()]
-    return pytest.mark.parametrize("recording", recordings(), ids=ids)(test)
+def each_recording_of(*dialects: str) -> Callable[[T], T]:
+    """Run a test with each written recording of some dialects, as `recording`."""
+    found = recordings(*dialects)
+    ids = [recording.name for recording in found]
+    return lambda test: pytest.mark.parametrize("recording", found, ids=ids)(test)
+
+
+each_stream = each_stream_of("openai_chat")
+each_provider = each_provider_of("openai_chat")
+each_recording = each_recording_of("openai_chat")
 
 
 def payloads(body: bytes) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
@@ -61,12 +62,26 @@ def _extra(d: Dice) -> dict[str, Any] | None:
 
 
 def _citation(d: Dice) -> Citation:
-    return Citation(_name(d), cited_text=d.pick((None, "é")), extra=_extra(d))
+    """Return a citation of Chat Completions, of Anthropic or of nobody."""
+    words: dict[str, Any] = {"title": d.pick((None, "T")), "cited_text": d.pick((None, "é"))}
+    options = (
+        Citation(
+            "url_citation", "https://u", start=d.pick((None, 0)), end=d.pick((None, 2)), **words
+        ),
+        Citation(
+            "web_search_result_location", "https://w", extra={"encrypted_index": "i"}, **words
+        ),
+        Citation("char_location", extra={"document_index": d.below(9)}, **words),
+        Citation(_name(d), cited_text=d.pick((None, "é")), extra=_extra(d)),
+    )
+    return d.pick(options)
 
 
 def _usage(d: Dice) -> Usage:
-    counts = [d.pick((None, 0, 7, 50)) for _ in range(5)]
-    return Usage(*counts, extra=_extra(d))
+    """Return counts of which none is a larger part than its whole."""
+    whole, out = (d.pick((None, 0, 7, 50)) for _ in range(2))
+    read, write = (d.pick((None, 0, (whole or 0) // 2)) for _ in range(2))
+    return Usage(whole, out, read, write, d.pick((None, 0, (out or 0) // 2)), extra=_extra(d))
 
 
 def _signed(d: Dice) -> dict[str, Any]:
@@ -121,10 +136,20 @@ def messages() -> st.SearchStrategy[Message]:
     return dice(100).map(_message)
 
 
+def _arguments(d: Dice) -> list[str]:
+    """Return the arguments of a call in pieces, sometimes broken off."""
+    value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(2)}
+    text = json.dumps(d.pick((value, {}, {"a": [{}]}, [d.text()])), ensure_ascii=d.flag())
+    if d.flag(5):
+        text = text[: 1 + d.below(len(text))]
+    return d.pick((d.cut(text, 5), d.cut(text, 5), [], ["null"]))
+
+
 def block_run(d: Dice, index: int, choice: int = 0) -> list[Event]:
     """Return the events of one block."""
     pieces = d.some(4, d.text)
-    kind = d.pick(("text", "reasoning", "function", "custom", "refusal", "server", "whole"))
+    kinds = ("text", "text", "reasoning", "function", "function", "custom", "refusal", "server")
+    kind = d.pick((*kinds, "whole"))
     block: Block
     run: list[Event]
     match kind:
@@ -137,21 +162,48 @@ def block_run(d: Dice, index: int, choice: int = 0) -> list[Event]:
         case "refusal":
             block, run = Refusal(), [RefusalDelta(index, text) for text in pieces]
         case "whole":
-            block, run = RedactedReasoning("x"), []
+            block, run = _whole(d), []
         case "server":
-            block, run = ServerToolCall("s", "f"), [JSONDelta(index, text) for text in pieces]
+            block = ServerToolCall("s", "f", kind=d.pick(("", "mcp_tool_use", "server_tool_use")))
+            run = [JSONDelta(index, text) for text in _arguments(d)]
         case "custom":
-            block = ToolCall("c", "f", kind="custom")
+            block = ToolCall(f"call-{index}", "f", kind="custom")
             run = [JSONDelta(index, text) for text in pieces]
         case _:
-            block, run = ToolCall("c", "f"), [JSONDelta(index, text) for text in pieces]
+            # Other ids than these have no place in Anthropic, or look as if we had made them.
+            id = d.pick((f"call_{index}", f"functions.f:{index}", f"snid_{index}"))
+            block, run = ToolCall(id, "f"), [JSONDelta(index, text) for text in _arguments(d)]
     if kind in ("text", "reasoning", "function", "custom") and d.flag(3):
-        run.append(SignatureDelta(index, d.text(), d.pick(_ISSUERS)))
+        # That of a call whose arguments are complete would come too late where calls overlap.
+        at = 0 if isinstance(block, ToolCall) else len(run)
+        run.insert(at, SignatureDelta(index, d.text(), d.pick(_ISSUERS)))
     if kind == "text" and d.flag(3):
         run.append(CitationDelta(index, _citation(d)))
     if d.flag(4):
-        run.insert(d.below(len(run) + 1), Opaque(d.pick(_DIALECTS), "extra", "{}", index))
-    return [BlockStart(index, block, choice), *run, BlockStop(index)]
+        run.insert(d.below(len(run) + 1), _opaque(d, index))
+    return [BlockStart(index, block, choice, _extra(d)), *run, BlockStop(index)]
+
+
+def _whole(d: Dice) -> Block:
+    options: tuple[Block, ...] = (
+        RedactedReasoning("x", d.pick(_ISSUERS)),
+        ServerToolResult("s", d.pick(("k", "web_search_tool_result")), _extra(d)),
+        Image(url="u"),
+        OpaqueBlock(d.pick(_DIALECTS), "k", '{"type":"k","n":[1]}'),
+    )
+    return d.pick(options)
+
+
+def _opaque(d: Dice, index: int) -> Opaque:
+    """Return data of a dialect, as its decoder names it."""
+    options = (
+        Opaque("anthropic", "extra", '{"type":"extra"}', index),
+        Opaque("openai_chat", "logprobs", '{"content":[]}', index),
+        Opaque("openai_chat", "audio", '{"id":"a"}', index),
+        Opaque("openai_chat", "citations", f'["u{index}"]', index),
+        Opaque("openai_chat", "vendor.frame", '{"object":"vendor.frame"}', index),
+    )
+    return d.pick(options)
 
 
 def block_runs(d: Dice) -> list[list[Event]]:
@@ -159,31 +211,65 @@ def block_runs(d: Dice) -> list[list[Event]]:
     return [block_run(d, index) for index in range(d.below(5))]
 
 
-def interleaved(d: Dice, runs: list[list[Event]]) -> list[Event]:
-    """Return runs' events in some order that keeps the order in each, and of the starts."""
+def interleaved(d: Dice, runs: list[list[Event]], *, calls_only: bool = False) -> list[Event]:
+    """Return runs' events in some order that keeps the order in each, and of the starts.
+
+    Args:
+        d: Choices.
+        runs: The events of each block.
+        calls_only: Whether nothing but calls may be open when a block of its choice starts.
+    """
     left = [list(run) for run in runs]
+    heads = [run[0] for run in runs]
     merged: list[Event] = []
     started = 0
+
+    def may_go(number: int) -> bool:
+        if number < started or not calls_only:
+            return number <= started
+        alone = [n for n in range(number) if left[n] and not _overlaps(heads[n], heads[number])]
+        return number == started and not alone
+
     while any(left):
-        number = d.pick([n for n, run in enumerate(left) if run and n <= started])
+        number = d.pick([n for n, run in enumerate(left) if run and may_go(n)])
         started += number == started
         merged.append(left[number].pop(0))
     return merged
 
 
-def make_stream(d: Dice, choices: int = 1, *, failing: bool = False) -> list[Event]:
+def _overlaps(head: Event, other: Event) -> bool:
+    assert isinstance(head, BlockStart)
+    assert isinstance(other, BlockStart)
+    return head.choice != other.choice or isinstance(head.block, ToolCall | ServerToolCall)
+
+
+def make_stream(
+    d: Dice, choices: int = 1, *, failing: bool = False, calls_only: bool = False
+) -> list[Event]:
     """Return a legal stream, complete or, if it may fail, ended by an error."""
     owners = d.some(4, lambda: d.below(choices))
-    body = interleaved(d, [block_run(d, *owner) for owner in enumerate(owners)])
+    runs = [block_run(d, *owner) for owner in enumerate(owners)]
+    body = interleaved(d, runs, calls_only=calls_only)
     for _ in range(d.below(3)):
         extra: Event = d.pick((Ping(), UsageUpdate(_usage(d))))
         body.insert(d.below(len(body) + 1), extra)
     events: list[Event] = [MessageStart("m", "gpt", _extra(d)), *body]
     if failing and d.flag():
         return [*events[: d.below(len(events) + 1)], StreamError("truncated", "cut")]
-    order = d.shuffled(sorted({0, *owners}))
-    events += [MessageStop(d.pick(_REASONS), choice=choice) for choice in order]
+    events += [_stop(d, body, choice) for choice in d.shuffled(sorted({0, *owners}))]
     return [Ping(), *events] if d.flag() else events
+
+
+def _stop(d: Dice, body: list[Event], choice: int) -> MessageStop:
+    """Return the end of an answer, for a reason that its blocks allow."""
+    starts = [event for event in body if isinstance(event, BlockStart) and event.choice == choice]
+    kinds = {type(event.block) for event in starts}
+    reason = "refusal" if Refusal in kinds else d.pick(_REASONS)
+    if reason in ("end_turn", "tool_use"):
+        reason = "tool_use" if ToolCall in kinds else "end_turn"
+    if reason != "stop_sequence":
+        return MessageStop(reason, choice=choice, extra=_extra(d))
+    return MessageStop(reason, stop_sequence=d.pick((None, "END")), choice=choice)
 
 
 def event_streams(choices: int = 1, *, failing: bool = False) -> st.SearchStrategy[list[Event]]:

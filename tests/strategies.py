@@ -28,7 +28,7 @@ from streamnorm import (
     accumulate,
 )
 
-__all__ = ["Source", "agrees", "chat_streams", "make_chat_stream"]
+__all__ = ["Source", "agrees", "chat_streams", "cut_units", "make_chat_stream"]
 
 _LATE = "?"  # before an id that may come too late for its block, which then has a minted one
 _FIELDS = {"text": "content", "refusal": "refusal"}
@@ -94,7 +94,7 @@ def _server(d: Dice) -> _Server:
     )
 
 
-def _cut_units(d: Dice, text: str, most: int) -> list[str]:
+def cut_units(d: Dice, text: str, most: int) -> list[str]:
     """Return a text in pieces that may end within a character."""
     units = text.encode("utf-16-le")
     marks = "".join(chr(0x4E00 + number) for number in range(len(units) // 2))
@@ -121,7 +121,7 @@ def _call_pieces(d: Dice, server: _Server, number: int, *, cut_off: bool) -> lis
     whole = d.pick((_arguments(d), _arguments(d), ""))
     if cut_off and whole:
         whole = whole[: 1 + d.below(len(whole))]
-    fragments = _cut_units(d, whole, 5)
+    fragments = cut_units(d, whole, 5)
     late_id = server.identity == "indexed" and d.flag(4)
     late_name = id is not None and not late_id and server.identity != "drifting" and d.flag(4)
     head: dict[str, Any] = {"index": index, "id": id, "name": name, "arguments": None}
@@ -168,7 +168,7 @@ def _answer(d: Dice, server: _Server, *, cut_off: bool) -> list[_Op]:
             _send(d, pending, ops)
         if kind != "call":
             text = d.text(1, 8)
-            ops += [_Op(number, kind, piece) for piece in _cut_units(d, text, 4)]
+            ops += [_Op(number, kind, piece) for piece in cut_units(d, text, 4)]
             continue
         pieces = _call_pieces(d, server, number, cut_off=cut_off and number == count - 1)
         together = 2 if pieces[0].pop("split", False) else 1

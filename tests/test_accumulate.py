@@ -17,6 +17,7 @@ from streamnorm import (
     JSONDelta,
     LimitExceeded,
     Limits,
+    LocalProtocolError,
     Message,
     MessageStart,
     MessageStop,
@@ -35,6 +36,7 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
+    ValueDelta,
     accumulate,
     message_events,
 )
@@ -188,3 +190,96 @@ def test_events_of_a_message_say_each_thing_once() -> None:
         UsageUpdate(Usage(1)),
         MessageStop("end_turn"),
     ]
+
+
+def test_arguments_are_known_as_far_as_they_have_come() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([MessageStart(), BlockStart(0, Text()), TextDelta(0, "hm"), BlockStop(0)])
+    accumulator.push(BlockStart(1, ToolCall("c", "f")))
+    assert accumulator.partial_input(1) == {}
+    for fragment, value in (
+        ('{"city', {}),
+        ('":"Par', {"city": "Par"}),
+        ('is","days":1', {"city": "Paris"}),
+        ("2}", {"city": "Paris", "days": 12}),
+    ):
+        accumulator.push(JSONDelta(1, fragment))
+        assert accumulator.partial_input(1) == value
+    accumulator.push(BlockStop(1))
+    assert accumulator.partial_input(1) == {"city": "Paris", "days": 12}
+    assert accumulator.message().tool_calls[0].input() == {"city": "Paris", "days": 12}
+
+
+def test_partial_arguments_stay_as_they_were_read() -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, ServerToolCall("s", "f")))
+    values = []
+    for fragment in ('{"a":[', "1,", '"x', 'y",{', "}]}"):
+        accumulator.push(JSONDelta(0, fragment))
+        values.append(accumulator.partial_input(0))
+    assert [value["a"] for value in values] == [
+        *([], [1], [1, "x"], [1, "xy", {}], [1, "xy", {}]),
+    ]
+
+
+def test_arguments_of_interleaved_calls_are_known_each_for_itself() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), BlockStart(1, ToolCall("d", "f", '{"'))])
+    accumulator.extend([JSONDelta(0, '{"a":'), JSONDelta(1, 'b":[null'), JSONDelta(0, "1,")])
+    assert (accumulator.partial_input(0), accumulator.partial_input(1)) == ({"a": 1}, {"b": [None]})
+    assert accumulator.message().tool_calls[1].arguments == '{"b":[null'
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "[1,2]", '"{}"', "nonsense"])
+def test_partial_arguments_that_are_no_object_are_empty(arguments: str) -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, arguments)])
+    assert accumulator.partial_input(0) == {}
+
+
+def test_partial_arguments_stay_where_they_stop_being_json() -> None:
+    accumulator = Accumulator(limits=Limits(max_json_depth=2))
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":[1,[2')])
+    accumulator.extend([BlockStart(1, ToolCall("d", "f")), JSONDelta(1, '{"a":[1,2')])
+    accumulator.push(JSONDelta(1, ",x,3]}"))
+    assert accumulator.partial_input(0) == {"a": [1, []]}
+    assert accumulator.partial_input(1) == {"a": [1, 2]}
+
+
+def test_free_text_of_a_custom_call_has_no_members() -> None:
+    accumulator = Accumulator()
+    custom = ToolCall("c", "f", kind="custom")
+    accumulator.extend([BlockStart(0, custom), JSONDelta(0, '{"a":1}')])
+    assert accumulator.partial_input(0) == {}
+    assert accumulator.input_deltas(0) == []
+
+
+def test_deltas_of_arguments_are_what_came_since_the_last_call() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":"x')])
+    assert accumulator.partial_input(0) == {"a": "x"}
+    assert accumulator.input_deltas(0) == [ValueDelta((), {}), ValueDelta(("a",), "x")]
+    accumulator.push(JSONDelta(0, "yz"))
+    assert accumulator.partial_input(0) == {"a": "xyz"}
+    accumulator.push(JSONDelta(0, '","b":[1]'))
+    assert accumulator.input_deltas(0) == [
+        ValueDelta(("a",), "yz", True),
+        *(ValueDelta(("b",), []), ValueDelta(("b", 0), 1)),
+    ]
+    assert accumulator.input_deltas(0) == []
+
+
+@pytest.mark.parametrize(("index", "found"), [(0, "Text"), (1, "nothing"), (-1, "nothing")])
+def test_asking_for_arguments_where_no_call_is_is_the_callers_error(index: int, found: str) -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, Text()))
+    for ask in (accumulator.partial_input, accumulator.input_deltas):
+        with pytest.raises(LocalProtocolError, match=f"block {index} is {found}, expected a call"):
+            ask(index)
+
+
+def test_asking_for_arguments_tells_that_the_message_is_too_large() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=50))
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "[" * 50)])
+    with pytest.raises(LimitExceeded):
+        accumulator.partial_input(0)

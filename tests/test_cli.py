@@ -74,6 +74,12 @@ def test_decode_json_writes_the_events_written_beside_the_recording(
         ),
         pytest.param(["transcode", CUT, "--to", "anthropic"], b"", 3, "truncated", id="t3"),
         pytest.param(
+            ["decode", "-"],
+            b'{"error":{"message":"\\u001b[2J\\u202e"}}',
+            *(1, r"error: \x1b[2J\u202e"),
+            id="escaped",
+        ),
+        pytest.param(
             ["transcode", REFUSAL, "--to", "anthropic", "--strict"], b"", 5, "would be lost", id="5"
         ),
     ],
@@ -100,6 +106,12 @@ def test_exit_status_and_one_line_tell_how_it_ended(
         (["transcode", TEXT, "--to", "anthropic", "--ordering", "x"], "invalid choice: 'x'"),
         (["decode", "no-such-file.sse"], "no-such-file.sse: No such file or directory"),
         (["decode", RECORDINGS], "Is a directory"),
+        (["inspect", TEXT, "--to", "klingon"], "no dialect 'klingon', expected one of"),
+        (["inspect", TEXT, "--from", "klingon"], "no dialect 'klingon', expected one of"),
+        (["inspect", TEXT, "--width", "79"], "argument --width: '79', expected 80 to 1000"),
+        (["inspect", TEXT, "--width", "1001"], "argument --width: '1001', expected 80 to 1000"),
+        (["inspect", TEXT, "--width", "wide"], "argument --width: 'wide', expected 80 to 1000"),
+        (["inspect", "no-such-file.sse"], "no-such-file.sse: No such file or directory"),
     ],
 )
 def test_wrong_usage_is_one_clear_line_and_status_2(

@@ -39,8 +39,9 @@ def test_different_ids_stay_different(ids: list[str]) -> None:
     assert len({escape_id(id) for id in ids}) == len(ids)
 
 
-def test_id_that_was_never_escaped_by_us_is_read_without_error() -> None:
-    assert unescape_id("snid_zz_zz_") == "zz_zz_"
+def test_id_that_was_never_escaped_by_us_stays_as_it_is() -> None:
+    assert unescape_id("snid_zz_zz_") == "snid_zz_zz_"
+    assert unescape_id("snid_abc") == "snid_abc"
 
 
 def test_minted_id_depends_on_its_parts_and_nothing_else() -> None:

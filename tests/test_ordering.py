@@ -193,7 +193,7 @@ def test_what_waits_is_bounded_in_bytes(events: list[Event], size: int) -> None:
         assert sequencer.held_bytes == size
     sequencer = Sequencer(max_held_bytes=size - 1)
     passed = [e for event in (A, BlockStart(1, Text()), *events) for e in sequencer.push(event)]
-    message = f"{size} bytes wait behind block 0, expected at most {size - 1}"
+    message = f"{size} bytes wait behind an open block, expected at most {size - 1}"
     assert passed == [A, StreamError("too_large", message, code="max_held_bytes")]
     assert sequencer.dropped_bytes == size
     assert sequencer.push(BlockStop(0)) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamnorm.losses import CAPABILITIES
+from streamnorm.losses import CAPABILITIES, capabilities
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,6 +60,13 @@ def test_console_example_runs(line: str) -> None:
     assert done.stdout != ""
 
 
+def test_inspect_prints_what_is_shown() -> None:
+    [command] = [line for line in CONSOLE if line.startswith("streamnorm inspect")]
+    done = run("sh", "-c", command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [done.stdout] == blocks("text")
+
+
 def test_shell_blocks_are_the_two_commands() -> None:
     """Installing needs a network, so here only what follows it runs; `.ci/run` runs all."""
     main_job, tests = blocks("sh")
@@ -77,33 +84,63 @@ def test_shell_blocks_are_the_two_commands() -> None:
 # In the words of somebody who chooses a target.
 FEATURES = {
     "choices": "several answers (`n > 1`)",
-    "refusal": "a refusal that is not text",
-    "reasoning_parts": "numbered summaries of reasoning",
+    "boundaries": "where a block of text ends and the next begins",
+    "overlapping": "blocks that may overlap",
     "blank_text": "text blocks of white space alone",
-    "custom_tools": "tool calls with free text",
-    "citations": "citations of other vendors",
+    "refusal": "a refusal that is not text",
+    "reasoning": "reasoning",
+    "reasoning_parts": "numbered summaries of reasoning",
+    "redacted_reasoning": "reasoning that only its issuer can read",
     "signed": "signatures of",
+    "custom_tools": "tool calls with free text",
     "null_arguments": "tool arguments that are `null`",
-    "server_tools": "calls that the provider executed",
+    "server_tools": "calls that the provider executed, and results: kinds that end in",
+    "citations": "citations of the kinds",
+    "url_citation": "other sources with an address, as",
+    "unplaced": "of its own data it loses",
     "stop_reasons": "stop reasons",
+    "bare_stop_sequence": "a stop by a sequence that is not told",
+    "service_tiers": "tiers of service",
+    "usage": "counts of tokens are written",
+}
+
+COLUMNS = {
+    "`anthropic`": capabilities("anthropic"),
+    "`openai_chat`": capabilities("openai_chat"),
+    "`openai_chat`, `reasoning_details`": capabilities(
+        "openai_chat", reasoning="reasoning_details"
+    ),
 }
 
 
 def loss_table() -> str:
-    names = sorted(CAPABILITIES)
-    lines = [f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---" * (len(names) + 1) + "|"]
+    lines = [f"| | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
     for field, words in FEATURES.items():
-        cells = [cell(getattr(CAPABILITIES[name], field)) for name in names]
+        cells = [cell(field, getattr(column, field)) for column in COLUMNS.values()]
         lines.append(f"| {words} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def cell(value: bool | tuple[type, ...] | frozenset[str]) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "loss"
-    if isinstance(value, tuple):
-        return ", ".join(f"`{kind.__name__}`" for kind in value)
-    return ", ".join(f"`{reason}`" for reason in sorted(value))
+def cell(field: str, value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "loss"
+        case None:
+            return "loss"
+        case str():
+            return f"`{value}`" if field == "url_citation" else f"if {value}".replace("if a", "a")
+        case dict():
+            names = sorted(set(value.values()))
+        case tuple() | frozenset():
+            names = sorted(item if isinstance(item, str) else item.__name__ for item in value)
+        case _:
+            raise AssertionError(field)
+    none = {"overlapping": "none", "unplaced": "nothing"}.get(field, "loss")
+    return ", ".join(f"`{name}`" for name in names) or none
+
+
+def test_every_dialect_that_is_written_has_a_column() -> None:
+    assert {column.dialect for column in COLUMNS.values()} == set(CAPABILITIES)
 
 
 def test_loss_table_names_every_capability() -> None:

@@ -13,6 +13,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from streamnorm._registry import decoder
+from streamnorm.accumulate import Accumulator
 from streamnorm.aio.raising import as_exception
 from streamnorm.codec import Decoder
 from streamnorm.errors import LimitExceeded, StreamnormError
@@ -20,11 +21,11 @@ from streamnorm.events import Abandoned, Outcome, StreamError, Usage
 from streamnorm.failures import error_outcome
 from streamnorm.gate import Gate
 from streamnorm.limits import Limits
-from streamnorm.losses import Loss, Note
+from streamnorm.losses import Loss, Note, OnNote
 from streamnorm.messages import Message
 from streamnorm.transcode import Transcoder
 
-__all__ = ["Errors", "Head", "OnEnd", "Pump"]
+__all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump"]
 
 T = TypeVar("T")
 
@@ -229,6 +230,37 @@ class Pump(ABC, Generic[T]):
             return self.message
         except LimitExceeded:
             return None
+
+
+class DecodingPump(Pump[T]):
+    """A pump that decodes, and keeps the message."""
+
+    def __init__(
+        self,
+        head: Head,
+        dialect: str | None,
+        *,
+        server: str | None,
+        think_tags: bool,
+        limits: Limits,
+        on_note: OnNote | None,
+        on_end: OnEnd | None,
+    ) -> None:
+        self._decoder = decoder(
+            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
+        )
+        self._accumulator = Accumulator(limits=limits)
+        super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
+
+    @property
+    def message(self) -> Message:
+        """What has arrived so far."""
+        return self._accumulator.message()
+
+    @property
+    def usage(self) -> Usage:
+        """The last snapshot of the tokens."""
+        return self._accumulator.usage
 
 
 def _plain(cause: Exception) -> BaseException:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from streamnorm._registry import decoder
-from streamnorm.accumulate import Accumulator
-from streamnorm.aio.pump import Errors, Head, OnEnd, Pump
+from streamnorm.aio.pump import DecodingPump, Errors, Head, OnEnd
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
-from streamnorm.events import Event, StreamError, Usage
+from streamnorm.events import Event, StreamError
 from streamnorm.limits import Limits
 from streamnorm.losses import OnNote
-from streamnorm.messages import Message
 
 __all__ = ["EventPump", "events", "iter_events"]
 
 
-class EventPump(Pump[Event]):
+class EventPump(DecodingPump[Event]):
     """Bytes in, events out."""
 
     def __init__(
@@ -32,20 +29,16 @@ class EventPump(Pump[Event]):
     ) -> None:
         if errors not in ("raise", "yield"):
             raise ValueError(f"errors is {errors!r}, expected 'raise' or 'yield'")
-        self._decoder = decoder(
-            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
-        )
-        self._accumulator = Accumulator(limits=limits)
         self._raises = errors == "raise"
-        super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
-
-    @property
-    def message(self) -> Message:
-        return self._accumulator.message()
-
-    @property
-    def usage(self) -> Usage:
-        return self._accumulator.usage
+        super().__init__(
+            head,
+            dialect,
+            server=server,
+            think_tags=think_tags,
+            limits=limits,
+            on_note=on_note,
+            on_end=on_end,
+        )
 
     def feed(self, data: bytes) -> Event | None:
         if not self._open:

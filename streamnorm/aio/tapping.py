@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamnorm._registry import decoder
-from streamnorm.accumulate import Accumulator
-from streamnorm.aio.pump import Head, OnEnd, Pump
+from streamnorm.aio.pump import DecodingPump, Head, OnEnd
 from streamnorm.aio.sources import AsyncReader, AsyncSource
 from streamnorm.aio.stream import Stream
 from streamnorm.errors import LimitExceeded
-from streamnorm.events import Completed, Event, Failed, StreamError, Truncated, Usage
+from streamnorm.events import Completed, Event, Failed, StreamError, Truncated
 from streamnorm.limits import Limits
 from streamnorm.losses import OnNote
-from streamnorm.messages import Message
 
 __all__ = ["TapPump", "tap"]
 
 
-class TapPump(Pump[bytes]):
+class TapPump(DecodingPump[bytes]):
     """Bytes in, the same bytes out, and their events to an observer."""
 
     def __init__(
@@ -33,22 +30,18 @@ class TapPump(Pump[bytes]):
         on_note: OnNote | None,
         on_end: OnEnd | None,
     ) -> None:
-        self._decoder = decoder(
-            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
-        )
-        self._accumulator = Accumulator(limits=limits)
         self._keeps = True  # whether the message is not too large to be kept
         self._observer = observer
         self._begun = False  # whether bytes went out
-        super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
-
-    @property
-    def message(self) -> Message:
-        return self._accumulator.message()
-
-    @property
-    def usage(self) -> Usage:
-        return self._accumulator.usage
+        super().__init__(
+            head,
+            dialect,
+            server=server,
+            think_tags=think_tags,
+            limits=limits,
+            on_note=on_note,
+            on_end=on_end,
+        )
 
     def feed(self, data: bytes) -> bytes | None:
         if not self._open:

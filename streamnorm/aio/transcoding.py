@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from streamnorm._registry import encoder
 from streamnorm.aio.pump import Head, OnEnd, Pump
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
 from streamnorm.events import Failed, StreamError, Truncated, Usage
 from streamnorm.limits import Limits
-from streamnorm.losses import Loss, OnLoss, OnNote
+from streamnorm.losses import Loss
 from streamnorm.messages import Message
-from streamnorm.transcode import Ordering, Transcoder
+from streamnorm.transcode import TranscodeOptions, Transcoder
 
 __all__ = ["TranscodePump", "iter_transcode", "transcode"]
 
@@ -24,28 +26,11 @@ class TranscodePump(Pump[bytes]):
         dialect: str | None,
         to: str,
         *,
-        ordering: Ordering,
-        strict: bool,
-        limits: Limits,
-        server: str | None,
-        think_tags: bool,
-        model: str | None,
-        on_loss: OnLoss | None,
-        on_note: OnNote | None,
         on_end: OnEnd | None,
+        **options: Unpack[TranscodeOptions],
     ) -> None:
-        self._transcoder = Transcoder(
-            dialect,
-            to,
-            ordering=ordering,
-            strict=strict,
-            limits=limits,
-            on_loss=on_loss,
-            on_note=on_note,
-            server=server,
-            think_tags=think_tags,
-            model=model,
-        )
+        self._transcoder = Transcoder(dialect, to, **options)
+        limits = options.get("limits", Limits())
         self._to = to
         self._begun = False  # whether bytes went out
         super().__init__(head, self._transcoder, dialect=dialect, limits=limits, on_end=on_end)
@@ -105,15 +90,8 @@ def transcode(
     *,
     to: str,
     dialect: str | None = None,
-    ordering: Ordering = "sequential",
-    strict: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-    server: str | None = None,
-    think_tags: bool = False,
-    model: str | None = None,
-    on_loss: OnLoss | None = None,
-    on_note: OnNote | None = None,
     on_end: OnEnd | None = None,
+    **options: Unpack[TranscodeOptions],
 ) -> Stream[bytes]:
     """Return a response in the bytes of another dialect.
 
@@ -124,39 +102,19 @@ def transcode(
 
     Args:
         source: What `events` takes.  It is closed with the stream.
-        to: Dialect to write.
+        to: Dialect to write.  Where it is the one that is read, the bytes go out as they
+            came, unless `verbatim=False` or another option asks for more.
         dialect: Dialect to read; None to find out from the first frames, at most 16.
-        ordering: `sequential` writes one block at a time, as most clients need;
-            `interleaved` writes blocks as they come, for clients known to cope.
-        strict: Whether to raise `LossyEncoding` at the first loss.
-        limits: Bounds.
-        server: Who sends, where that decides between two readings.
-        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
-        model: Model to name in place of the one that answered.
-        on_loss: Called with each loss as it happens.
-        on_note: Called with each note as it happens.
         on_end: Called with the outcome, once, on every path.
+        options: Those of `Transcoder`: `ordering`, `verbatim`, `strict`, `limits`, `on_loss`,
+            `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
         TypeError: `source` is no source.
     """
     reader = AsyncReader(source)
-    pump = TranscodePump(
-        reader,
-        dialect,
-        to,
-        ordering=ordering,
-        strict=strict,
-        limits=limits,
-        server=server,
-        think_tags=think_tags,
-        model=model,
-        on_loss=on_loss,
-        on_note=on_note,
-        on_end=on_end,
-    )
-    return Stream(pump, reader)
+    return Stream(TranscodePump(reader, dialect, to, on_end=on_end, **options), reader)
 
 
 def iter_transcode(
@@ -164,15 +122,8 @@ def iter_transcode(
     *,
     to: str,
     dialect: str | None = None,
-    ordering: Ordering = "sequential",
-    strict: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-    server: str | None = None,
-    think_tags: bool = False,
-    model: str | None = None,
-    on_loss: OnLoss | None = None,
-    on_note: OnNote | None = None,
     on_end: OnEnd | None = None,
+    **options: Unpack[TranscodeOptions],
 ) -> SyncStream[bytes]:
     """Return a synchronous source in the bytes of another dialect; the twin of `transcode`.
 
@@ -180,33 +131,12 @@ def iter_transcode(
         source: What `iter_events` takes.  It is closed with the stream.
         to: Dialect to write.
         dialect: As for `transcode`, like all that follow.
-        ordering: `sequential` or `interleaved`.
-        strict: Whether to raise `LossyEncoding`.
-        limits: Bounds.
-        server: Who sends.
-        think_tags: Read `<think>…</think>` as reasoning.
-        model: Model to name.
-        on_loss: Called with each loss.
-        on_note: Called with each note.
         on_end: Called with the outcome.
+        options: Those of `Transcoder`.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
         TypeError: `source` is no source.
     """
     reader = Reader(source)
-    pump = TranscodePump(
-        reader,
-        dialect,
-        to,
-        ordering=ordering,
-        strict=strict,
-        limits=limits,
-        server=server,
-        think_tags=think_tags,
-        model=model,
-        on_loss=on_loss,
-        on_note=on_note,
-        on_end=on_end,
-    )
-    return SyncStream(pump, reader)
+    return SyncStream(TranscodePump(reader, dialect, to, on_end=on_end, **options), reader)

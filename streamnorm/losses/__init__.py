@@ -13,8 +13,11 @@ from streamnorm.losses.capabilities import (
     Note,
     OnLoss,
     OnNote,
+    ReasoningField,
+    capabilities,
 )
-from streamnorm.losses.projection import Projector, project
+from streamnorm.losses.projection import Projector
+from streamnorm.losses.whole import project
 
 __all__ = [
     "CAPABILITIES",
@@ -25,5 +28,7 @@ __all__ = [
     "OnLoss",
     "OnNote",
     "Projector",
+    "ReasoningField",
+    "capabilities",
     "project",
 ]

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm.blocks import Reasoning
-from streamnorm.errors import LossyEncoding
+from streamnorm.blocks import Reasoning, ToolCall
+from streamnorm.errors import LossyEncoding, UnknownDialect
 
-__all__ = ["CAPABILITIES", "Capabilities", "Loss", "Losses", "Note", "OnLoss", "OnNote"]
+__all__ = [
+    "CAPABILITIES",
+    "Capabilities",
+    "Loss",
+    "Losses",
+    "Note",
+    "OnLoss",
+    "OnNote",
+    "ReasoningField",
+    "capabilities",
+]
 
 # A peer may name things without end.
 _MAX_KINDS = 256
@@ -50,6 +60,9 @@ class Note(Struct, frozen=True):
 OnLoss: TypeAlias = Callable[[Loss], None]
 OnNote: TypeAlias = Callable[[Note], None]
 
+ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
+"""The fields that Chat Completions servers write reasoning to; the last holds signatures."""
+
 
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What one dialect's streams have a place for.
@@ -57,49 +70,135 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     Attributes:
         dialect: Its name.
         choices: More than one answer.
-        refusal: A refusal that is not text.
-        reasoning_parts: Numbered summaries within one reasoning block.
+        boundaries: Where a block of text ends and the next begins.
+        overlapping: The blocks that may be open beside others of their kind.
         blank_text: Text blocks of white space alone.
-        custom_tools: Tool calls with free text.
-        citations: Sources of other vendors.
+        refusal: A refusal that is not text.
+        reasoning: What the model thought.
+        reasoning_parts: Numbered summaries within one reasoning block.
+        redacted_reasoning: Reasoning that only its issuer can read.
         signed: The blocks that can carry a signature.
+        custom_tools: Tool calls with free text.
         null_arguments: Tool arguments that are the JSON text `null`.
-        server_tools: Calls that the provider executed, and their results.
+        server_tools: How the kinds of calls that the provider executed, and of their
+            results, end in this dialect.
+        citations: The kinds of citations that it has itself.
+        url_citation: Its kind for any source with an address; None if there is none.
+        unplaced: Data of its own that has no place any more once it was decoded.
         stop_reasons: Unified stop reasons with a word of their own.
+        bare_stop_sequence: A stop by a sequence that is not told.
+        service_tiers: Its words for the tiers of service, by the words of all vendors.
+        usage: Whether the counts of tokens are written always, if they are known, or never.
     """
 
     dialect: str
     choices: bool
-    refusal: bool
-    reasoning_parts: bool
+    boundaries: bool
+    overlapping: tuple[type, ...]
     blank_text: bool
-    custom_tools: bool
-    citations: bool
+    refusal: bool
+    reasoning: bool
+    reasoning_parts: bool
+    redacted_reasoning: bool
     signed: tuple[type, ...]
+    custom_tools: bool
     null_arguments: bool
-    server_tools: bool
+    server_tools: tuple[str, ...]
+    citations: frozenset[str]
+    url_citation: str | None
+    unplaced: frozenset[str]
     stop_reasons: frozenset[str]
+    bare_stop_sequence: bool
+    service_tiers: dict[str, str]
+    usage: Literal["always", "known", "never"]
 
 
 CAPABILITIES: dict[str, Capabilities] = {
     "anthropic": Capabilities(
         dialect="anthropic",
         choices=False,
-        refusal=False,
-        reasoning_parts=False,
+        boundaries=True,
+        overlapping=(),
         # The API refuses such a block when the client sends it back.
         blank_text=False,
-        custom_tools=False,
-        # A citation needs a document index or an encrypted index that only Anthropic has.
-        citations=False,
+        refusal=False,
+        reasoning=True,
+        reasoning_parts=False,
+        redacted_reasoning=True,
         signed=(Reasoning,),
+        custom_tools=False,
         null_arguments=False,
-        server_tools=False,
+        server_tools=("server_tool_use", "mcp_tool_use", "_tool_result"),
+        # Others need a document index or an encrypted index that only Anthropic has.
+        citations=frozenset(
+            {"char_location", "page_location", "content_block_location"}
+            | {"web_search_result_location", "search_result_location"}
+        ),
+        url_citation=None,
+        unplaced=frozenset(),
         stop_reasons=frozenset(
             {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}
         ),
+        bare_stop_sequence=True,
+        service_tiers={
+            "auto": "standard",
+            "batch": "batch",
+            "default": "standard",
+            "priority": "priority",
+            "standard": "standard",
+        },
+        usage="always",
+    ),
+    "openai_chat": Capabilities(
+        dialect="openai_chat",
+        choices=True,
+        boundaries=False,
+        overlapping=(ToolCall,),
+        blank_text=True,
+        refusal=True,
+        reasoning=True,
+        reasoning_parts=False,
+        redacted_reasoning=False,
+        signed=(ToolCall,),
+        custom_tools=True,
+        null_arguments=True,
+        server_tools=(),
+        citations=frozenset({"url_citation"}),
+        url_citation="url_citation",
+        unplaced=frozenset({"content_part", "extra_content", "reasoning_details"}),
+        stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
+        bare_stop_sequence=False,
+        service_tiers={
+            **{tier: tier for tier in ("auto", "default", "fast", "flex", "priority", "scale")},
+            "standard": "default",
+        },
+        usage="known",
     ),
 }
+
+
+def capabilities(
+    dialect: str,
+    *,
+    reasoning: ReasoningField | None = "reasoning_content",
+    include_usage: bool = True,
+) -> Capabilities:
+    """Return what a dialect has a place for, as it is written with these options.
+
+    Raises:
+        UnknownDialect: There is no table for it.
+    """
+    if dialect not in CAPABILITIES:
+        known = ", ".join(CAPABILITIES)
+        raise UnknownDialect(f"no capabilities of dialect {dialect!r}, expected one of {known}")
+    can = CAPABILITIES[dialect]
+    if reasoning is None:
+        can = structs.replace(can, reasoning=False, redacted_reasoning=False)
+    elif reasoning == "reasoning_details":
+        can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
+    if not include_usage and can.usage == "known":
+        can = structs.replace(can, usage="never")
+    return can
 
 
 class Losses:

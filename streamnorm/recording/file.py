@@ -15,13 +15,19 @@ from msgspec import Struct
 from streamnorm.errors import RecordingError
 from streamnorm.events import Event
 
-__all__ = ["Recording"]
+__all__ = ["Companion", "Recording", "load_companion"]
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
-class _Companion(Struct):
-    """What is read of `NAME.json`."""
+class Companion(Struct):
+    """What is read of `NAME.json`.
+
+    Attributes:
+        dialect: Name of the dialect; None if it does not say.
+        server: Who sent the stream; None if it does not say.
+        provenance: Whether a server sent these bytes.
+    """
 
     streamnorm_recording: Literal[1]
     dialect: str | None = None
@@ -29,7 +35,24 @@ class _Companion(Struct):
     provenance: Literal["recorded", "written"] = "recorded"
 
 
-_COMPANION: msgspec.json.Decoder[_Companion] = msgspec.json.Decoder(_Companion)
+_COMPANION: msgspec.json.Decoder[Companion] = msgspec.json.Decoder(Companion)
+
+
+def load_companion(path: str | Path) -> Companion:
+    """Read the `NAME.json` beside a `.sse` file; what it would say by default if there is none.
+
+    Raises:
+        RecordingError: It is not of this format.
+    """
+    companion = Path(path).with_suffix(".json")
+    if not companion.is_file():
+        return Companion(1)
+    try:
+        return _COMPANION.decode(companion.read_bytes())
+    except OSError as exc:
+        raise RecordingError(f"{companion}: {exc.strerror}") from exc
+    except (msgspec.MsgspecError, UnicodeError) as exc:
+        raise RecordingError(f"{companion}: no companion of a recording: {exc}") from exc
 
 
 class Recording:
@@ -43,7 +66,7 @@ class Recording:
         provenance: Whether a server sent these bytes.
     """
 
-    def __init__(self, path: Path, body: bytes, companion: _Companion) -> None:
+    def __init__(self, path: Path, body: bytes, companion: Companion) -> None:
         self.path = path
         self.body = body
         self.dialect = companion.dialect
@@ -62,13 +85,7 @@ class Recording:
             body = path.read_bytes()
         except OSError as exc:
             raise RecordingError(f"{path}: {exc.strerror}") from exc
-        companion = path.with_suffix(".json")
-        if not companion.is_file():
-            return cls(path, body, _Companion(1))
-        try:
-            return cls(path, body, _COMPANION.decode(companion.read_bytes()))
-        except (msgspec.MsgspecError, UnicodeError) as exc:
-            raise RecordingError(f"{companion}: no companion of a recording: {exc}") from exc
+        return cls(path, body, load_companion(path))
 
     @property
     def name(self) -> str:

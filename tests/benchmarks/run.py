@@ -22,6 +22,8 @@ import msgspec
 import streamnorm
 
 sys.path.insert(0, str(Path(__file__).parent))
+import anthropic_workloads
+import partial
 import workloads
 
 DELTAS = 2000
@@ -38,11 +40,15 @@ def unit(payloads: list[str]) -> Callable[[], None]:
     return run
 
 
-def events(payloads: list[str]) -> Callable[[], None]:
-    chunks = workloads.frames(payloads)
+FRAMES = {"openai_chat": workloads.frames, "anthropic": anthropic_workloads.frames}
+OTHER = {"openai_chat": "anthropic", "anthropic": "openai_chat"}
+
+
+def events(payloads: list[str], dialect: str = "openai_chat") -> Callable[[], None]:
+    chunks = FRAMES[dialect](payloads)
 
     def run() -> None:
-        decoder = streamnorm.decoder("openai_chat")
+        decoder = streamnorm.decoder(dialect)
         for chunk in chunks:
             for _ in decoder.feed(chunk):
                 pass
@@ -51,11 +57,13 @@ def events(payloads: list[str]) -> Callable[[], None]:
     return run
 
 
-def transcode(payloads: list[str]) -> Callable[[], None]:
-    chunks = workloads.frames(payloads)
+def transcode(
+    payloads: list[str], dialect: str = "openai_chat", to: str | None = None
+) -> Callable[[], None]:
+    chunks = FRAMES[dialect](payloads)
 
     def run() -> None:
-        transcoder = streamnorm.Transcoder("openai_chat", "anthropic")
+        transcoder = streamnorm.Transcoder(dialect, to or OTHER[dialect], verbatim=False)
         for chunk in chunks:
             transcoder.feed(chunk)
         assert isinstance(transcoder.outcome, streamnorm.Completed)
@@ -144,17 +152,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds
     streams = {
-        "text": workloads.text(DELTAS),
-        "reasoning, then text": workloads.reasoning(DELTAS // 2),
-        "4 calls, one by one": workloads.calls(DELTAS, parallel=4),
-        "4 calls, interleaved": workloads.calls(DELTAS, parallel=4, interleaved=True),
+        "chat: text": workloads.text(DELTAS),
+        "chat: reasoning, text": workloads.reasoning(DELTAS // 2),
+        "chat: 4 calls": workloads.calls(DELTAS, parallel=4),
+        "chat: 4 calls, interleaved": workloads.calls(DELTAS, parallel=4, interleaved=True),
+        "anthropic: text": anthropic_workloads.text(DELTAS),
+        "anthropic: thinking, text, calls": anthropic_workloads.thinking_text_and_tools(DELTAS),
     }
     runs: dict[str, Callable[[], None]] = {}
     for name, payloads in streams.items():
+        dialect = "anthropic" if name.startswith("anthropic") else "openai_chat"
         runs[f"unit {name}"] = unit(payloads)
-        runs[f"events {name}"] = events(payloads)
-        runs[f"transcode {name}"] = transcode(payloads)
-    text = streams["text"]
+        runs[f"events {name}"] = events(payloads, dialect)
+        runs[f"transcode {name}"] = transcode(payloads, dialect)
+        runs[f"normalize {name}"] = transcode(payloads, dialect, dialect)
+    text = streams["chat: text"]
     runs["iter_events"] = events_sync(text)
     runs["async"] = events_async(text)
     runs["async core"] = events_async(text, bare=True)
@@ -166,20 +178,22 @@ def main() -> None:
     )
     best = fastest(runs, rounds)
 
-    print(f"{'':24}{'unit µs':>9}{'events':>9}{'transcode':>11}   in units")
+    print(f"{'':34}{'unit µs':>9}{'events':>9}{'transcode':>11}{'normalize':>11}   in units")
     for name, payloads in streams.items():
         one = best[f"unit {name}"]
+        costs = [best[f"{what} {name}"] / one for what in ("events", "transcode", "normalize")]
         print(
-            f"{name:24}{one / len(payloads) * 1e6:9.2f}"
-            f"{best[f'events {name}'] / one:9.2f}{best[f'transcode {name}'] / one:11.2f}"
+            f"{name:34}{one / len(payloads) * 1e6:9.2f}{costs[0]:9.2f}{costs[1]:11.2f}"
+            f"{costs[2]:11.2f}"
         )
     print(f"events() / iter_events()     {best['async'] / best['iter_events']:.2f}")
     print(f"events() / decoder.feed()    {best['async'] / best['async core']:.2f}  (same source)")
-    print(f"events() / decoder.feed()    {best['async'] / best['events text']:.2f}  (of a list)")
-    print(f"10 x longer text costs       {best['10 x longer'] / best['transcode text']:.2f} x")
+    print(f"events() / decoder.feed()    {best['async'] / best['events chat: text']:.2f}  (of a list)")
+    print(f"10 x longer text costs       {best['10 x longer'] / best['transcode chat: text']:.2f} x")
     per_delta = best["1 MB call"] / best["small call, long fragments"] / 10
     print(f"a delta of a 1 MB call       {per_delta:.2f} x one of a 100 kB call")
     print(f"an open stream holds         {open_stream_bytes()} bytes besides its text")
+    partial.report(min(rounds, 3))
 
 
 if __name__ == "__main__":

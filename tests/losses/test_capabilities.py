@@ -51,7 +51,10 @@ def test_peer_that_names_things_without_end_is_not_remembered_without_end() -> N
 
 
 def test_table_is_keyed_by_its_dialects() -> None:
-    assert {name: row.dialect for name, row in CAPABILITIES.items()} == {"anthropic": "anthropic"}
+    assert [(name, row.dialect) for name, row in CAPABILITIES.items()] == [
+        ("anthropic", "anthropic"),
+        ("openai_chat", "openai_chat"),
+    ]
 
 
 def test_anthropic_carries_what_its_reference_has_a_place_for() -> None:
@@ -62,4 +65,4 @@ def test_anthropic_carries_what_its_reference_has_a_place_for() -> None:
     }
     for name in ("choices", "refusal", "reasoning_parts", "blank_text", "custom_tools"):
         assert getattr(row, name) is False
-    assert (row.citations, row.null_arguments, row.server_tools) == (False, False, False)
+    assert (row.url_citation, row.null_arguments) == (None, False)

@@ -5,6 +5,8 @@ from msgspec import Struct
 
 from streamnorm._json import FAST_ERRORS
 from streamnorm.codec import Dialect
+from streamnorm.dialects.anthropic.check import AnthropicChecker
+from streamnorm.dialects.anthropic.decode import AnthropicDecoder
 from streamnorm.dialects.anthropic.encode import AnthropicEncoder
 from streamnorm.sse import Frame
 
@@ -43,5 +45,7 @@ DIALECT = Dialect(
     name="anthropic",
     aliases=("claude",),
     recognises=_recognises,
+    decoder=AnthropicDecoder,
     encoder=AnthropicEncoder,
+    checker=AnthropicChecker,
 )

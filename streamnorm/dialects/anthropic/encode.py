@@ -8,29 +8,35 @@ the start; `message_stop` follows success and nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
+from streamnorm._json import FAST_ERRORS, compact, is_object
 from streamnorm.blocks import (
     Block,
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
     Text,
     ToolCall,
 )
-from streamnorm.codec import Encoder
+from streamnorm.codec import EncodeOptions, Encoder
+from streamnorm.dialects.anthropic.starts import citation_to_wire
+from streamnorm.dialects.anthropic.stops import reason_to_wire
+from streamnorm.dialects.anthropic.usage import usage_to_wire
 from streamnorm.events import (
     BlockStart,
     BlockStop,
-    Event,
+    CitationDelta,
     JSONDelta,
     MessageStart,
     MessageStop,
     Opaque,
-    Ping,
     ReasoningDelta,
     SignatureDelta,
     StreamError,
@@ -39,7 +45,6 @@ from streamnorm.events import (
     UsageUpdate,
 )
 from streamnorm.ids import escape_id, tag_signature
-from streamnorm.losses import OnLoss
 from streamnorm.sse import encode_frame
 
 __all__ = ["AnthropicEncoder"]
@@ -64,49 +69,32 @@ _ERROR_TYPES = {
     529: "overloaded_error",
 }
 
-_STOP_REASONS = {"pause": "pause_turn"}
+_BEDROCK = "amazon-bedrock-"  # which Bedrock adds to the last event
+_FORGES = re.compile("[\r\n\0]")
 
 
 class AnthropicEncoder(Encoder):
     """Write Anthropic Messages.
 
     Args:
-        model: Model to name in `message_start` in place of the one that answered.
-        strict: Whether to raise `LossyEncoding` at the first loss.
-        on_loss: Called with each loss as it happens.
+        options: See `Encoder`.
     """
 
     dialect = "anthropic"
-    interleaves = False
 
-    def __init__(
-        self, *, model: str | None = None, strict: bool = False, on_loss: OnLoss | None = None
-    ) -> None:
-        super().__init__(strict=strict, on_loss=on_loss)
-        self._model = model
+    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
+        super().__init__(**options)
         self._usage = Usage()
+        self._tier: str | None = None
         self._next = 0
         # Of each block: its frames' constant head, up to the text of a delta.
         self._heads: dict[int, bytes] = {}
         self._numbers: dict[int, int] = {}
         self._without_input: set[int] = set()
-        self._render: dict[type, Callable[[Any], bytes]] = {
-            TextDelta: self._text,
-            JSONDelta: self._json,
-            ReasoningDelta: self._text,
-            SignatureDelta: self._signature,
-            BlockStart: self._block_start,
-            BlockStop: self._block_stop,
-            MessageStart: self._message_start,
-            UsageUpdate: self._usage_update,
-            MessageStop: self._message_stop,
-            StreamError: self._error,
-            Ping: lambda _: _PING,
-            Opaque: self._opaque,
-        }
 
-    def render(self, event: Event) -> bytes:
-        return self._render[type(event)](event)
+    def writer(self, index: int) -> Callable[[str], bytes]:
+        head = self._heads[index]
+        return lambda text: head + _dumps(text) + _DELTA_END
 
     def ping(self) -> bytes:
         return _PING
@@ -120,6 +108,8 @@ class AnthropicEncoder(Encoder):
     def _text(self, event: TextDelta | ReasoningDelta) -> bytes:
         return self._heads[event.index] + _dumps(event.text) + _DELTA_END
 
+    _reasoning = _text
+
     def _json(self, event: JSONDelta) -> bytes:
         self._without_input.discard(event.index)
         return self._heads[event.index] + _dumps(event.partial_json) + _DELTA_END
@@ -131,19 +121,27 @@ class AnthropicEncoder(Encoder):
             signature = tag_signature(signature, event.issuer)
         return self._delta(event.index, {"type": "signature_delta", "signature": signature})
 
+    def _citation(self, event: CitationDelta) -> bytes:
+        source = citation_to_wire(event.citation)
+        return self._delta(event.index, {"type": "citations_delta", "citation": source})
+
     def _delta(self, index: int, delta: dict[str, Any]) -> bytes:
         return _frame("content_block_delta", {"index": self._numbers[index], "delta": delta})
 
     def _block_start(self, event: BlockStart) -> bytes:
         number = self._numbers[event.index] = self._next
         self._next += 1
-        kind, field, empty = _delta_of(event.block)
+        block = event.block
+        if isinstance(block, OpaqueBlock):
+            return _opaque_start(number, block)
+        kind, field, empty = _delta_of(block)
         self._heads[event.index] = (
             b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
             b'"delta":{"type":"%b","%b":' % (number, kind, field)
         )
+        extra = event.extra if self.extras and event.extra else {}
         start = _frame(
-            "content_block_start", {"index": number, "content_block": _block(event.block)}
+            "content_block_start", {"index": number, "content_block": {**extra, **_block(block)}}
         )
         if not empty:
             return start
@@ -155,11 +153,14 @@ class AnthropicEncoder(Encoder):
         rest = b""
         if event.index in self._without_input:  # clients parse nothing as null
             rest = self._json(JSONDelta(event.index, "{}"))
-        del self._heads[event.index]
+        self._heads.pop(event.index, None)
         return rest + _frame("content_block_stop", {"index": self._numbers[event.index]})
 
     def _message_start(self, event: MessageStart) -> bytes:
+        extra = event.extra or {}
+        self._note_tier(extra)
         message: dict[str, Any] = {
+            **(extra if self.extras else {}),
             "id": event.id,
             "type": "message",
             "role": "assistant",
@@ -167,29 +168,52 @@ class AnthropicEncoder(Encoder):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": _usage(self._usage),
+            "usage": self._counts(),
         }
         return _frame("message_start", {"message": message})
 
     def _usage_update(self, event: UsageUpdate) -> bytes:
         self._usage = event.usage
+        self._note_tier(event.usage.extra or {})
         return b""
 
     def _message_stop(self, event: MessageStop) -> bytes:
+        extra = event.extra or {}
+        self._note_tier(extra)
         delta: dict[str, Any] = {
-            "stop_reason": _STOP_REASONS.get(event.reason, event.reason),
+            "stop_reason": reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
         }
         if event.reason == "refusal":
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
-        body = {"delta": delta, "usage": _usage(self._usage)}
-        return _frame("message_delta", body) + _MESSAGE_STOP
+        rest: dict[str, Any] = dict(extra) if self.extras else {}
+        delta |= {key: rest.pop(key) for key in ("stop_details", "container") if key in rest}
+        last = {key: rest.pop(key) for key in list(rest) if key.startswith(_BEDROCK)}
+        body = {**rest, "delta": delta, "usage": self._counts()}
+        return _frame("message_delta", body) + (
+            _frame("message_stop", last) if last else _MESSAGE_STOP
+        )
 
     def _error(self, event: StreamError) -> bytes:
         return _frame("error", {"error": _error_of(event)})
 
     def _opaque(self, event: Opaque) -> bytes:
-        return encode_frame(event.data, event=event.name)
+        data, name = event.data, event.name
+        if event.index is not None:
+            data = _renumbered(data, self._numbers.get(event.index))
+        # A name that would forge a frame is none that a client knows.
+        return encode_frame(data, event=None if _FORGES.search(name) else name)
+
+    def _counts(self) -> dict[str, Any]:
+        """Return the usage, with what else was told of it where the source is the same."""
+        tier = {"service_tier": self._tier} if self._tier is not None else {}
+        extra = self._usage.extra if self.extras else None
+        return {**(extra or {}), **usage_to_wire(self._usage), **tier}
+
+    def _note_tier(self, extra: dict[str, Any]) -> None:
+        word = extra.get("service_tier")
+        if isinstance(word, str):
+            self._tier = self.projector.capabilities.service_tiers.get(word)
 
 
 def _frame(event: str, body: dict[str, Any]) -> bytes:
@@ -201,13 +225,13 @@ def _delta_of(block: Block) -> tuple[bytes, bytes, bool]:
     match block:
         case Reasoning():
             return b"thinking_delta", b"thinking", False
-        case ToolCall():
+        case ToolCall() | ServerToolCall():
             return b"input_json_delta", b"partial_json", True
         case _:
             return b"text_delta", b"text", False
 
 
-def _block(block: Block) -> Any:
+def _block(block: Block) -> dict[str, Any]:
     match block:
         case Text():
             return {"type": "text", "text": ""}
@@ -218,26 +242,35 @@ def _block(block: Block) -> Any:
             return {"type": "redacted_thinking", "data": data}
         case ToolCall(id, name):
             return {"type": "tool_use", "id": escape_id(id), "name": name, "input": {}}
-        case OpaqueBlock(data=data):
-            # A line end, which JSON has only between its tokens, would end the frame's line.
-            line = data.replace("\r", " ").replace("\n", " ")
-            return msgspec.Raw(line.encode("utf-8", "replace"))
+        case ServerToolCall(id, name, kind=kind):
+            return {"type": kind, "id": id, "name": name, "input": {}}
+        case ServerToolResult(id, kind, content):
+            return {"type": kind, "tool_use_id": id, "content": content}
         case _:
             raise AssertionError(f"{type(block).__name__} passed the projection")
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
-    read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    wire: dict[str, Any] = {
-        # Anthropic leaves the cached tokens out of the input tokens.
-        "input_tokens": max((usage.input_tokens or 0) - read - write, 0),
-        "cache_creation_input_tokens": write,
-        "cache_read_input_tokens": read,
-        "output_tokens": usage.output_tokens or 0,
-    }
-    if usage.reasoning_tokens is not None:
-        wire["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return wire
+def _opaque_start(number: int, block: OpaqueBlock) -> bytes:
+    """Return the start of a block that is written as it came."""
+    # A line end, which JSON has only between its tokens, would end the frame's line.
+    line = block.data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
+    if block.kind != "compaction":
+        body = {"index": number, "content_block": msgspec.Raw(line)}
+        return _frame("content_block_start", body)
+    # The API sends this one empty, and all of it in one delta.
+    fields = {key: value for key, value in msgspec.json.decode(line).items() if key != "type"}
+    start = {"index": number, "content_block": {"type": block.kind, "content": None}}
+    delta = {"index": number, "delta": {"type": "compaction_delta", **fields}}
+    return _frame("content_block_start", start) + _frame("content_block_delta", delta)
+
+
+def _renumbered(data: str, number: int | None) -> str:
+    """Return an event of a block with the number that the block has here."""
+    try:
+        value = msgspec.json.decode(data)
+    except FAST_ERRORS:
+        return data
+    return compact({**value, "index": number}) if is_object(value) and "index" in value else data
 
 
 def _error_of(error: StreamError) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from streamnorm._json import InvalidJSON, decode_any, is_object
 from streamnorm.codec import Dialect
+from streamnorm.dialects.openai_chat.check import ChatChecker
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
-from streamnorm.dialects.openai_chat.errors import find_error
+from streamnorm.dialects.openai_chat.encode import ChatEncoder
 from streamnorm.limits import Limits
+from streamnorm.provider_errors import find_error
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
@@ -33,4 +35,6 @@ DIALECT = Dialect(
     aliases=("openai", "chat"),
     recognises=_recognises,
     decoder=ChatDecoder,
+    encoder=ChatEncoder,
+    checker=ChatChecker,
 )

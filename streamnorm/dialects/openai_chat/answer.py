@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from streamnorm._json import clean, compact, rejoin, too_deep
 from streamnorm.blocks import (
     Block,
@@ -26,7 +24,7 @@ from streamnorm.blocks import (
 )
 from streamnorm.dialects.openai_chat.arguments import ENDS
 from streamnorm.dialects.openai_chat.calls import Call, Calls
-from streamnorm.dialects.openai_chat.quirks import Quirks
+from streamnorm.dialects.openai_chat.shared import Shared
 from streamnorm.dialects.openai_chat.stops import message_stop
 from streamnorm.dialects.openai_chat.think import ThinkTags
 from streamnorm.dialects.openai_chat.waiting import Kind, LaterText, Queue
@@ -46,9 +44,8 @@ from streamnorm.events import (
 )
 from streamnorm.failures import Fatal, too_large
 from streamnorm.ids import mint_id
-from streamnorm.limits import Limits
 
-__all__ = ["Answer", "Shared"]
+__all__ = ["Answer"]
 
 _BLOCKS: dict[Kind, type[Text | Reasoning | Refusal]] = {
     "text": Text,
@@ -60,30 +57,6 @@ _DELTAS: dict[Kind, Callable[[int, str], Event]] = {
     "reasoning": ReasoningDelta,
     "refusal": RefusalDelta,
 }
-
-
-class Shared(Struct):
-    """What the answers of one stream share.
-
-    Attributes:
-        limits: Bounds.
-        quirks: How this server must be read.
-        note: Counts something that was forgiven.
-        think_tags: Whether `<think>` in text is reasoning.
-        seed: What minted ids are made of.
-        blocks: How many blocks have started.
-        calls: How many calls have begun.
-        surrogates: Whether the chunk at hand may hold lone surrogates.
-    """
-
-    limits: Limits
-    quirks: Quirks
-    note: Callable[[str, str], None]
-    think_tags: bool
-    seed: tuple[object, ...] = ()
-    blocks: int = 0
-    calls: int = 0
-    surrogates: bool = False
 
 
 class Answer:
@@ -107,6 +80,8 @@ class Answer:
         self._calls = Calls()
         self._open: list[Call] = []
         self._queue = Queue(shared.limits.max_held_bytes)
+        self._early: dict[str, str] = {}  # signatures of calls to come, by id
+        self._early_chars = 0
         self._think = ThinkTags() if shared.think_tags else None
 
     @property
@@ -134,6 +109,14 @@ class Answer:
             self._write_arguments(call, text, events)
         return True
 
+    def only_more(self, index: int, text: str) -> bool:
+        """Take arguments that are one delta of a call, and tell whether they are."""
+        call = self._calls.by_index(index)
+        if call is None or call.followed or not call.continues(text):
+            return False
+        self._calls.last = call
+        return True
+
     def content(self, text: str, events: list[Event]) -> None:
         """Take text for the user, which may hold reasoning between tags."""
         if self._think is None:
@@ -156,17 +139,28 @@ class Answer:
         """Take the signature of the reasoning that is open, or of none."""
         self._behind_queue(partial(self._sign, clean(signature), issuer), signature, events)
 
-    def encrypted(self, data: str, issuer: str | None, owner: object, events: list[Event]) -> None:
+    def encrypted(
+        self,
+        data: str,
+        issuer: str | None,
+        owner: object,
+        events: list[Event],
+        *,
+        alone: bool,
+    ) -> None:
         """Take reasoning that only its issuer can read.
 
-        Anthropic sends it as a block of its own; with others it is the signature of a
-        call, of the reasoning before it, or stands alone.
+        Anthropic sends it as a block of its own (`alone`); with others it is the signature
+        of a call, which may come later, of the reasoning before it, or stands alone.
         """
         call = self._calls.by_id(owner)
-        if issuer == "google" and call is not None:
-            self.sign_call(call, data, events)
+        if issuer == "google" and call is not None and not alone:
+            self.sign_call(call, data, issuer, events)
+        elif issuer == "google" and isinstance(owner, str) and not alone:
+            self._keep_early(owner, clean(data))
         else:
-            self._behind_queue(partial(self._encrypted, clean(data), issuer), data, events)
+            encrypted = partial(self._encrypted, clean(data), issuer, alone)
+            self._behind_queue(encrypted, data, events)
 
     def cite(self, citation: Citation, events: list[Event]) -> bool:
         """Take a source of the open text.  Return False if there is none."""
@@ -216,15 +210,17 @@ class Answer:
             self._pump(events)
         return call
 
-    def sign_call(self, call: Call, signature: str, events: list[Event]) -> None:
+    def sign_call(
+        self, call: Call, signature: str, issuer: str | None, events: list[Event]
+    ) -> None:
         """Take a value that must come back with a call."""
         if call.stopped:
             raise Fatal(StreamError("malformed", "signature of a tool call that has stopped"))
         if call.index >= 0:
-            events.append(SignatureDelta(call.index, clean(signature), "google"))
+            events.append(SignatureDelta(call.index, clean(signature), issuer))
             return
         self._queue.ripen(signature, first=not call.ripe)
-        call.signatures.append(clean(signature))
+        call.signatures.append((clean(signature), issuer))
         self._pump(events)
 
     def flush(self, events: list[Event]) -> list[int]:
@@ -233,6 +229,8 @@ class Answer:
             for kind, text in self._think.close():
                 self.piece(kind, text, events)
         self._pump(events, force=True)
+        for signature in self._early.values():  # of calls that never came
+            self._behind_queue(partial(self._encrypted, signature, "google", False), "", events)
         if self._queue:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
         self._flush_carry(events)
@@ -270,8 +268,8 @@ class Answer:
         events.append(SignatureDelta(self._live, signature, issuer))
         self._kind = None
 
-    def _encrypted(self, data: str, issuer: str | None, events: list[Event]) -> None:
-        if issuer != "anthropic" and self._kind == "reasoning":
+    def _encrypted(self, data: str, issuer: str | None, alone: bool, events: list[Event]) -> None:
+        if not alone and self._kind == "reasoning":
             self._sign(data, issuer, events)
             return
         events.append(BlockStop(self._begin(RedactedReasoning(data, issuer), events)))
@@ -347,7 +345,16 @@ class Answer:
         self._open.append(call)
         if call.arguments.size and not call.placeholder:
             events.append(JSONDelta(call.index, call.arguments.text()))
-        events += [SignatureDelta(call.index, text, "google") for text in call.signatures]
+        events += [SignatureDelta(call.index, *signature) for signature in call.signatures]
+        if early := self._early.pop(id, ""):
+            events.append(SignatureDelta(call.index, early, "google"))
+
+    def _keep_early(self, id: str, signature: str) -> None:
+        """Keep a signature that came before its call."""
+        self._early[id] = signature
+        self._early_chars += len(signature)
+        if self._early_chars > self._shared.limits.max_held_bytes:
+            raise too_large("max_held_bytes", self._shared.limits.max_held_bytes)
 
     def _fragment(self, call: Call, text: str, events: list[Event]) -> None:
         shared = self._shared

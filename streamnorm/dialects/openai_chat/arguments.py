@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
+from streamnorm._json import is_json
 from streamnorm._text import TextBuffer
 
 __all__ = ["ENDS", "Arguments"]
 
 _MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+_MAX_NULL = 16
 _CLOSERS = ("}", "]", '"')
 
 ENDS = frozenset('}]" \t\r\n')
@@ -66,25 +66,28 @@ class Arguments:
         return self._last.rstrip().endswith("}")
 
     def complete(self) -> bool:
-        """Tell whether the text is one whole JSON object, array or string.
+        """Tell whether the text is one whole JSON object, array or string, or `null`.
 
         A lone `{}` is not: some servers send it first and the real object after it.
         """
         if self._asked == self.size or self._complete or self._broken:
             return self._complete
         self._asked = self.size
+        if self._last.endswith("l") and self.size <= _MAX_NULL and self.text().strip() == "null":
+            self._complete = True  # as Groq writes no arguments
+            return True
         if not self._last.rstrip().endswith(_CLOSERS):
             return False
         if not self._scanned:
             text = self.text()
-            if text.strip() != "{}" and _is_json(text):
+            if text.strip() != "{}" and is_json(text):
                 self._complete = True
                 return True
         self._scan()
         if self._depth == 0 and not self._in_string:
             text = self.text()
             if text.strip() != "{}":
-                self._complete = _is_json(text)
+                self._complete = is_json(text)
                 self._broken = not self._complete
         return self._complete
 
@@ -106,11 +109,3 @@ class Arguments:
             self._depth += 1
         elif mark in "}]":
             self._depth -= 1
-
-
-def _is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return False
-    return True

@@ -36,7 +36,7 @@ class Call:
         followed: Whether another block has begun since.
         stopped: Whether its block has stopped.
         carry: High surrogate that the last fragment ended in.
-        signatures: What must come back with it, until its start is out.
+        signatures: What must come back with it and who issued it, until its start is out.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Call:
         self.followed = False
         self.stopped = False
         self.carry = ""
-        self.signatures: list[str] = []
+        self.signatures: list[tuple[str, str | None]] = []
 
     @property
     def ripe(self) -> bool:

@@ -11,17 +11,11 @@ from streamnorm._json import compact, is_array, is_object
 from streamnorm.blocks import Citation
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
+from streamnorm.dialects.openai_chat.details import issued
 from streamnorm.events import Event
+from streamnorm.ids import untag_signature
 
 __all__ = ["read_delta"]
-
-_ISSUERS = {
-    "anthropic-claude-v1": "anthropic",
-    "openai-responses-v1": "openai",
-    "azure-openai-responses-v1": "openai",
-    "xai-responses-v1": "xai",
-    "google-gemini-v1": "google",
-}
 
 
 def read_delta(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
@@ -64,7 +58,6 @@ def _reasoning(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
 
 def _detail(detail: dict[str, Any], answer: Answer, events: list[Event]) -> None:
     """Take one of OpenRouter's reasoning details."""
-    issuer = _ISSUERS.get(str(detail.get("format")))
     kind, known = detail.get("type"), False
     text = _detail_text(detail)
     if text:
@@ -72,11 +65,14 @@ def _detail(detail: dict[str, Any], answer: Answer, events: list[Event]) -> None
         known = True
     signature = detail.get("signature")
     if isinstance(signature, str) and signature:
+        signature, issuer, _ = issued(signature, detail.get("format"))
         answer.sign(signature, issuer, events)
         known = True
     data = detail.get("data")
     if kind == "reasoning.encrypted" and isinstance(data, str) and data:
-        answer.encrypted(data, issuer, detail.get("id"), events)
+        data, issuer, sealed = issued(data, detail.get("format"))
+        alone = sealed or issuer == "anthropic"
+        answer.encrypted(data, issuer, detail.get("id"), events, alone=alone)
         known = True
     if not known and kind not in ("reasoning.text", "reasoning.summary", "reasoning.encrypted"):
         answer.opaque("reasoning_details", detail, events)
@@ -120,7 +116,8 @@ def _tool_call(delta: wire.ToolCallDelta, answer: Answer, events: list[Event]) -
         google = delta.extra_content.get("google")
         signature = google.get("thought_signature") if is_object(google) else None
         if isinstance(signature, str) and signature:
-            answer.sign_call(call, signature, events)
+            tagged = untag_signature(signature)
+            answer.sign_call(call, *(tagged or (signature, "google")), events)
         else:
             answer.opaque("extra_content", delta.extra_content, events)
 

@@ -24,15 +24,16 @@ from streamnorm._json import (
 )
 from streamnorm.codec import Decoder
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.answer import Answer, Shared
+from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.content import read_delta
-from streamnorm.dialects.openai_chat.errors import failed_finish, find_error, named_error
 from streamnorm.dialects.openai_chat.more import (
     decode_more_arguments,
-    decode_more_reasoning,
-    decode_more_text,
+    reasoning_of,
+    text_of,
 )
 from streamnorm.dialects.openai_chat.quirks import quirks
+from streamnorm.dialects.openai_chat.shared import Shared
+from streamnorm.dialects.openai_chat.stops import failed_finish
 from streamnorm.dialects.openai_chat.usage import merge_usage
 from streamnorm.events import (
     BlockStop,
@@ -42,7 +43,6 @@ from streamnorm.events import (
     MessageStart,
     Opaque,
     ReasoningDelta,
-    StreamError,
     TextDelta,
     Usage,
     UsageUpdate,
@@ -50,6 +50,7 @@ from streamnorm.events import (
 from streamnorm.failures import Fatal, too_large
 from streamnorm.limits import Limits
 from streamnorm.losses import OnNote
+from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame
 
 __all__ = ["ChatDecoder"]
@@ -90,12 +91,25 @@ class ChatDecoder(Decoder):
         # How the next chunk is read if it only continues this one, and what it continues.
         self._more: Callable[[str, list[Event]], bool] | None = None
         self._block = -1
-        self._take_arguments: Callable[[int, str, list[Event]], bool]
+        self._piece_of: Callable[[str | bytes], str | None] = text_of
+        self._make: Callable[[int, str], Event] = TextDelta
+        self._call = -1  # index of the call that its arguments are of
+        self._answer: Answer  # which that call belongs to
         self._hopes = _MAX_HOPES
+
+    def more(self, data: bytes) -> str | None:
+        if self.continued is None or not self._sse.is_one_data_line(data):
+            return None
+        try:
+            text = self._piece_of(data[6:-2])
+        except FAST_ERRORS:
+            return None
+        self._sse.frames += text is not None
+        return text
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         if self._more is None or frame.event == "error" or not self._more(frame.data, events):
-            self._more = None
+            self.continued = self._more = None
             self._read_any(frame, events)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
@@ -119,36 +133,30 @@ class ChatDecoder(Decoder):
         try:
             match last:
                 case TextDelta(index) if index == answer.extensible:
-                    decode_more_text(data)
-                    self._more, self._block = self._more_text, index
+                    self._more, self._piece_of, self._make = self._more_piece, text_of, TextDelta
                 case ReasoningDelta(index) if index == answer.extensible:
-                    decode_more_reasoning(data)
-                    self._more, self._block = self._more_reasoning, index
+                    self._more, self._piece_of = self._more_piece, reasoning_of
+                    self._make = ReasoningDelta
                 case JSONDelta():
-                    decode_more_arguments(data)
-                    self._more, self._take_arguments = self._more_arguments, answer.more_arguments
+                    self._call = decode_more_arguments(data).choices[0].delta.tool_calls[0].index
+                    self._more, self._piece_of = self._more_arguments, self._arguments_of
+                    self._answer, self.continued = answer, last
+                    return
                 case _:
-                    pass
+                    return
+            self._piece_of(data)
+            self._block, self.continued = index, last
         except FAST_ERRORS:
+            self._more = None
             self._hopes -= 1
 
-    def _more_text(self, data: str, events: list[Event]) -> bool:
+    def _more_piece(self, data: str, events: list[Event]) -> bool:
         try:
-            text = decode_more_text(data).choices[0].delta.content
+            text = self._piece_of(data)
         except FAST_ERRORS:
             return False
         if text:
-            events.append(TextDelta(self._block, text))
-        return True
-
-    def _more_reasoning(self, data: str, events: list[Event]) -> bool:
-        try:
-            delta = decode_more_reasoning(data).choices[0].delta
-        except FAST_ERRORS:
-            return False
-        text = delta.reasoning_content or delta.reasoning
-        if text:
-            events.append(ReasoningDelta(self._block, text))
+            events.append(self._make(self._block, text))
         return True
 
     def _more_arguments(self, data: str, events: list[Event]) -> bool:
@@ -156,7 +164,19 @@ class ChatDecoder(Decoder):
             piece = decode_more_arguments(data).choices[0].delta.tool_calls[0]
         except FAST_ERRORS:
             return False
-        return self._take_arguments(piece.index, piece.function.arguments, events)
+        if not self._answer.more_arguments(piece.index, piece.function.arguments, events):
+            return False
+        self._call = piece.index
+        last = events[-1] if events else None
+        self.continued = last if isinstance(last, JSONDelta) else None
+        return True
+
+    def _arguments_of(self, data: str | bytes) -> str | None:
+        piece = decode_more_arguments(data).choices[0].delta.tool_calls[0]
+        text = piece.function.arguments
+        if piece.index != self._call or not self._answer.only_more(piece.index, text):
+            return None
+        return text
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()
@@ -175,23 +195,6 @@ class ChatDecoder(Decoder):
         if self._answers and all(answer.finish for answer in self._answers.values()):
             self._finish(events, ("no_done", *lenient))
 
-    def stray(self, line: str) -> StreamError | None:
-        name, colon, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
-            return named_error(value, self._any(value))
-        return find_error(self._any(line))
-
-    def body_error(self, body: str) -> StreamError | None:
-        return find_error(self._any(body))
-
-    def _any(self, text: str) -> Any:
-        """Return the value of JSON text, or None if it is none."""
-        try:
-            return decode_any(text, max_depth=self._limits.max_json_depth)
-        except InvalidJSON:
-            return None
-
     # Chunks
 
     def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
@@ -203,7 +206,7 @@ class ChatDecoder(Decoder):
         if not data.strip():
             return
         if frame.event == "error":
-            raise Fatal(named_error(data, self._any(data)))
+            raise Fatal(named_error(data, self.json_of(data)))
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
             if (error := find_error(value)) is not None and is_array(value):
@@ -343,6 +346,9 @@ class ChatDecoder(Decoder):
         """Raise the error that stands beside choices, or within one."""
         if chunk.error and (error := find_error(value)) is not None:
             raise Fatal(error)
+        if chunk.x_groq and (told := chunk.x_groq.get("error")):
+            self._check_depth(told)
+            raise Fatal(find_error({"error": told}) or named_error("", {}))
         for choice in choices:
             if choice.error:
                 self._check_depth(choice.error)
@@ -360,7 +366,7 @@ class ChatDecoder(Decoder):
         """Tell whether a frame without its blank line is whole, and ends the message."""
         if rest.data.startswith(_DONE):
             return True
-        value = self._any(rest.data)
+        value = self.json_of(rest.data)
         if not is_object(value):
             return False
         if find_error(value) is not None or all(a.finish for a in self._answers.values()):

@@ -16,8 +16,8 @@ __all__ = [
     "MoreReasoning",
     "MoreText",
     "decode_more_arguments",
-    "decode_more_reasoning",
-    "decode_more_text",
+    "reasoning_of",
+    "text_of",
 ]
 
 
@@ -122,6 +122,23 @@ class MoreArguments(_MoreChunk, gc=False, kw_only=True):
 _MORE_TEXT: msgspec.json.Decoder[MoreText] = msgspec.json.Decoder(MoreText)
 _MORE_REASONING: msgspec.json.Decoder[MoreReasoning] = msgspec.json.Decoder(MoreReasoning)
 _MORE_ARGUMENTS: msgspec.json.Decoder[MoreArguments] = msgspec.json.Decoder(MoreArguments)
-decode_more_text = _MORE_TEXT.decode
-decode_more_reasoning = _MORE_REASONING.decode
 decode_more_arguments = _MORE_ARGUMENTS.decode
+
+
+def text_of(data: str | bytes) -> str:
+    """Return the text of a chunk that is more text, and nothing else.
+
+    Raises:
+        One of `FAST_ERRORS`: It may be something else.
+    """
+    return _MORE_TEXT.decode(data).choices[0].delta.content
+
+
+def reasoning_of(data: str | bytes) -> str:
+    """Return the reasoning of a chunk that is more reasoning, and nothing else.
+
+    Raises:
+        One of `FAST_ERRORS`: It may be something else.
+    """
+    delta = _MORE_REASONING.decode(data).choices[0].delta
+    return delta.reasoning_content or delta.reasoning or ""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm.events import MessageStop, StopReason
+from streamnorm.events import MessageStop, StopReason, StreamError
+from streamnorm.failures import upstream_error
 
-__all__ = ["message_stop"]
+__all__ = ["failed_finish", "message_stop"]
 
 _NATURAL = frozenset({"stop", "eos", "end_turn", ""})
 _TOOLS = frozenset({"tool_calls", "function_call", "tool_use"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _REFUSED = frozenset({"content_filter", "sensitive", "safety"})
+_FAILED = frozenset(
+    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
+)
 
 
 def message_stop(
@@ -62,3 +66,10 @@ def _reason(word: str, called: bool, matched: str | None) -> StopReason:
     if matched is not None:
         return "stop_sequence"
     return "end_turn" if word in _NATURAL or word in _TOOLS else "other"
+
+
+def failed_finish(word: str) -> StreamError | None:
+    """Return the error that a finish reason stands for, or None."""
+    if word.lower() not in _FAILED:
+        return None
+    return upstream_error(f"the provider ended with {word!r}", code=word)

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._json import is_object
+from streamnorm._json import count_of, is_object
 from streamnorm.events import Usage
 
-__all__ = ["merge_usage"]
+__all__ = ["merge_usage", "usage_to_wire"]
 
 _CACHE_READ = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -27,7 +27,6 @@ _CACHE_WRITE = (
     ("prompt_tokens_details", "cache_write_tokens"),
     ("cache_creation_input_tokens",),
 )
-_TOO_MANY = 2**63
 _REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
 
 
@@ -61,21 +60,40 @@ def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
     )
 
 
+def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
+    """Return a snapshot as Chat Completions has it; what nobody said is 0.
+
+    Args:
+        usage: The snapshot.
+        extras: Whether to write the vendor's other counts back.
+    """
+    prompt, completion = usage.input_tokens or 0, usage.output_tokens or 0
+    wire: dict[str, Any] = dict(usage.extra or {}) if extras else {}
+    wire |= {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+    for owner, key, count in (
+        ("prompt_tokens_details", "cached_tokens", usage.cache_read_tokens),
+        ("prompt_tokens_details", "cache_write_tokens", usage.cache_write_tokens),
+        ("completion_tokens_details", "reasoning_tokens", usage.reasoning_tokens),
+    ):
+        if count is not None:
+            details = wire.get(owner)
+            wire[owner] = {**(details if is_object(details) else {}), key: count}
+    return wire
+
+
 def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | None:
     """Take a count out of `rest`, from the first place that has one."""
     taken: int | None = None
     for *parents, key in places:
         owner = rest.get(parents[0]) if parents else rest
         if is_object(owner):
-            value = owner.get(key)
-            # JSON numbers such as 12.0 are counts; true is none, nor are -1 and 1e300.
-            if (
-                isinstance(value, (int, float))
-                and not isinstance(value, bool)
-                and 0 <= value < _TOO_MANY
-                and value == value // 1
-            ):
-                count = int(owner.pop(key))
+            count = count_of(owner.get(key))
+            if count is not None:
+                del owner[key]
                 taken = count if taken is None else taken
     return taken
 

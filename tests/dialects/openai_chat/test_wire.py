@@ -12,8 +12,8 @@ from streamnorm import MessageStart, MessageStop
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.more import (
     decode_more_arguments,
-    decode_more_reasoning,
-    decode_more_text,
+    reasoning_of,
+    text_of,
 )
 
 CHUNK = {
@@ -67,8 +67,8 @@ MORE_ARGUMENTS = {
     "choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "1"}}]}}]
 }
 SHAPES = [
-    (decode_more_text, MORE_TEXT),
-    (decode_more_reasoning, MORE_REASONING),
+    (text_of, MORE_TEXT),
+    (reasoning_of, MORE_REASONING),
     (decode_more_arguments, MORE_ARGUMENTS),
 ]
 

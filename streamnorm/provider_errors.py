@@ -1,4 +1,8 @@
-"""Errors as Chat Completions servers tell them, in every shape that was seen."""
+"""Errors as servers of any dialect tell them, in every shape that was seen.
+
+A compatible server often wraps its error as another vendor would, and a proxy in front of
+it as none does; so every dialect knows all shapes.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,10 @@ from streamnorm._json import clean, compact, is_array, is_object
 from streamnorm.events import StreamError
 from streamnorm.failures import upstream_error
 
-__all__ = ["failed_finish", "find_error", "named_error"]
+__all__ = ["find_error", "named_error"]
 
 _MAPPED = frozenset(
     {"message", "type", "code", "status", "status_code", "param", "error", "object"}
-)
-
-_FAILED_FINISHES = frozenset(
-    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
 )
 
 
@@ -35,7 +35,7 @@ def find_error(value: Any) -> StreamError | None:
         return None
     if value.get("object") == "error" or value.get("type") == "error":  # old vLLM; a router
         inner = value.get("message")
-        return _from_object(inner if is_object(inner) else value)
+        return _from_object(inner if is_object(inner) and "message" in inner else value)
     base = value.get("base_resp")  # MiniMax
     if is_object(base) and base.get("status_code"):
         return upstream_error(_text(base.get("status_msg")), code=_text(base["status_code"]))
@@ -53,20 +53,15 @@ def named_error(data: str, value: Any) -> StreamError:
     )
 
 
-def failed_finish(word: str) -> StreamError | None:
-    """Return the error that a finish reason stands for, or None."""
-    if word.lower() not in _FAILED_FINISHES:
-        return None
-    return upstream_error(f"the provider ended with {word!r}", code=word)
-
-
 def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:
     if not is_object(error):
-        return upstream_error(_text(error))
+        return upstream_error(_text(error), code=_text(owner.get("error_type")) or None)
     if "message" not in error and "message" in owner:
         error = {**error, "message": owner["message"]}
     if "status" not in error and "status_code" in owner:  # Cerebras
         error = {**error, "status": owner["status_code"]}
+    if owner.get("request_id") is not None:  # Anthropic
+        error = {"request_id": owner["request_id"], **error}
     return _from_object(error)
 
 
@@ -75,6 +70,8 @@ def _from_object(error: dict[str, Any]) -> StreamError:
     type = _text(error.get("type")) or None
     if isinstance(status, str):  # Google's word, as RESOURCE_EXHAUSTED
         type, status = type or status or None, None
+    if isinstance(code, str) and code.isdecimal() and len(code) == 3:  # Azure, LiteLLM
+        status = int(code) if status is None else status
     if isinstance(code, int):
         status = code if status is None else status
         code = None if type else code

@@ -1,47 +1,29 @@
-"""The contracts that every dialect fills in, and what is written once for all of them.
-
-A room subclasses `Decoder` and `Encoder`.  Framing, limits, the judgement of a body
-that is no stream, notes and the end of a stream stand here; the room reads one frame
-(`read`), knows its terminal (`end`), its errors outside of frames (`stray`) and in
-whole bodies (`body_error`), and writes one event (`render`).
-"""
+"""What every decoder does: framing, limits, a body that is no stream, notes, the end."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any
 
-from msgspec import Struct
-
-from streamnorm._json import InvalidJSON
+from streamnorm._json import InvalidJSON, decode_any
 from streamnorm.errors import LocalProtocolError
-from streamnorm.events import ErrorKind, Event, Outcome, StreamError
+from streamnorm.events import (
+    ErrorKind,
+    Event,
+    JSONDelta,
+    Outcome,
+    ReasoningDelta,
+    StreamError,
+    TextDelta,
+)
 from streamnorm.failures import NOT_A_STREAM, Fatal, error_outcome, too_large
 from streamnorm.limits import Limits
-from streamnorm.losses import CAPABILITIES, Loss, Losses, Note, OnLoss, OnNote, Projector
+from streamnorm.losses import Note, OnNote
+from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame, SSEDecoder
 
-__all__ = ["Decoder", "Dialect", "Encoder", "Feed"]
-
-T = TypeVar("T")
-
-
-class Feed(Protocol[T]):
-    """What eats bytes: the one contract of frames, events and transcoded bytes."""
-
-    def feed(self, data: bytes, /) -> list[T]:
-        """Return all that is known with `data`."""
-        ...
-
-    def close(self) -> list[T]:
-        """Return what is known now that the source has ended."""
-        ...
-
-    def abort(self, cause: BaseException, /) -> list[T]:
-        """Return what is known now that the source has failed."""
-        ...
+__all__ = ["Decoder"]
 
 
 class Decoder(ABC):
@@ -57,9 +39,11 @@ class Decoder(ABC):
     Attributes:
         dialect: Name of the dialect that is read; empty while that is not known.
         outcome: How the stream ended; None until it has.
+        continued: The last event, if `more` may read the next chunk as more of the same.
     """
 
     dialect: str = ""
+    continued: TextDelta | ReasoningDelta | JSONDelta | None = None
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
@@ -97,6 +81,13 @@ class Decoder(ABC):
         except Fatal as fatal:
             self._fail(fatal.error, events)
         return events
+
+    def more(self, data: bytes) -> str | None:
+        """Return the text of a chunk that holds one more delta like `continued`, and no more.
+
+        None if it may hold anything else; then it is for `feed`, which would read either.
+        """
+        return None
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         """Return the events of input that is already framed.
@@ -145,6 +136,11 @@ class Decoder(ABC):
             self._fail(StreamError(kind, message, retryable=True), events)
         return events
 
+    def take_over(self, before: Decoder) -> None:
+        """Go on where another decoder of the same bytes stopped."""
+        self._sse, self._strays = before._sse, before._strays
+        self._sniffing = False
+
     @property
     def frames(self) -> int:
         """How many frames were read from bytes."""
@@ -175,13 +171,24 @@ class Decoder(ABC):
             Fatal: The stream ends here.
         """
 
-    @abstractmethod
     def stray(self, line: str) -> StreamError | None:
         """Return the provider's error that a line outside of any field tells, if it does."""
+        name, colon, value = line.partition(":")
+        if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
+            value = value.removeprefix(" ")
+            return named_error(value, self.json_of(value))
+        return find_error(self.json_of(line))
 
-    @abstractmethod
     def body_error(self, body: str) -> StreamError | None:
         """Return the provider's error that a JSON body tells, if it does."""
+        return find_error(self.json_of(body))
+
+    def json_of(self, text: str) -> Any:
+        """Return the value of JSON text, or None if it is none."""
+        try:
+            return decode_any(text, max_depth=self._limits.max_json_depth)
+        except InvalidJSON:
+            return None
 
     def note(self, kind: str, where: str) -> None:
         """Count something that was forgiven."""
@@ -265,77 +272,3 @@ class Decoder(ABC):
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
             raise Fatal(error)
-
-
-class Encoder(ABC):
-    """Write events as the SSE of one dialect.
-
-    Args:
-        strict: Whether to raise `LossyEncoding` at the first loss.
-        on_loss: Called with each loss as it happens, with a count of 1.
-    """
-
-    dialect: ClassVar[str]
-    interleaves: ClassVar[bool]
-    """Whether the dialect's clients survive blocks that overlap."""
-
-    def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
-        self._losses = Losses(strict=strict, on_loss=on_loss)
-        self._projector = Projector(CAPABILITIES[self.dialect], self._losses)
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """What the dialect could not carry, in order of first appearance."""
-        return self._losses.list()
-
-    def encode(self, event: Event) -> bytes:
-        """Return the bytes of one event.
-
-        Raises:
-            LocalProtocolError: `event` may not come here.
-            LossyEncoding: `strict`, and the dialect cannot carry it.
-        """
-        return b"".join([self.render(passed) for passed in self._projector.push(event)])
-
-    def count_held(self, size: int) -> None:
-        """Count text that still waited for its turn when the stream failed."""
-        self._losses.count("held", "failed stream", f"{size} bytes dropped")
-
-    @property
-    def projector(self) -> Projector:
-        """What stands between the events and `render`."""
-        return self._projector
-
-    @abstractmethod
-    def render(self, event: Event) -> bytes:
-        """Return the bytes of an event that the projector let through."""
-
-    @abstractmethod
-    def ping(self) -> bytes:
-        """Return a sign of life that every client of the dialect ignores."""
-
-    @abstractmethod
-    def error_body(self, error: StreamError) -> bytes:
-        """Return the JSON body of the error response that stands in for a stream."""
-
-    @abstractmethod
-    def close(self) -> bytes:
-        """Return what follows the last event.  Never a success that was not encoded."""
-
-
-class Dialect(Struct, frozen=True, kw_only=True):
-    """One dialect: how it is called, told apart, read and written.
-
-    Attributes:
-        name: The name used everywhere.
-        aliases: Names accepted on input.
-        recognises: Whether a frame is of this dialect.
-        decoder: Makes a decoder of keyword options; None if it is not read.
-        encoder: Makes an encoder of keyword options; None if it is not written.
-    """
-
-    name: str
-    aliases: tuple[str, ...]
-    recognises: Callable[[Frame], bool]
-    decoder: Callable[..., Decoder] | None = None
-    encoder: Callable[..., Encoder] | None = None

@@ -1,0 +1,175 @@
+"""What every encoder does: the projection to its dialect, and the count of losses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, TypedDict
+
+from streamnorm.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+    UsageUpdate,
+)
+from streamnorm.losses import Loss, Losses, OnLoss, Projector, ReasoningField, capabilities
+
+__all__ = ["EncodeOptions", "Encoder"]
+
+
+class EncodeOptions(TypedDict, total=False):
+    """How a stream is written; see `Encoder`."""
+
+    model: str | None
+    strict: bool
+    on_loss: OnLoss | None
+    include_usage: bool
+    reasoning: ReasoningField | None
+    extras: bool
+
+
+class Encoder(ABC):
+    """Write events as the SSE of one dialect.
+
+    Args:
+        model: Model to name in place of the one that answered.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+        on_loss: Called with each loss as it happens, with a count of 1.
+        include_usage: Whether to write the tokens, where the dialect's clients ask for them.
+        reasoning: Field that reasoning is written to, where the dialect has several; None
+            leaves it out.
+        extras: Whether to write the vendor's own fields (`extra`) back: for events that
+            were decoded from the same dialect.
+    """
+
+    dialect: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        strict: bool = False,
+        on_loss: OnLoss | None = None,
+        include_usage: bool = True,
+        reasoning: ReasoningField | None = "reasoning_content",
+        extras: bool = False,
+    ) -> None:
+        can = capabilities(self.dialect, reasoning=reasoning, include_usage=include_usage)
+        self.extras = extras
+        self._model = model
+        self._losses = Losses(strict=strict, on_loss=on_loss)
+        self._projector = Projector(can, self._losses)
+        self._renders: dict[type, Callable[[Any], bytes]] = {
+            TextDelta: self._text,
+            JSONDelta: self._json,
+            ReasoningDelta: self._reasoning,
+            RefusalDelta: self._refusal,
+            SignatureDelta: self._signature,
+            CitationDelta: self._citation,
+            BlockStart: self._block_start,
+            BlockStop: self._block_stop,
+            MessageStart: self._message_start,
+            UsageUpdate: self._usage_update,
+            MessageStop: self._message_stop,
+            StreamError: self._error,
+            Ping: lambda _: self.ping(),
+            Opaque: self._opaque,
+        }
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the dialect could not carry, in order of first appearance."""
+        return self._losses.list()
+
+    def encode(self, event: Event) -> bytes:
+        """Return the bytes of one event.
+
+        Raises:
+            LocalProtocolError: `event` may not come here.
+            LossyEncoding: `strict`, and the dialect cannot carry it.
+        """
+        return b"".join([self.render(passed) for passed in self._projector.push(event)])
+
+    def count_held(self, size: int) -> None:
+        """Count text that still waited for its turn when the stream failed."""
+        self._losses.count("held", "failed stream", f"{size} bytes dropped")
+
+    @property
+    def projector(self) -> Projector:
+        """What stands between the events and `render`."""
+        return self._projector
+
+    def render(self, event: Event) -> bytes:
+        """Return the bytes of an event that the projector let through."""
+        return self._renders[type(event)](event)
+
+    @abstractmethod
+    def writer(self, index: int) -> Callable[[str], bytes]:
+        """Return what writes more text of an open block to which some was written.
+
+        It does what `render` does with a delta of the kind that the block grows by.
+        """
+
+    @abstractmethod
+    def ping(self) -> bytes:
+        """Return a sign of life that every client of the dialect ignores."""
+
+    @abstractmethod
+    def error_body(self, error: StreamError) -> bytes:
+        """Return the JSON body of the error response that stands in for a stream."""
+
+    @abstractmethod
+    def close(self) -> bytes:
+        """Return what follows the last event.  Never a success that was not encoded."""
+
+    # One event each; the projector lets through what the dialect has a place for.
+
+    @abstractmethod
+    def _text(self, event: TextDelta) -> bytes: ...
+
+    @abstractmethod
+    def _json(self, event: JSONDelta) -> bytes: ...
+
+    @abstractmethod
+    def _reasoning(self, event: ReasoningDelta) -> bytes: ...
+
+    def _refusal(self, event: RefusalDelta) -> bytes:
+        raise AssertionError("refusal passed the projection")
+
+    @abstractmethod
+    def _signature(self, event: SignatureDelta) -> bytes: ...
+
+    @abstractmethod
+    def _citation(self, event: CitationDelta) -> bytes: ...
+
+    @abstractmethod
+    def _block_start(self, event: BlockStart) -> bytes: ...
+
+    @abstractmethod
+    def _block_stop(self, event: BlockStop) -> bytes: ...
+
+    @abstractmethod
+    def _message_start(self, event: MessageStart) -> bytes: ...
+
+    @abstractmethod
+    def _usage_update(self, event: UsageUpdate) -> bytes: ...
+
+    @abstractmethod
+    def _message_stop(self, event: MessageStop) -> bytes: ...
+
+    @abstractmethod
+    def _error(self, event: StreamError) -> bytes: ...
+
+    @abstractmethod
+    def _opaque(self, event: Opaque) -> bytes: ...

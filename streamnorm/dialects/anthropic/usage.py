@@ -1,0 +1,81 @@
+"""Token counts of Anthropic, and the unified ones as Anthropic's.
+
+`input_tokens` leaves out what was read from the cache or written to it.  Every count is
+of the whole message so far: a later one replaces an earlier one and is never added, and
+it may be smaller, as after a compaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._json import count_of, is_object
+from streamnorm.events import Usage
+
+__all__ = ["UsageReader", "usage_to_wire"]
+
+_INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_THINKING = "thinking_tokens"
+
+
+class UsageReader:
+    """Merge the usage objects of one stream.
+
+    Attributes:
+        usage: The snapshot.
+    """
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self._counts: dict[str, int] = {}
+        self._extra: dict[str, Any] = {}
+
+    def merge(self, wire: dict[str, Any]) -> bool:
+        """Take one more usage object, and tell whether it changes the snapshot."""
+        for key, value in wire.items():
+            count = count_of(value)
+            if key == "output_tokens_details" and is_object(value):
+                self._merge_details(value)
+            elif count is None or key not in (*_INPUTS, "output_tokens"):
+                if value is not None:
+                    self._extra[key] = value
+            # Servers that counted at the start send zeros at the end.
+            elif count or key == "output_tokens" or not self._counts.get(key):
+                self._counts[key] = count
+        before, self.usage = self.usage, self._snapshot()
+        return self.usage != before
+
+    def _merge_details(self, details: dict[str, Any]) -> None:
+        rest = {key: value for key, value in details.items() if value is not None}
+        count = count_of(rest.get(_THINKING))
+        if count is not None:
+            self._counts[_THINKING] = count
+            del rest[_THINKING]
+        if rest:
+            self._extra["output_tokens_details"] = rest
+
+    def _snapshot(self) -> Usage:
+        counts = self._counts
+        inputs = [counts[key] for key in _INPUTS if key in counts]
+        return Usage(
+            input_tokens=sum(inputs) if inputs else None,
+            output_tokens=counts.get("output_tokens"),
+            cache_read_tokens=counts.get("cache_read_input_tokens"),
+            cache_write_tokens=counts.get("cache_creation_input_tokens"),
+            reasoning_tokens=counts.get(_THINKING),
+            extra=dict(self._extra) or None,
+        )
+
+
+def usage_to_wire(usage: Usage) -> dict[str, Any]:
+    """Return a snapshot as Anthropic has it; what nobody said is 0."""
+    read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    wire: dict[str, Any] = {
+        "input_tokens": max((usage.input_tokens or 0) - read - write, 0),
+        "cache_creation_input_tokens": write,
+        "cache_read_input_tokens": read,
+        "output_tokens": usage.output_tokens or 0,
+    }
+    if usage.reasoning_tokens is not None:
+        wire["output_tokens_details"] = {_THINKING: usage.reasoning_tokens}
+    return wire

@@ -1,0 +1,130 @@
+"""What each chunk of Chat Completions must hold, for the checker.
+
+https://platform.openai.com/docs/api-reference/chat-streaming and the types of the
+official SDKs (read 2026-11-21).  Fields that are not named here may be there.
+"""
+
+from __future__ import annotations
+
+from streamnorm.shapes import (
+    COUNT,
+    NAME,
+    NULL_OR_TEXT,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    array,
+    nullable,
+    object_of,
+    word,
+)
+
+__all__ = ["CHUNK", "CUSTOM_START", "ERROR", "FUNCTION_START", "LATER_PIECE"]
+
+_NULL_OR_COUNT = nullable(COUNT)
+
+_TOKEN = object_of(
+    {"token": TEXT, "logprob": NUMBER},
+    {"bytes": nullable(array(COUNT)), "top_logprobs": array(OBJECT)},
+)
+_LOGPROBS = object_of({}, {"content": nullable(array(_TOKEN)), "refusal": nullable(array(_TOKEN))})
+
+# Of its tool calls, what is right depends on what came before.
+_DELTA = object_of(
+    {},
+    {
+        "content": NULL_OR_TEXT,
+        "refusal": NULL_OR_TEXT,
+        "tool_calls": array(OBJECT),
+        "function_call": object_of({}, {"name": NAME, "arguments": TEXT}),
+        "audio": object_of({}, {"id": TEXT, "data": TEXT, "transcript": TEXT, "expires_at": COUNT}),
+    },
+)
+
+_CHOICE = object_of(
+    {"index": COUNT, "delta": _DELTA},
+    {
+        "finish_reason": nullable(
+            word("stop", "length", "tool_calls", "content_filter", "function_call")
+        ),
+        "logprobs": nullable(_LOGPROBS),
+    },
+)
+
+_USAGE = object_of(
+    {"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT},
+    {
+        "prompt_tokens_details": nullable(
+            object_of(
+                {},
+                {
+                    "cached_tokens": _NULL_OR_COUNT,
+                    "cache_write_tokens": _NULL_OR_COUNT,
+                    "audio_tokens": _NULL_OR_COUNT,
+                    "image_tokens": _NULL_OR_COUNT,
+                    "text_tokens": _NULL_OR_COUNT,
+                },
+            )
+        ),
+        "completion_tokens_details": nullable(
+            object_of(
+                {},
+                {
+                    "reasoning_tokens": _NULL_OR_COUNT,
+                    "audio_tokens": _NULL_OR_COUNT,
+                    "accepted_prediction_tokens": _NULL_OR_COUNT,
+                    "rejected_prediction_tokens": _NULL_OR_COUNT,
+                    "text_tokens": _NULL_OR_COUNT,
+                },
+            )
+        ),
+    },
+)
+
+CHUNK = object_of(
+    {
+        "id": TEXT,
+        "object": word("chat.completion.chunk"),
+        "created": COUNT,
+        "model": TEXT,
+        "choices": array(_CHOICE),
+    },
+    {
+        "usage": nullable(_USAGE),
+        "service_tier": NULL_OR_TEXT,
+        "system_fingerprint": NULL_OR_TEXT,
+        "obfuscation": NULL_OR_TEXT,
+        "moderation": nullable(OBJECT),
+    },
+)
+"""A chunk."""
+
+FUNCTION_START = object_of(
+    {
+        "id": NAME,
+        "type": word("function"),
+        "function": object_of({"name": NAME, "arguments": TEXT}),
+    }
+)
+"""The first piece of a function call."""
+
+CUSTOM_START = object_of({"id": NAME, "custom": object_of({"name": NAME, "input": TEXT})})
+"""The first piece of a custom tool call, which the vendor does not document."""
+
+LATER_PIECE = object_of(
+    {},
+    {
+        "function": object_of({}, {"arguments": TEXT}),
+        "custom": object_of({}, {"input": TEXT}),
+    },
+)
+"""A further piece of a tool call."""
+
+ERROR = object_of(
+    {
+        "error": object_of(
+            {"message": TEXT, "type": TEXT}, {"param": NULL_OR_TEXT, "code": NULL_OR_TEXT}
+        )
+    }
+)
+"""What stands in for a chunk when something failed."""

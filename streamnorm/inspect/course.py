@@ -1,0 +1,241 @@
+"""What a stream of events holds, and where each block stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._json import FAST_ERRORS, compact
+from streamnorm._text import TextBuffer
+from streamnorm.blocks import (
+    Block,
+    Document,
+    Image,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+)
+from streamnorm.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    TextDelta,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.limits import Limits
+
+__all__ = ["HEAD_CHARS", "Course", "Track"]
+
+HEAD_CHARS = 1024
+"""Characters of a block that are kept to be shown."""
+
+# A power of two, several times the columns of a terminal.
+_CELLS = 1024
+
+_JSON_OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(
+    dict[str, msgspec.Raw]
+)
+
+
+class Track(Struct):
+    """One block on its way through the stream.
+
+    Attributes:
+        kind: What it is, in words.
+        name: Name of the tool, or the vendor's word for the block.
+        id: Id of the call.
+        choice: Number of the answer it belongs to.
+        start: Number of the event that started it, from 0.
+        stop: Number of the event that stopped it; None if none did.
+        busy: The parts of the stream in which it has events: bit n stands for
+            `Course.cell_events` events, from the n-th such part on.
+        chars: Size of its text, arguments or data, in characters.
+        bytes: The same, in UTF-8 bytes.
+        head: Its beginning, at most `HEAD_CHARS` characters.
+        problem: What is wrong with its arguments; empty if nothing is.
+        citations: How many sources it names.
+        signature_chars: Size of its signature; None without one.
+        issuer: Vendor that can verify the signature, or read the block.
+    """
+
+    kind: str
+    name: str
+    id: str
+    choice: int
+    start: int
+    stop: int | None = None
+    busy: int = 0
+    chars: int = 0
+    bytes: int = 0
+    head: str = ""
+    problem: str = ""
+    citations: int = 0
+    signature_chars: int | None = None
+    issuer: str | None = None
+
+    def add(self, text: str) -> None:
+        """Count more of its text, and keep the beginning."""
+        self.chars += len(text)
+        self.bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if len(self.head) < HEAD_CHARS:
+            self.head += text[: HEAD_CHARS - len(self.head)]
+
+
+class Course:
+    """What a stream of events holds, where.
+
+    Of its text no more is kept than the beginning of each block, and the arguments of
+    open calls until they can be checked.
+
+    Args:
+        limits: `max_held_bytes` bounds the arguments that are kept, in characters.
+
+    Attributes:
+        events: How many events there were.
+        cell_events: How many events a bit of `Track.busy` stands for.
+        start: The message's start; an empty one until it has come.
+        usage: The last snapshot of the tokens.
+        tracks: The blocks, in order of their start.
+        stops: How each answer ended.
+    """
+
+    def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self.events = 0
+        self.cell_events = 1
+        self.start = MessageStart()
+        self.usage = Usage()
+        self.tracks: list[Track] = []
+        self.stops: list[MessageStop] = []
+        self._parts: dict[int, int] = {}  # of reasoning blocks: the latest
+        self._arguments: dict[int, TextBuffer] = {}  # of open calls
+        self._room = limits.max_held_bytes
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Add events of a legal stream (see `grammar`)."""
+        for event in events:
+            self._take(event)
+            index: int | None = getattr(event, "index", None)
+            if index is not None:
+                self._mark(self.tracks[index])
+            self.events += 1
+
+    def close(self) -> None:
+        """Check the calls that nothing closed."""
+        for index in list(self._arguments):
+            self._check(index)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case TextDelta(index, text) | RefusalDelta(index, text):
+                self.tracks[index].add(text)
+            case JSONDelta(index, text):
+                self.tracks[index].add(text)
+                self._keep(index, text)
+            case ReasoningDelta(index, text, part):
+                # Joined as for a target without parts.
+                joint = "" if self._parts.setdefault(index, part) == part else "\n\n"
+                self._parts[index] = part
+                self.tracks[index].add(joint + text)
+            case BlockStart():
+                self._open(event)
+            case BlockStop(index):
+                self.tracks[index].stop = self.events
+                self._check(index)
+            case SignatureDelta(index, signature, issuer):
+                track = self.tracks[index]
+                track.signature_chars, track.issuer = len(signature), issuer
+            case CitationDelta(index):
+                self.tracks[index].citations += 1
+            case MessageStart():
+                self.start = event
+            case UsageUpdate(usage):
+                self.usage = usage
+            case MessageStop():
+                self.stops.append(event)
+            case _:
+                pass
+
+    def _open(self, event: BlockStart) -> None:
+        block = event.block
+        kind, name, id, content = _describe(block)
+        track = Track(kind, name, id, event.choice, self.events)
+        track.add(content)
+        match block:
+            case RedactedReasoning(issuer=issuer):
+                track.issuer = issuer
+            case ToolCall(kind="function") | ServerToolCall():
+                self._arguments[event.index] = TextBuffer()
+            case _:
+                pass
+        self.tracks.append(track)
+
+    def _keep(self, index: int, text: str) -> None:
+        buffer = self._arguments.get(index)
+        if buffer is None:
+            return
+        if len(text) > self._room:
+            self.tracks[index].problem = "too long to be checked"
+            self._room += buffer.size
+            del self._arguments[index]
+            return
+        self._room -= len(text)
+        buffer.append(text)
+
+    def _check(self, index: int) -> None:
+        """Find out whether the arguments of a complete call are what they should be."""
+        buffer = self._arguments.pop(index, None)
+        if buffer is None or not buffer.size:  # none at all are as good as `{}`
+            return
+        self._room += buffer.size
+        try:
+            _JSON_OBJECT.decode(buffer.text())
+        except FAST_ERRORS:
+            self.tracks[index].problem = "no valid JSON object"
+
+    def _mark(self, track: Track) -> None:
+        while self.events // self.cell_events >= _CELLS:
+            self.cell_events *= 2
+            for each in self.tracks:
+                each.busy = _halved(each.busy)
+        track.busy |= 1 << self.events // self.cell_events
+
+
+def _halved(bits: int) -> int:
+    """Return bits with each two neighbours joined."""
+    return int(f"{bits | bits >> 1:0{_CELLS}b}"[1::2], 2)
+
+
+def _describe(block: Block) -> tuple[str, str, str, str]:
+    """Return the kind, name, id and content of a block that starts; deltas fill some."""
+    match block:
+        case Text() | Reasoning() | Refusal():
+            return type(block).__name__.lower(), "", "", ""
+        case ToolCall(id, name, kind=kind):
+            return "tool call" if kind == "function" else "custom tool call", name, id, ""
+        case ServerToolCall(id, name):
+            return "server tool call", name, id, ""
+        case ServerToolResult(id, name, content):
+            return "server tool result", name, id, compact(content)
+        case RedactedReasoning(data):
+            return "redacted reasoning", "", "", data
+        case OpaqueBlock(_, name, data):
+            return "opaque", name, "", data
+        case Image(media_type, data, url) | Document(media_type, data, url):
+            return type(block).__name__.lower(), media_type or "", "", data or url or ""
+        case result:
+            return "tool result", "", result.tool_call_id, compact(result.content)

@@ -1,0 +1,197 @@
+"""A report as lines of text.
+
+Nothing of the stream gets into a line but as printable characters, and no line is
+wider than was asked for.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from streamnorm.events import (
+    Completed,
+    Failed,
+    MessageStop,
+    Outcome,
+    StreamError,
+    Truncated,
+    Usage,
+)
+from streamnorm.inspect.course import Track
+from streamnorm.inspect.printable import columns, printable
+from streamnorm.inspect.survey import Report
+from streamnorm.inspect.timeline import ASCII, BOX, Glyphs, timeline
+
+__all__ = ["BOX_CHARACTERS", "render"]
+
+BOX_CHARACTERS = "█─│…×"
+"""What an encoding must have for lines that are not ASCII."""
+
+_LABEL_COLUMNS = 10
+_FIELD_LINES = 4
+
+
+def render(
+    report: Report, name: str, *, width: int = 100, ascii: bool = False, bold: bool = False
+) -> list[str]:
+    """Return a report as lines.
+
+    Args:
+        report: The report.
+        name: What the stream is called.
+        width: Columns, `MIN_WIDTH` or more.
+        ascii: Whether to write nothing but ASCII.
+        bold: Whether to set labels in bold type, by ANSI's escape sequence.
+    """
+    glyphs = ASCII if ascii else BOX
+    page = _Page(width, glyphs, bold=bold)
+    sizes = ((report.bytes, "byte"), (report.frames, "frame"), (report.events, "event"))
+    page.field("stream", name, ", ".join(_amount(count, noun) for count, noun in sizes))
+    page.field("dialect", report.dialect or "not known")
+    page.field("server", report.server or "not said")
+    page.field("message", report.id or "without id")
+    page.field("model", report.model or "not said")
+    page.line()
+    page.blocks(report)
+    page.line()
+    if report.tracks:
+        page.content(report.tracks)
+        page.line()
+    page.field("usage", _usage(report.usage))
+    page.field("stop", *_stops(report.stops))
+    page.field("outcome", _outcome(report.outcome))
+    page.field("losses", *_losses(report, glyphs.times))
+    notes = [f"{note.kind} in {note.where}, {note.count:,} {glyphs.times}" for note in report.notes]
+    page.field("notes", *notes or ["none"])
+    return page.lines
+
+
+class _Page:
+    """Lines of printable text, none wider than the page."""
+
+    def __init__(self, width: int, glyphs: Glyphs, *, bold: bool) -> None:
+        self.lines: list[str] = []
+        self._width = width
+        self._glyphs = glyphs
+        self._bold = bold
+
+    def line(self, text: str = "", *, label: str = "") -> None:
+        """Add a line: whatever it was made of, it is printable here."""
+        text = printable(text, ascii=self._glyphs.ascii)
+        if label:
+            gap = " " * (_LABEL_COLUMNS - len(label))
+            label = f"\x1b[1m{label}\x1b[0m" if self._bold else label
+            text = f"{label}{gap}{text}"
+        self.lines.append(text.rstrip())
+
+    def field(self, label: str, *paragraphs: str) -> None:
+        """Add paragraphs beside a label, each of a few lines at most."""
+        room = self._width - _LABEL_COLUMNS
+        for paragraph in paragraphs:
+            text = self._glyphs.fit(paragraph, _FIELD_LINES * room)
+            # It counts characters, and some of them may take two columns.
+            wrap_at = room if columns(text) == len(text) else room // 2
+            for line in textwrap.wrap(text, wrap_at, break_on_hyphens=False) or [""]:
+                self.line(line if label else " " * _LABEL_COLUMNS + line, label=label)
+                label = ""
+
+    def blocks(self, report: Report) -> None:
+        """Add the blocks: how they lie in the stream."""
+        if not report.tracks:
+            self.field("blocks", "none")
+            return
+        legend = (
+            f"{len(report.tracks):,} in {_amount(report.events, 'event')}: "
+            f"{self._glyphs.busy} of the block, {self._glyphs.idle} of others while it is open"
+        )
+        if any(track.stop is None for track in report.tracks):
+            legend += f", {self._glyphs.torn} never closed"
+        self.field("blocks", legend)
+        for line in timeline(report, self._width, self._glyphs):
+            self.line(line)
+
+    def content(self, tracks: tuple[Track, ...]) -> None:
+        """Add how each block begins, and what else is known of it."""
+        self.line(label="content")
+        digits = len(str(len(tracks) - 1))
+        margin = " " * (digits + 4)
+        room = self._width - len(margin)
+        for number, track in enumerate(tracks):
+            head = self._glyphs.fit(track.head, room) or "(empty)"
+            self.line(f"  {number:>{digits}}  {head}")
+            if facts := _facts(track):
+                self.line(margin + self._glyphs.fit(facts, room))
+
+
+def _facts(track: Track) -> str:
+    """Return what is known of a block besides its content."""
+    facts = [track.problem] if track.problem else []
+    if track.stop is None:
+        facts.append("never closed")
+    if track.citations:
+        facts.append(_amount(track.citations, "citation"))
+    if track.signature_chars is not None:
+        facts.append(f"signature of {_amount(track.signature_chars, 'character')}")
+    if track.issuer is not None:
+        facts.append(f"issuer {track.issuer}")
+    if track.id:
+        facts.append(f"id {track.id}")
+    return ", ".join(facts)
+
+
+def _amount(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _usage(usage: Usage) -> str:
+    into = (("from cache", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens))
+    out = (("reasoning", usage.reasoning_tokens),)
+    return (
+        f"{_tokens('input', usage.input_tokens, into)}, "
+        f"{_tokens('output', usage.output_tokens, out)}"
+    )
+
+
+def _tokens(name: str, total: int | None, parts: tuple[tuple[str, int | None], ...]) -> str:
+    said = [f"{count:,} {what}" for what, count in parts if count is not None]
+    amount = "not said" if total is None else f"{total:,}"
+    return f"{name} {amount} ({', '.join(said)})" if said else f"{name} {amount}"
+
+
+def _stops(stops: tuple[MessageStop, ...]) -> list[str]:
+    several = any(stop.choice for stop in stops)
+    return [
+        (f"choice {stop.choice}: " if several else "")
+        + stop.reason
+        + (f" ({stop.raw_reason})" if stop.raw_reason is not None else "")
+        + (f", sequence {stop.stop_sequence!r}" if stop.stop_sequence is not None else "")
+        for stop in stops
+    ] or ["none"]
+
+
+def _outcome(outcome: Outcome | None) -> str:
+    match outcome:
+        case Completed(lenient=lenient):
+            return f"completed, forgiven: {', '.join(lenient)}" if lenient else "completed"
+        case Failed(StreamError("upstream", message, code, status, retryable)):
+            # Some providers' code is the status itself.
+            known = list(dict.fromkeys(str(part) for part in (code, status) if part is not None))
+            known += ["retryable"] if retryable else []
+            about = f" ({', '.join(known)})" if known else ""
+            return f"failed, the provider reported an error{about}: {message}"
+        case Failed(error):
+            return f"failed, {error.kind.replace('_', ' ')}: {error.message}"
+        case Truncated(error):
+            return f"{error.kind}: {error.message}"
+        case _:
+            return "still open"
+
+
+def _losses(report: Report, times: str) -> list[str]:
+    lines: list[str] = []
+    for target, losses in report.losses.items():
+        lines += [
+            f"{target}: {loss.feature} in {loss.where}, {loss.count:,} {times} {loss.detail}"
+            for loss in losses
+        ] or [f"{target}: none"]
+    return lines

@@ -1,0 +1,118 @@
+"""The blocks of a stream as bars over its course.
+
+#  kind       name         chars  bytes
+0  tool call  get_weather     15     15  │   ██████──────███───███───██████         │
+1  tool call  get_time        22     22  │         ██████───███───███─────────███   │
+
+Each column of a bar stands for as many events.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from streamnorm.inspect.course import Track
+from streamnorm.inspect.printable import columns, fit
+from streamnorm.inspect.survey import Report
+
+__all__ = ["ASCII", "BOX", "MIN_WIDTH", "Glyphs", "timeline"]
+
+MIN_WIDTH = 80
+"""Columns that the widest table of blocks needs."""
+
+_GAP = "  "
+_MAX_NAME_COLUMNS = 24
+_MIN_BAR_COLUMNS = 10
+
+
+class Glyphs(Struct, frozen=True):
+    """What is drawn with.
+
+    Attributes:
+        busy: A part of the stream in which a block has events.
+        idle: One in which it is open, and the events are others'.
+        edge: Where the stream begins and ends.
+        torn: Its end, where a block never stopped.
+        more: What stands for the rest of a text.
+        times: What follows a number of times.
+        ascii: Whether there may be nothing but ASCII.
+    """
+
+    busy: str
+    idle: str
+    edge: str
+    torn: str
+    more: str
+    times: str
+    ascii: bool
+
+    def fit(self, text: str, room: int) -> str:
+        """Return printable text that takes at most `room` columns."""
+        return fit(text, room, more=self.more, ascii=self.ascii)
+
+
+BOX = Glyphs("█", "─", "│", ">", "…", "×", ascii=False)
+ASCII = Glyphs("#", "-", "|", ">", "...", "x", ascii=True)
+
+
+def timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
+    """Return a row for each block: what it is, and when it was open.  The first is their head."""
+    head, *rows = _table(report.tracks, width, glyphs)
+    room = width - columns(head) - 2  # edges
+    if report.events <= room:  # as many for each event
+        room -= room % report.events
+    lines = [head]
+    for row, track in zip(rows, report.tracks, strict=True):
+        end = glyphs.torn if track.stop is None else glyphs.edge
+        lines.append(f"{row}{glyphs.edge}{_bar(track, report, room, glyphs)}{end}")
+    return lines
+
+
+def _table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
+    """Return the rows up to the bar, all as wide."""
+    before = [
+        _column("#", [str(number) for number in range(len(tracks))], ">"),
+        _column("kind", [track.kind for track in tracks]),
+    ]
+    if any(track.choice for track in tracks):
+        before.insert(1, _column("choice", [str(track.choice) for track in tracks], ">"))
+    after = [
+        _column("chars", [f"{track.chars:,}" for track in tracks], ">"),
+        _column("bytes", [f"{track.bytes:,}" for track in tracks], ">"),
+    ]
+    taken = sum(len(column[0]) + len(_GAP) for column in before + after)
+    room = width - taken - 2 * len(_GAP) - 2 - _MIN_BAR_COLUMNS
+    room = min(max(room, len("name")), _MAX_NAME_COLUMNS)
+    names = _column("name", [glyphs.fit(track.name, room) for track in tracks])
+    rows = zip(*before, names, *after, strict=True)
+    return [_GAP + _GAP.join(row) + _GAP for row in rows]
+
+
+def _column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list[str]:
+    """Return the cells of a column, its head first, all as wide."""
+    cells = [head, *cells]
+    width = max(columns(cell) for cell in cells)
+    pads = [" " * (width - columns(cell)) for cell in cells]
+    if align == "<":
+        return [cell + pad for cell, pad in zip(cells, pads, strict=True)]
+    return [pad + cell for cell, pad in zip(cells, pads, strict=True)]
+
+
+def _bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
+    """Draw when a block was open, and when it had events, over the whole stream."""
+    stop = report.events - 1 if track.stop is None else track.stop
+    bar: list[str] = []
+    for column in range(width):
+        first = column * report.events // width
+        last = max(first, (column + 1) * report.events // width - 1)
+        if last < track.start or first > stop:
+            bar.append(" ")
+            continue
+        low, high = (
+            event // report.cell_events for event in (max(first, track.start), min(last, stop))
+        )
+        busy = track.busy >> low & (1 << (high - low + 1)) - 1
+        bar.append(glyphs.busy if busy else glyphs.idle)
+    return "".join(bar)

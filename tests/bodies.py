@@ -1,0 +1,26 @@
+"""Bodies of either dialect for the laws: written, generated, and damaged in some way."""
+
+from __future__ import annotations
+
+from anthropic_strategies import make_anthropic_stream
+from corpus import recordings
+from dice import Dice
+from mutations import damaged, noise
+from strategies import Source, make_chat_stream
+
+__all__ = ["any_body", "make_source"]
+
+_MAKERS = {"anthropic": make_anthropic_stream, "openai_chat": make_chat_stream}
+
+
+def make_source(d: Dice, dialect: str) -> Source:
+    """Return a stream of a dialect that ends well, and what it says."""
+    return _MAKERS[dialect](d)
+
+
+def any_body(d: Dice, dialect: str) -> bytes:
+    """Return a stream that is damaged in some way, or is none."""
+    if d.flag(3):
+        return noise(d)
+    written = d.pick(recordings(dialect)).body
+    return damaged(d, written if d.flag() else make_source(d, dialect).body)

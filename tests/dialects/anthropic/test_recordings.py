@@ -1,0 +1,119 @@
+"""Every recording gives the events that were written down beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamnorm import (
+    Completed,
+    Decoder,
+    Event,
+    Failed,
+    MessageStop,
+    Recording,
+    StreamError,
+    Truncated,
+    Usage,
+    UsageUpdate,
+    decoder,
+    validate,
+)
+
+FOLDER = Path(__file__).parents[3] / "recordings" / "anthropic"
+RECORDINGS = [Recording.load(path) for path in sorted(FOLDER.glob("*/*.sse"))]
+
+GENUINE = frozenset({"anthropic", "bedrock", "vertex"})
+"""The servers that run the vendor's own code: in their streams is nothing to forgive."""
+
+LENIENT = {
+    "anthropic/last-event-unterminated": ("unterminated",),
+    "proxy/missing-message-stop": ("no_message_stop",),
+    "proxy/no-message-delta": ("no_finish",),
+    "proxy/no-message-delta-in-arguments": ("no_finish",),
+}
+
+NOTES = {
+    "minimax/text-repeated": "resent_text",
+    "proxy/deltas-of-closed-and-unknown-blocks": "misplaced_delta",
+    "proxy/index-reused": "reused_index",
+    "proxy/missing-block-stops": "missing_block_stop",
+    "sglang/text-at-the-index-of-a-tool": "misplaced_delta",
+}
+
+
+def comparable(events: list[Event]) -> list[Any]:
+    """Return events without what is ours to choose: the words of our own errors."""
+    return [
+        {"event": "stream_error", "kind": event.kind}
+        if isinstance(event, StreamError) and event.kind != "upstream"
+        else msgspec.to_builtins(event)
+        for event in events
+    ]
+
+
+def decode(recording: Recording, size: int = 1 << 20) -> tuple[list[Event], Decoder]:
+    """Return the events of a recording that is read `size` bytes at a time."""
+    source = decoder(recording.dialect, server=recording.server)
+    body = recording.body
+    events = [e for at in range(0, len(body), size) for e in source.feed(body[at : at + size])]
+    return events + source.close(), source
+
+
+def test_there_are_recordings() -> None:
+    assert len(RECORDINGS) >= 70
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=str)
+@pytest.mark.parametrize("size", [1, 3, 64, 1 << 20], ids="{}-byte".format)
+def test_decodes_as_written_down(recording: Recording, size: int) -> None:
+    events, _ = decode(recording, size)
+    assert comparable(events) == comparable(recording.expected)
+    assert validate(events) == []
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=str)
+def test_outcome_is_what_the_last_event_says(recording: Recording) -> None:
+    _, source = decode(recording)
+    expected = recording.expected
+    match expected[-1]:
+        case MessageStop(reason):
+            usages = [event.usage for event in expected if isinstance(event, UsageUpdate)]
+            usage = usages[-1] if usages else Usage()
+            assert source.outcome == Completed(reason, usage, LENIENT.get(recording.name, ()))
+        case StreamError("truncated"):
+            assert isinstance(source.outcome, Truncated)
+        case StreamError():
+            assert isinstance(source.outcome, Failed)
+        case last:
+            pytest.fail(f"a stream ends in {last}")
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=str)
+def test_notes_tell_what_was_forgiven(recording: Recording) -> None:
+    """A fault of a compatible server leaves a note, and the vendor's own stream none."""
+    _, source = decode(recording)
+    kinds = {note.kind for note in source.notes}
+    if recording.server in GENUINE:
+        assert kinds == set(LENIENT.get(recording.name, ()))
+    elif recording.name in NOTES:
+        assert NOTES[recording.name] in kinds
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=str)
+def test_dialect_is_found_out(recording: Recording) -> None:
+    named, unnamed = decoder(recording.dialect), decoder()
+    events = unnamed.feed(recording.body) + unnamed.close()
+    assert events == named.feed(recording.body) + named.close()
+    assert unnamed.outcome == named.outcome
+    assert unnamed.notes == named.notes
+    assert unnamed.dialect == recording.dialect
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=str)
+def test_companion_says_that_nobody_sent_it(recording: Recording) -> None:
+    assert (recording.provenance, recording.dialect) == ("written", "anthropic")
+    assert recording.server == recording.path.parent.name

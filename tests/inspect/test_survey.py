@@ -1,0 +1,197 @@
+"""One stream from its bytes to a report, whatever it is and however it ends."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from chat import DONE, call, calls, chunk, content, frame, reasoning
+from corpus import each_recording
+from mutations import chunked
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    Loss,
+    MessageStop,
+    Note,
+    Recording,
+    Transcoder,
+    Truncated,
+    UnknownDialect,
+    Usage,
+    encoder,
+)
+from streamnorm.inspect.survey import Report, Survey, writable
+
+USAGE = frame({"id": "1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}})
+WHOLE = content("hi") + chunk({}, "stop") + USAGE + DONE
+OVERLAP = (
+    calls(call(0, "a", "f", "{"))
+    + calls(call(1, "b", "g", '{"x"'))
+    + calls(call(0, arguments="}"))
+    + calls(call(1, arguments=":1}"))
+)
+
+
+def survey(
+    *chunks: bytes,
+    dialect: str | None = None,
+    targets: tuple[str, ...] = (),
+    server: str | None = None,
+    think_tags: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Report:
+    run = Survey(dialect, targets=targets, server=server, think_tags=think_tags, limits=limits)
+    for data in chunks:
+        run.feed(data)
+    run.close()
+    return run.report()
+
+
+def test_report_of_a_whole_stream() -> None:
+    seen = survey(WHOLE)
+    assert (seen.dialect, seen.server) == ("openai_chat", None)
+    assert (seen.id, seen.model) == ("chatcmpl-1", "gpt")
+    # Start, block, "hi", stop, usage, stop.
+    assert (seen.bytes, seen.frames, seen.events) == (len(WHOLE), 4, 6)
+    assert [(track.kind, track.head) for track in seen.tracks] == [("text", "hi")]
+    assert seen.usage == Usage(9, 4)
+    assert seen.stops == (MessageStop("end_turn", "stop"),)
+    assert seen.outcome == Completed("end_turn", Usage(9, 4))
+    assert (seen.losses, seen.notes) == ({}, ())
+
+
+@each_recording
+def test_report_is_the_same_in_any_pieces(recording: Recording) -> None:
+    body, dialect = recording.body, recording.dialect
+    targets = tuple(writable())
+    whole = survey(body, dialect=dialect, targets=targets, server=recording.server)
+    bytewise = survey(*chunked(body, 1), dialect=dialect, targets=targets, server=recording.server)
+    assert whole == bytewise
+    assert whole.bytes == len(body)
+    assert whole.outcome is not None
+
+
+@each_recording
+def test_losses_are_those_of_a_transcoder(recording: Recording) -> None:
+    for target in writable():
+        run = Transcoder(recording.dialect, target, server=recording.server)
+        run.feed(recording.body)
+        run.close()
+        seen = survey(
+            recording.body, dialect=recording.dialect, targets=(target,), server=recording.server
+        )
+        assert seen.losses == {target: run.losses}
+
+
+def test_overlapping_calls_overlap() -> None:
+    first, second = survey(OVERLAP + chunk({}, "tool_calls") + DONE).tracks
+    assert second.start < (first.stop or 0)
+
+
+def test_what_waits_when_the_stream_fails_is_a_loss() -> None:
+    seen = survey(OVERLAP[:-40], targets=("anthropic",))
+    assert isinstance(seen.outcome, Truncated)
+    [loss] = seen.losses["anthropic"]
+    assert (loss.feature, loss.where, loss.count) == ("held", "failed stream", 1)
+
+
+def test_target_that_fails_leaves_the_report_alone() -> None:
+    stream = OVERLAP + chunk({}, "tool_calls")
+    seen = survey(
+        *chunked(stream + USAGE + DONE, 50),
+        targets=("anthropic",),
+        limits=Limits(max_held_bytes=8),
+    )
+    assert seen.outcome == Completed("tool_use", Usage(9, 4))
+    assert [loss.feature for loss in seen.losses["anthropic"]] == ["held"]
+
+
+def test_losses_are_told_for_each_target() -> None:
+    refused = chunk({"refusal": "No."}) + chunk({}, "stop") + USAGE + DONE
+    assert survey(refused, targets=("anthropic",)).losses == {
+        "anthropic": (Loss("refusal", "block", 1, "written as text"),)
+    }
+
+
+def test_notes_are_those_of_the_decoder() -> None:
+    seen = survey(calls(call(0, None, "f", "{}")) + chunk({}, "tool_calls") + DONE)
+    assert seen.notes == (Note("minted_id", "tool call"),)
+
+
+@pytest.mark.parametrize("target", ["klingon", ""])
+def test_unknown_dialects_are_refused_at_once(target: str) -> None:
+    with pytest.raises(UnknownDialect):
+        Survey(targets=[target])
+    with pytest.raises(UnknownDialect):
+        Survey(target)
+
+
+def test_writable_dialects_have_an_encoder() -> None:
+    assert "anthropic" in writable()
+    assert [encoder(name).dialect for name in writable()] == writable()
+
+
+def test_server_and_think_tags_decide_between_readings() -> None:
+    thought = content("<think>a</think>b") + chunk({}, "stop") + DONE
+    assert [track.kind for track in survey(thought).tracks] == ["text"]
+    seen = survey(thought, think_tags=True, targets=("anthropic",))
+    assert [track.kind for track in seen.tracks] == ["reasoning", "text"]
+    cumulative = calls(call(0, "a", "f", '{"x"')) + calls(call(0, arguments='{"x":1}')) + DONE
+    assert survey(cumulative, server="qianfan").tracks[0].head == '{"x":1}'
+    assert survey(cumulative, server="qianfan").server == "qianfan"
+
+
+def test_empty_input_is_a_truncated_stream() -> None:
+    seen = survey()
+    assert (seen.dialect, seen.bytes, seen.frames, seen.tracks) == ("", 0, 0, ())
+    assert isinstance(seen.outcome, Truncated)
+
+
+def test_html_is_no_stream() -> None:
+    seen = survey(b"<html><body>Bad Gateway</body></html>")
+    assert isinstance(seen.outcome, Failed)
+    assert (seen.outcome.error.kind, seen.frames) == ("malformed", 0)
+
+
+def test_error_of_the_provider_is_the_outcome() -> None:
+    seen = survey(b'{"error":{"message":"no key","code":"invalid_api_key"}}')
+    assert isinstance(seen.outcome, Failed)
+    assert (seen.outcome.error.kind, seen.outcome.error.message) == ("upstream", "no key")
+
+
+def test_cut_stream_leaves_its_block_open() -> None:
+    seen = survey(reasoning("Let me"), targets=("anthropic",))
+    assert isinstance(seen.outcome, Truncated)
+    assert [track.stop for track in seen.tracks] == [None]
+    assert seen.stops == ()
+
+
+def test_stream_is_still_open_before_its_end() -> None:
+    run = Survey()
+    run.feed(content("hi"))
+    assert run.outcome is run.report().outcome is None
+    assert run.report().tracks[0].head == "hi"
+
+
+@pytest.mark.parametrize("chunks", [[WHOLE * 2], [WHOLE, WHOLE]], ids=["at once", "later"])
+def test_what_follows_the_end_is_counted_but_not_read(chunks: list[bytes]) -> None:
+    seen = survey(*chunks, targets=("anthropic",))
+    assert (seen.bytes, seen.frames, seen.events) == (2 * len(WHOLE), 8, 6)
+    assert len(seen.tracks) == 1
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    run = Survey("openai_chat")
+    piece = content("a" * 1000) * 50
+    run.feed(piece)
+    tracemalloc.start()
+    for _ in range(100):
+        run.feed(piece)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert run.report().tracks[0].chars == 5_050_000
+    assert kept < 50_000
+    assert peak < 1_000_000

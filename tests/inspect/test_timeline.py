@@ -1,0 +1,134 @@
+"""The blocks of a stream as bars: where they stand, and that they stand under one another."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnorm.inspect.course import Track
+from streamnorm.inspect.printable import columns
+from streamnorm.inspect.survey import Report
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, timeline
+
+
+def bits(*events: int) -> int:
+    return sum(1 << event for event in events)
+
+
+def text(start: int, stop: int | None, busy: int, choice: int = 0) -> Track:
+    return Track("text", "", "", choice, start, stop, busy)
+
+
+def call(name: str) -> Track:
+    return Track("tool call", name, "", 0, 1, 2, bits(1, 2))
+
+
+def bars(*tracks: Track, events: int, cell_events: int = 1, width: int = 83) -> list[str]:
+    """Return the bars with their edges.
+
+    Of 83 columns the table of text blocks takes 31 and the edges two, which leaves 50.
+    """
+    report = Report(events=events, cell_events=cell_events, tracks=tracks)
+    return [row[row.index("│") :] for row in timeline(report, width, BOX)[1:]]
+
+
+# Bars
+
+
+def test_overlapping_blocks_overlap() -> None:
+    assert bars(text(1, 7, bits(1, 3, 7)), text(2, 9, bits(2, 4, 9)), events=10) == [
+        "│     █████─────█████───────────────█████          │",
+        "│          █████─────█████────────────────────█████│",
+    ]
+
+
+def test_each_event_has_as_many_columns() -> None:
+    assert bars(text(0, 2, bits(0, 2)), events=3) == ["│" + "█" * 16 + "─" * 16 + "█" * 16 + "│"]
+    assert bars(text(20, 20, bits(20)), events=26) == ["│" + " " * 20 + "█" + " " * 5 + "│"]
+
+
+def test_block_that_never_closed_is_open_to_the_end() -> None:
+    assert bars(text(1, None, bits(1)), events=5) == ["│" + " " * 10 + "█" * 10 + "─" * 30 + ">"]
+
+
+def test_of_more_events_than_columns_any_makes_its_column_busy() -> None:
+    # Ten events in each column.
+    assert bars(
+        text(20, 99, bits(20, 99)), text(100, 499, bits(*range(109, 490, 10))), events=500
+    ) == [
+        "│" + " " * 2 + "█" + "─" * 6 + "█" + " " * 40 + "│",
+        "│" + " " * 10 + "█" * 39 + "─" + "│",
+    ]
+
+
+def test_coarse_parts_do_not_make_a_block_longer_than_it_was() -> None:
+    # Bit 2 stands for events 128 to 191; the block was open from 150 to 169.
+    assert bars(text(150, 169, bits(2)), events=500, cell_events=64) == [
+        "│" + " " * 15 + "██" + " " * 33 + "│"
+    ]
+
+
+@given(st.integers(1, 400), st.data())
+def test_every_event_of_a_block_is_seen(events: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, events - 1))
+    stop = data.draw(st.integers(start, events - 1))
+    busy = data.draw(st.sets(st.integers(start, stop)))
+    [bar] = bars(text(start, stop, bits(*busy)), events=events)
+    cells = bar[1:-1]
+    for event in range(events):
+        cell = cells[((event + 1) * len(cells) - 1) // events]  # its last, if there are more
+        if event in busy:
+            assert cell == "█"
+        elif start <= event <= stop:
+            assert cell in "█─"
+    assert " " not in cells.strip(" ")
+    assert ("█" in cells) == bool(busy)
+
+
+def test_ascii_has_bars_of_its_own() -> None:
+    report = Report(events=5, tracks=(text(1, None, bits(1)),))
+    [_, row] = timeline(report, 83, ASCII)
+    assert row.endswith("|" + " " * 10 + "#" * 10 + "-" * 30 + ">")
+
+
+# The table
+
+
+def test_choices_have_a_column_where_there_are_several() -> None:
+    report = Report(events=4, tracks=(text(1, 3, 0), text(1, 3, 0, choice=1)))
+    assert [line[:20] for line in timeline(report, 100, BOX)] == [
+        "  #  choice  kind  n",
+        "  0       0  text   ",
+        "  1       1  text   ",
+    ]
+
+
+def test_numbers_stand_under_one_another() -> None:
+    large = text(1, 3, 0)
+    large.chars, large.bytes = 1_234_567, 2_000_000
+    rows = timeline(Report(events=4, tracks=(large,) + (text(1, 3, 0),) * 10), 100, BOX)
+    assert [row.partition("│")[0] for row in (rows[0], rows[1], rows[11])] == [
+        "   #  kind  name      chars      bytes  ",
+        "   0  text        1,234,567  2,000,000  ",
+        "  10  text                0          0  ",
+    ]
+
+
+def test_wide_names_keep_the_bars_aligned() -> None:
+    report = Report(events=4, tracks=(call("天気"), call("weather")))
+    assert [row.partition("│")[0] for row in timeline(report, 100, BOX)[1:]] == [
+        "  0  tool call  天気         0      0  ",
+        "  1  tool call  weather      0      0  ",
+    ]
+
+
+def test_long_names_are_cut() -> None:
+    [_, row] = timeline(Report(events=4, tracks=(call("n" * 500),)), 100, BOX)
+    assert f"  {'n' * 23}…  " in row
+
+
+def test_widest_table_fits_the_narrowest_page() -> None:
+    odd = Track("redacted reasoning", "n" * 99, "", 127, 0, None, 1, 10**9, 10**9)
+    rows = timeline(Report(events=9000, tracks=(odd,) * 4096), MIN_WIDTH, BOX)
+    assert {columns(row) for row in rows[1:]} == {MIN_WIDTH}
+    assert "  nnn…  " in rows[1]

@@ -1,0 +1,220 @@
+"""The public API as type checkers see it: mypy and pyright read this file, nobody runs it.
+
+`assert_type` pins what a user's editor shows; a comment that ignores an error is itself an
+error where there is none to ignore.
+"""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import assert_never, assert_type
+
+import httpx
+
+import streamnorm
+from streamnorm import (
+    Abandoned,
+    Accumulator,
+    Block,
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Completed,
+    Decoder,
+    Document,
+    Encoder,
+    Event,
+    EventStreamResponse,
+    Failed,
+    Feed,
+    Image,
+    JSONDelta,
+    Limits,
+    Loss,
+    Message,
+    MessageStart,
+    MessageStop,
+    Note,
+    Opaque,
+    OpaqueBlock,
+    Outcome,
+    PartialJSON,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    Recording,
+    RedactedReasoning,
+    Refusal,
+    RefusalDelta,
+    ServerToolCall,
+    ServerToolResult,
+    SignatureDelta,
+    StopReason,
+    Stream,
+    StreamError,
+    SyncStream,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Transcoder,
+    Truncated,
+    Usage,
+    UsageUpdate,
+    Violation,
+)
+
+
+def every_event_is_matched(event: Event) -> str:
+    match event:
+        case TextDelta(index, text) | RefusalDelta(index, text):
+            assert_type(index, int)
+            return assert_type(text, str)
+        case ReasoningDelta(_, text, part):
+            return text * assert_type(part, int)
+        case JSONDelta(_, partial_json):
+            return assert_type(partial_json, str)
+        case SignatureDelta(_, signature, issuer):
+            return signature + (assert_type(issuer, str | None) or "")
+        case CitationDelta(_, citation):
+            return citation.kind
+        case BlockStart(index, block, choice):
+            assert_type(block, Block)
+            return str(index + choice)
+        case BlockStop(index):
+            return str(index)
+        case UsageUpdate(usage):
+            assert_type(usage, Usage)
+            return str(assert_type(usage.input_tokens, int | None))
+        case MessageStart(id, model):
+            return id + model
+        case MessageStop(reason, raw_reason):
+            assert_type(reason, StopReason)
+            return assert_type(raw_reason, str | None) or ""
+        case StreamError(kind, message):
+            return kind + message
+        case Ping():
+            return ""
+        case Opaque(dialect, name, data):
+            return dialect + name + data
+        case _:
+            assert_never(event)
+
+
+def an_event_that_is_forgotten_is_found(event: Event) -> int:
+    match event:
+        case TextDelta(index) | RefusalDelta(index) | ReasoningDelta(index) | JSONDelta(index):
+            return index
+        case SignatureDelta(index) | CitationDelta(index) | BlockStart(index) | BlockStop(index):
+            return index
+        case UsageUpdate() | MessageStart() | MessageStop() | StreamError() | Ping():
+            return 0
+        case _:  # an Opaque may come here
+            assert_never(event)  # type: ignore[arg-type]
+
+
+def every_block_is_matched(block: Block) -> str:
+    match block:
+        case Text(text) | Refusal(text):
+            return text
+        case Reasoning(parts):
+            assert_type(parts, tuple[str, ...])
+            return block.text
+        case ToolCall(_, name, arguments) | ServerToolCall(_, name, arguments):
+            assert_type(block.input(), dict[str, object])
+            return name + arguments
+        case RedactedReasoning(data):
+            return data
+        case ServerToolResult(tool_call_id, kind):
+            return tool_call_id + kind
+        case ToolResult(tool_call_id):
+            return tool_call_id
+        case Image(media_type) | Document(media_type):
+            return media_type or ""
+        case OpaqueBlock(_, kind):
+            return kind
+        case _:
+            assert_never(block)
+
+
+def every_outcome_is_matched(outcome: Outcome) -> str:
+    match outcome:
+        case Completed(reason, usage, lenient):
+            assert_type(usage, Usage)
+            assert_type(lenient, tuple[str, ...])
+            return reason
+        case Failed(error) | Truncated(error):
+            return error.message
+        case Abandoned():
+            return ""
+        case _:
+            assert_never(outcome)
+
+
+def the_core_has_one_contract(data: bytes) -> None:
+    reader = assert_type(streamnorm.decoder("anthropic", server="kimi"), Decoder)
+    events: Feed[Event] = reader
+    assert_type(events.feed(data) + events.close(), list[Event])
+    assert_type(reader.outcome, Outcome | None)
+    assert_type(reader.notes, tuple[Note, ...])
+
+    writer = assert_type(
+        streamnorm.encoder("openai_chat", reasoning="reasoning_details", include_usage=False),
+        Encoder,
+    )
+    assert_type(writer.encode(Ping()), bytes)
+    assert_type(writer.losses, tuple[Loss, ...])
+    streamnorm.encoder("openai_chat", reasoning="thoughts")  # type: ignore[arg-type]
+
+    transcoder = Transcoder(None, "openai_chat", verbatim=False, limits=Limits(max_blocks=3))
+    pieces: Feed[bytes] = transcoder
+    assert_type(pieces.feed(data), list[bytes])
+    assert_type(transcoder.message, Message)
+
+
+def messages_add_up(events: list[Event]) -> None:
+    message = assert_type(streamnorm.accumulate(events), Message)
+    assert_type(streamnorm.message_events(message), list[Event])
+    assert_type(message.tool_calls, tuple[ToolCall, ...])
+    accumulator = Accumulator()
+    for event in events:
+        accumulator.push(event)
+    assert_type(accumulator.partial_input(0), dict[str, object])
+    assert_type(streamnorm.project(events, "anthropic"), tuple[list[Event], tuple[Loss, ...]])
+    PartialJSON().feed("{")
+
+
+def both_forms_are_validated(events: Iterator[Event], data: bytes) -> None:
+    assert_type(streamnorm.validate(events), list[Violation])
+    assert_type(streamnorm.validate(data, "anthropic"), list[Violation])
+    streamnorm.validate(data)  # type: ignore[arg-type]
+
+
+async def asynchronous_streams(
+    response: httpx.Response, client: httpx.AsyncClient, source: AsyncIterator[bytes]
+) -> None:
+    async with streamnorm.events(response, dialect="anthropic") as stream:
+        assert_type(stream, Stream[Event])
+        async for event in stream:
+            assert_type(event, Event)
+    chunks = assert_type(
+        streamnorm.transcode(source, to="openai_chat", reasoning="reasoning"), Stream[bytes]
+    )
+    EventStreamResponse(chunks)
+    observed: Callable[[Event], object] = print
+    assert_type(streamnorm.tap(response, observed), Stream[bytes])
+    assert_type(await anext(aiter(chunks)), bytes)
+    assert_type(stream.message, Message)
+    streamnorm.connect(client, "POST", "http://127.0.0.1/", json={})
+    streamnorm.transcode(source, to="openai_chat", resoning=None)  # type: ignore[call-arg]
+
+
+def synchronous_streams(source: list[bytes]) -> None:
+    stream = assert_type(streamnorm.iter_events(source), SyncStream[Event])
+    for event in stream:
+        every_event_is_matched(event)
+    assert_type(stream.outcome, Outcome | None)
+    for chunk in streamnorm.iter_transcode(source, to="anthropic", verbatim=False):
+        assert_type(chunk, bytes)
+    assert_type(Recording.load("x.sse").body, bytes)
