@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal, TypedDict
 
@@ -26,6 +27,7 @@ __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
 Ordering = Literal["sequential", "interleaved"]
 
+_EVENT_END = re.compile(rb"\n\n|\r\r|\r\n\r\n")
 _MAX_LIVE = 64  # blocks that are known to need no second look; few are ever open at once
 
 
@@ -129,6 +131,7 @@ class Transcoder:
         self._verbatim = verbatim and not changes
         self._original: _Original | None = None  # the bytes, where they go out as they came
         self._undecided: bytes | None = b""  # those that came before the source was known
+        self._tail = b""  # the last of the bytes that were split into events
         if self._decoder.dialect:
             self._decide()
 
@@ -150,6 +153,13 @@ class Transcoder:
                     return [data]
                 return [self._write(text)] if text else []
             self._keep = None
+        if not self._verbatim or self._undecided is None is self._original:
+            return self._feed(data)
+        # What breaks the stream ends it there, however much has arrived behind it.
+        parts = [part for piece in self._split(data) for part in self._feed(piece)]
+        return parts if len(parts) < 2 else [b"".join(parts)]
+
+    def _feed(self, data: bytes) -> list[bytes]:
         events = self._decoder.feed(data)
         if self._undecided is not None:
             data = self._undecided = self._undecided + data
@@ -222,6 +232,15 @@ class Transcoder:
         """The last snapshot of the tokens."""
         return self._accumulator.usage
 
+    def _split(self, data: bytes) -> list[bytes]:
+        """Return bytes cut behind each event."""
+        before = len(self._tail)
+        known = self._tail + data
+        ends = [match.end() - before for match in _EVENT_END.finditer(known)]
+        ends = [end for end in ends if 0 < end < len(data)]
+        self._tail = known[-3:]
+        return [data[a:b] for a, b in zip([0, *ends], [*ends, len(data)], strict=True)]
+
     def _decide(self) -> None:
         """Find out what to do, now that the source is known."""
         self._undecided = None
@@ -245,8 +264,7 @@ class Transcoder:
         kept = self._accumulator.take(events, len(data))
         parts = [original.take(data)] if data else []
         if kept and isinstance(last := kept[-1], StreamError) and last.kind != "upstream":
-            if kept is not events:
-                self._fail(last)
+            self._fail(last)
             parts.append(original.end_event() + self._render(last))
         return parts if len(parts) < 2 else [b"".join(parts)]
 

@@ -133,10 +133,9 @@ class ChatDecoder(Decoder):
         try:
             match last:
                 case TextDelta(index) if index == answer.extensible:
-                    self._more, self._piece_of, self._make = self._more_piece, text_of, TextDelta
+                    self._piece_of, self._make = text_of, TextDelta
                 case ReasoningDelta(index) if index == answer.extensible:
-                    self._more, self._piece_of = self._more_piece, reasoning_of
-                    self._make = ReasoningDelta
+                    self._piece_of, self._make = reasoning_of, ReasoningDelta
                 case JSONDelta():
                     self._call = decode_more_arguments(data).choices[0].delta.tool_calls[0].index
                     self._more, self._piece_of = self._more_arguments, self._arguments_of
@@ -145,9 +144,8 @@ class ChatDecoder(Decoder):
                 case _:
                     return
             self._piece_of(data)
-            self._block, self.continued = index, last
+            self._more, self._block, self.continued = self._more_piece, index, last
         except FAST_ERRORS:
-            self._more = None
             self._hopes -= 1
 
     def _more_piece(self, data: str, events: list[Event]) -> bool:
@@ -245,6 +243,8 @@ class ChatDecoder(Decoder):
             if error is not None:
                 raise Fatal(error)
         if chunk.choices is None and not chunk.usage:
+            if wire.says_nothing(value):
+                return
             name = frame.event if frame.event != "message" else value.get("object")
             events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
             return

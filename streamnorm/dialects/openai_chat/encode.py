@@ -46,6 +46,8 @@ _DONE = b"data: [DONE]\n\n"
 _PING = b": ping\n\n"
 _OBJECT = "chat.completion.chunk"
 
+_EMPTY_CHOICE = {"index": 0, "delta": {}, "finish_reason": None}
+
 _FINISHES = {
     "end_turn": "stop",
     "max_tokens": "length",
@@ -324,8 +326,8 @@ class ChatEncoder(Encoder):
         if place == "end":
             answer.sources.add_whole(value["annotations"])
             return b""
-        if place == "chunk":
-            return _frame({**self._chunk, "choices": [], **value})
+        if place == "chunk":  # a chunk without choices is one of usage
+            return _frame({**value, **self._chunk, "choices": [_EMPTY_CHOICE]})
         if place == "delta":
             return self._delta(answer, value)
         head = answer.head + b"}," + _dumps(value)[1:-1]

@@ -24,6 +24,7 @@ __all__ = [
     "Function",
     "ToolCallDelta",
     "decode_chunk",
+    "says_nothing",
 ]
 
 Arguments: TypeAlias = str | dict[str, Any] | list[Any] | None
@@ -115,6 +116,8 @@ CHUNK_FIELDS = frozenset(
 )
 """Top-level fields that never go to `extra`."""
 
+_CONSTANT_FIELDS = frozenset({*CHUNK_FIELDS, "created", "service_tier", "system_fingerprint"})
+
 CHOICE_FIELDS = frozenset(
     {"index", "delta", "finish_reason", "logprobs", "message", "usage", "text", "obfuscation"}
 )
@@ -122,3 +125,9 @@ CHOICE_FIELDS = frozenset(
 
 DELTA_FIELDS = frozenset({*Delta.__struct_fields__, "role"})
 """Fields of a choice's last delta that never go to `extra`."""
+
+
+def says_nothing(chunk: dict[str, Any]) -> bool:
+    """Tell whether a chunk without choices has only what all have, as gpt-audio sends many."""
+    named = str(chunk.get("object")).startswith("chat.completion")
+    return named and chunk.keys() <= _CONSTANT_FIELDS
