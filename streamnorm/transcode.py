@@ -11,11 +11,13 @@ from streamnorm.accumulate import Accumulator
 from streamnorm.events import (
     Event,
     JSONDelta,
+    MessageStart,
     Outcome,
     ReasoningDelta,
     StreamError,
     TextDelta,
     Usage,
+    UsageUpdate,
 )
 from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
@@ -27,7 +29,7 @@ __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
 Ordering = Literal["sequential", "interleaved"]
 
-_EVENT_END = re.compile(rb"\n\n|\r\r|\r\n\r\n")
+_EVENT_END = re.compile(rb"(?>\r\n|\r|\n)[\r\n]")  # up to the byte that ends its blank line
 _MAX_LIVE = 64  # blocks that are known to need no second look; few are ever open at once
 
 
@@ -152,14 +154,14 @@ class Transcoder:
                 if self._original is not None:
                     return [data]
                 return [self._write(text)] if text else []
-            self._keep = None
-        if not self._verbatim or self._undecided is None is self._original:
+        if not self._verbatim or (self._original is None and self._undecided is None):
             return self._feed(data)
         # What breaks the stream ends it there, however much has arrived behind it.
         parts = [part for piece in self._split(data) for part in self._feed(piece)]
         return parts if len(parts) < 2 else [b"".join(parts)]
 
     def _feed(self, data: bytes) -> list[bytes]:
+        self._keep = None
         events = self._decoder.feed(data)
         if self._undecided is not None:
             data = self._undecided = self._undecided + data
@@ -275,6 +277,9 @@ class Transcoder:
         if not kept:
             return []
         parts: list[bytes] = []
+        for usage in kept[1:2]:  # what is known with the start goes out with it
+            if isinstance(kept[0], MessageStart) and isinstance(usage, UsageUpdate):
+                self._render(usage)
         for event in kept:
             if self._is_live(event):
                 parts.append(self._render(event))

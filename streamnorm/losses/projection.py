@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
 from msgspec import Struct, structs
 
 from streamnorm._json import compact
+from streamnorm._text import TextBuffer
 from streamnorm.blocks import (
     Block,
     Citation,
@@ -69,7 +69,7 @@ class _State(Struct):
     wrapped: bool = False
     started: bool = True
     dropped: bool = False
-    waiting: list[Event] = []
+    waiting: list[Event | TextBuffer] = []
     part: int = 0
     filled: bool = False
     ended: bool = False
@@ -221,7 +221,11 @@ class Projector:
     def _let_out(self, state: _State) -> list[Event]:
         """Return the start of a block and what waited for it."""
         state.started = True
-        start, waiting = state.start, _joined(state.waiting)
+        start, index = state.start, state.start.index
+        waiting = [
+            TextDelta(index, item.text()) if isinstance(item, TextBuffer) else item
+            for item in state.waiting
+        ]
         state.waiting = []
         if not self._can.boundaries:
             before = self._states.get(self._latest.get(start.choice, -1))
@@ -249,11 +253,14 @@ class Projector:
             return []
         if state.started:
             return [event]
-        if not (self._can.blank_text or text.strip()):
+        last = state.waiting[-1] if state.waiting else None
+        if not isinstance(event, TextDelta):
             state.waiting.append(event)
-            return []
-        state.waiting.append(event)
-        return self._let_out(state)
+        elif isinstance(last, TextBuffer):
+            last.append(text)
+        else:
+            state.waiting.append(TextBuffer(text))
+        return self._let_out(state) if self._can.blank_text or text.strip() else []
 
     def _arguments(self, event: JSONDelta, state: _State, text: str) -> list[Event]:
         if state.dropped:
@@ -355,19 +362,6 @@ class Projector:
         if isinstance(tier, str) and tier != self._tier and tier not in self._can.service_tiers:
             self._losses.add("service_tier", tier, "dropped")
             self._tier = tier
-
-
-def _joined(events: list[Event]) -> list[Event]:
-    """Return events with texts that follow each other as one."""
-    joined: list[Event] = []
-    for kind, group in groupby(events, type):
-        run = list(group)
-        if kind is TextDelta:
-            texts = [event for event in run if isinstance(event, TextDelta)]
-            joined.append(TextDelta(texts[0].index, "".join(delta.text for delta in texts)))
-        else:
-            joined += run
-    return joined
 
 
 def _by_address(citation: Citation, kind: str) -> Citation:

@@ -78,10 +78,10 @@ class Served(NamedTuple):
     exact: bool
 
 
-def serve(name: str, source: bytes) -> Served:
-    transcoder = Transcoder("openai_chat", "anthropic")
+def serve(name: str, source: bytes, server: str | None = None) -> Served:
+    transcoder = Transcoder("openai_chat", "anthropic", server=server)
     body = b"".join(transcoder.feed(source) + transcoder.close())
-    events = decoded(source)
+    events = decoded(source, server)
     last = events[-1]
     error = last if isinstance(last, StreamError) else None
     message = accumulate(project(events, "anthropic")[0])
@@ -103,8 +103,8 @@ def text_of(source: bytes) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def decoded(source: bytes) -> list[Event]:
-    chat = decoder("openai_chat")
+def decoded(source: bytes, server: str | None = None) -> list[Event]:
+    chat = decoder("openai_chat", server=server)
     return chat.feed(source) + chat.close()
 
 
@@ -250,7 +250,7 @@ def name_of(recording: Recording) -> str:
 
 @each_recording
 def test_written_recording_gives_the_sdk_its_message(recording: Recording) -> None:
-    check(serve(name_of(recording), recording.body))
+    check(serve(name_of(recording), recording.body, recording.server))
 
 
 @each_stream

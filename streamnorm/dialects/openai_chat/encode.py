@@ -46,7 +46,7 @@ _DONE = b"data: [DONE]\n\n"
 _PING = b": ping\n\n"
 _OBJECT = "chat.completion.chunk"
 
-_EMPTY_CHOICE = {"index": 0, "delta": {}, "finish_reason": None}
+_EMPTY_CHOICE: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
 
 _FINISHES = {
     "end_turn": "stop",
@@ -321,7 +321,11 @@ class ChatEncoder(Encoder):
         answer = slot.answer if slot is not None else self._answers.get(0)
         fields = opaque_fields(event)
         if fields is None or answer is None:
-            return b"data: %b\n\n" % _one_line(event.data)
+            # Every client takes every frame for a chunk, and fails at what is no object.
+            if event.data.lstrip().startswith("{"):
+                return b"data: %b\n\n" % _one_line(event.data)
+            self._losses.add("opaque", event.name, "no object, dropped")
+            return b""
         place, value = fields
         if place == "end":
             answer.sources.add_whole(value["annotations"])
