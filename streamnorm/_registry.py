@@ -154,9 +154,6 @@ class _UnnamedDecoder(Decoder):
         self._follow()
         return events
 
-    def more(self, data: bytes) -> str | None:
-        return self._reader.more(data) if self._reader is not None else None
-
     def feed_frame(self, frame: Frame) -> list[Event]:
         events = (
             super().feed_frame(frame) if self._reader is None else self._reader.feed_frame(frame)
@@ -204,6 +201,8 @@ class _UnnamedDecoder(Decoder):
         """Take over what the decoder that reads in our place knows."""
         if self._reader is not None:
             self.outcome, self.continued = self._reader.outcome, self._reader.continued
+            if self.continued is not None:
+                self.more = self._reader.more
 
     def _find(self, frame: Frame) -> Decoder | None:
         name = detect(frame)

@@ -85,16 +85,18 @@ class SSEDecoder:
         """Return the frames that `data` completes."""
         # Nearly every chunk of a model is one event of one data line, named or not.
         if self.plain and data[-2:] == b"\n\n" and len(data) <= self._max_event_bytes:
-            start = data[:6]
-            cut = 0
-            if start == b"event:" and data[6:7] == b" ":
+            if data[:6] == b"data: ":
+                payload = data[6:-2]
+                if _LF not in payload and _CR not in payload:
+                    self.frames += 1
+                    return [Frame("message", _text(payload), self._id)]
+            elif data[:7] == b"event: ":
                 cut = data.find(_LF) + 1
-                start = data[cut : cut + 6]
-            payload = data[cut + 6 : -2]
-            if start == b"data: " and _LF not in payload and _CR not in data:
-                self.frames += 1
-                event = _text(data[7 : cut - 1]) if cut else ""
-                return [Frame(event or "message", _text(payload), self._id)]
+                payload = data[cut + 6 : -2]
+                if data[cut : cut + 6] == b"data: " and _LF not in payload and _CR not in data:
+                    self.frames += 1
+                    event = _text(data[7 : cut - 1]) or "message"
+                    return [Frame(event, _text(payload), self._id)]
         return self._feed(data)
 
     def is_one_data_line(self, data: bytes) -> bool:

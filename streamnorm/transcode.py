@@ -125,7 +125,7 @@ class Transcoder:
         self._live: dict[int, type] = {}
         self._waiting: dict[int, Callable[[str], list[StreamError]]] = {}
         # What keeps and writes chunks that only continue such a block, one after the other.
-        self._more = self._decoder.more
+        self._more: Callable[[bytes], str | None]
         self._latest = -1  # the block that the chunk before might have been continued in
         self._keep: Callable[[str], None] | None = None
         self._write: Callable[[str], bytes]
@@ -171,14 +171,14 @@ class Transcoder:
         if self._original is not None:
             written = self._observe(self._original, events, data)
             if last is not None and self._original.between_events:
-                self._keep = self._accumulator.keeper(last.index)
+                self._keep, self._more = self._accumulator.keeper(last.index), self._decoder.more
             return written
         written = self._encode(events, len(data))
         if last is None:
             return written
         # Two in a row are the beginning of many; of interleaved blocks there never are.
         if last.index == self._latest and self._is_live(last):
-            self._keep = self._accumulator.keeper(last.index)
+            self._keep, self._more = self._accumulator.keeper(last.index), self._decoder.more
             self._write = self._encoder.writer(last.index)
         self._latest = last.index
         return written
@@ -252,6 +252,7 @@ class Transcoder:
                 self._original = _Original()
 
     def _last(self, events: list[Event]) -> list[bytes]:
+        self._keep = None
         rest, self._undecided = self._undecided or b"", None
         if rest and self._decoder.dialect == self._encoder.dialect:
             self._decide()

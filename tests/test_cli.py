@@ -99,8 +99,11 @@ def test_exit_status_and_one_line_tell_how_it_ended(
         ([], "required: COMMAND"),
         (["transcode", TEXT], "required: --to"),
         (["transcode", TEXT, "--to", "klingon"], "no dialect 'klingon', expected one of"),
-        (["transcode", TEXT, "--to", "openai_chat"], "no encoder of dialect 'openai_chat'"),
-        (["decode", TEXT, "--from", "anthropic"], "no decoder of dialect 'anthropic'"),
+        (
+            ["transcode", TEXT, "--to", "chat", "--reasoning", "thoughts"],
+            "invalid choice: 'thoughts'",
+        ),
+        (["decode", TEXT, "--from", "gemini"], "no dialect 'gemini', expected one of"),
         (["decode", TEXT, "--from", "klingon"], "no dialect 'klingon'"),
         (["decode", TEXT, "--colour"], "unrecognized arguments: --colour"),
         (["transcode", TEXT, "--to", "anthropic", "--ordering", "x"], "invalid choice: 'x'"),
@@ -271,3 +274,25 @@ def test_start_up_loads_no_http_library() -> None:
         "assert not {'httpx', 'anyio', 'asyncio', 'httpx_sse'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, TEXT], check=True, stdout=subprocess.DEVNULL)
+
+
+NAMED_TWICE = str(RECORDINGS / "fireworks" / "id-and-name-repeated.sse")
+
+
+def test_same_dialect_goes_through_as_it_is_or_is_written_anew() -> None:
+    untouched = run("transcode", NAMED_TWICE, "--to", "openai_chat")
+    assert untouched.stdout == Path(NAMED_TWICE).read_bytes()
+    cleaned = run("transcode", NAMED_TWICE, "--to", "openai_chat", "--normalize")
+    assert cleaned.returncode == 0
+    assert untouched.stdout.count(b'"name"') > cleaned.stdout.count(b'"name"') == 1
+
+
+def test_reasoning_and_usage_go_where_they_are_wanted() -> None:
+    thinking = str(RECORDINGS.parent / "anthropic" / "anthropic" / "thinking-then-text.sse")
+    for field in ("reasoning_content", "reasoning", "reasoning_details"):
+        out = run("transcode", thinking, "--to", "chat", "--reasoning", field).stdout
+        assert f'"{field}":'.encode() in out
+        assert b'"usage":' in out
+    out = run("transcode", thinking, "--to", "chat", "--reasoning", "none", "--no-usage").stdout
+    assert b'"reasoning' not in out
+    assert b'"usage":' not in out

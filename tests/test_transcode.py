@@ -334,7 +334,7 @@ def test_source_may_be_found_out() -> None:
 
 
 def test_unknown_dialects_are_told() -> None:
-    for source, target in [("klingon", "anthropic"), ("openai_chat", "klingon"), (None, "openai")]:
+    for source, target in [("klingon", "anthropic"), ("openai_chat", "klingon"), (None, "gemini")]:
         with pytest.raises(UnknownDialect):
             Transcoder(source, target)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from streamnorm._json import InvalidJSON, decode_any
@@ -39,11 +40,14 @@ class Decoder(ABC):
     Attributes:
         dialect: Name of the dialect that is read; empty while that is not known.
         outcome: How the stream ended; None until it has.
-        continued: The last event, if `more` may read the next chunk as more of the same.
+        continued: The last event, if the next chunk may hold one more like it, and no more.
+        more: Returns the text of such a chunk, once there is a `continued`; None if it may
+            hold anything else, and is for `feed`, which reads either.
     """
 
     dialect: str = ""
     continued: TextDelta | ReasoningDelta | JSONDelta | None = None
+    more: Callable[[bytes], str | None]
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
@@ -81,13 +85,6 @@ class Decoder(ABC):
         except Fatal as fatal:
             self._fail(fatal.error, events)
         return events
-
-    def more(self, data: bytes) -> str | None:
-        """Return the text of a chunk that holds one more delta like `continued`, and no more.
-
-        None if it may hold anything else; then it is for `feed`, which would read either.
-        """
-        return None
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         """Return the events of input that is already framed.

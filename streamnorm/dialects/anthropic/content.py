@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 
 from streamnorm._json import clean, compact, is_json, rejoin
 from streamnorm.blocks import Block, OpaqueBlock, Reasoning, ServerToolCall, Text, ToolCall
-from streamnorm.dialects.anthropic.more import More, more_of
 from streamnorm.dialects.anthropic.starts import DIALECT, Start, citation, signed_by
 from streamnorm.events import (
     BlockStart,
@@ -104,12 +103,12 @@ class Content:
         """Whether a block has not stopped."""
         return bool(self._open)
 
-    def more(self, data: bytes, number: object, event: Event) -> More | None:
-        """Return how more of a block looks, if what was read from a chunk is all it may be."""
+    def pieces(self, number: object) -> tuple[bool, list[str] | None]:
+        """Tell whether more can be added to a block as it is, and where arguments are kept."""
         block = self._open.get(number)
         if block is None or block.carry or block.signature or block.fresh:
-            return None
-        return more_of(data, event, block.pieces)
+            return False, None
+        return True, block.pieces
 
     def start(self, number: object, start: Start, input: str, events: list[Event]) -> None:
         """Take the start of a block.

@@ -22,17 +22,20 @@ from streamnorm._json import (
 from streamnorm.codec import Decoder
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import Content
-from streamnorm.dialects.anthropic.more import MAX_TAIL, More, decode_string
+from streamnorm.dialects.anthropic.more import more_of
 from streamnorm.dialects.anthropic.starts import DIALECT, Start, read_start
 from streamnorm.dialects.anthropic.stops import stop_reason
 from streamnorm.dialects.anthropic.usage import UsageReader
 from streamnorm.events import (
     Completed,
     Event,
+    JSONDelta,
     MessageStart,
     MessageStop,
     Opaque,
     Ping,
+    ReasoningDelta,
+    TextDelta,
     UsageUpdate,
 )
 from streamnorm.failures import Fatal, too_large
@@ -86,9 +89,8 @@ class AnthropicDecoder(Decoder):
         self._sequence: str | None = None
         self._stop_extra: _Value = {}
         self._kept_chars = 0  # of the payloads that it came from
-        self._max_end = limits.max_event_bytes - MAX_TAIL
         self._piece = -1  # index of the block that the last frame was a piece of
-        self._more: More | None = None  # how the next chunk looks if it only continues
+        self._make: Callable[[int, str], Event] = TextDelta  # of the block that continues
         self._reads: dict[str, Callable[[_Value, Frame, list[Event]], None]] = {
             "message_start": self._message_start,
             "content_block_start": self._block_start,
@@ -99,48 +101,37 @@ class AnthropicDecoder(Decoder):
         }
 
     def feed(self, data: bytes) -> list[Event]:
-        if (more := self._more) is not None:
+        last = self.continued
+        if last is not None:
             text = self.more(data)
             if text is not None:
-                return [more.make(more.index, text)] if text else []
-            self.continued = self._more = None
+                return [self._make(last.index, text)] if text else []
+            self.continued = None
         self._piece = -1
         events = super().feed(data)
         if self._piece >= 0 and len(events) == 1 and self._sse.plain:
-            self._more = self._content.more(data, self._piece, events[0])
-            self.continued = None if self._more is None else self._more.event
+            self._expect_more(data, events[0])
         return events
 
-    def more(self, data: bytes) -> str | None:
-        if self._more is None:
-            return None
-        head, size, tails, pieces = self._more.parts
-        if not data.startswith(head):
-            return None
-        end = data.rfind(b'"') + 1
-        tail = data[end:]
-        if end > self._max_end or not (tail in tails or self._more.takes(tail)):
-            return None
-        try:
-            text = decode_string(data[size:end])
-        except FAST_ERRORS:
-            return None
-        self._sse.frames += 1
-        if pieces is not None:
-            pieces.append(text)
-        return text
-
     def feed_frame(self, frame: Frame) -> list[Event]:
-        self.continued = self._more = None
+        self.continued = None
         return super().feed_frame(frame)
 
     def close(self) -> list[Event]:
-        self.continued = self._more = None
+        self.continued = None
         return super().close()
 
     def abort(self, cause: BaseException) -> list[Event]:
-        self.continued = self._more = None
+        self.continued = None
         return super().abort(cause)
+
+    def _expect_more(self, data: bytes, last: Event) -> None:
+        """Expect the next chunk to continue the block that this one is a piece of."""
+        alike, pieces = self._content.pieces(self._piece)
+        if alike and isinstance(last, TextDelta | ReasoningDelta | JSONDelta):
+            more = more_of(data, last, pieces, self._sse, self._limits.max_event_bytes)
+            if more is not None:
+                self.more, self.continued, self._make = more, last, type(last)
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         if frame.event in _COLD:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import astuple
 
 from streamnorm._json import FAST_ERRORS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.events import Event, JSONDelta, ReasoningDelta, TextDelta
+from streamnorm.events import JSONDelta, ReasoningDelta, TextDelta
+from streamnorm.sse import SSEDecoder
 
-__all__ = ["MAX_TAIL", "More", "decode_string", "more_of"]
+__all__ = ["Delta", "more_of"]
 
 _PREFIX = b"event: content_block_delta\ndata: "
 Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
@@ -28,51 +28,26 @@ _FIELDS: dict[type[Delta], bytes] = {
     ReasoningDelta: b'"thinking":"',
     JSONDelta: b'"partial_json":"',
 }
+# The API pads its events with spaces, a few tens of them.
+_MAX_TAIL = 256
 _MAX_TAILS = 64
 
-MAX_TAIL = 256
-"""Bytes behind the text: the API pads its events with spaces, a few tens of them."""
-
 _STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
-decode_string = _STRING.decode
+_decode_string = _STRING.decode
 
 
-class More(Struct):
-    """How a chunk looks that only continues a block.
-
-    Attributes:
-        event: The event that was read with care.
-        make: Makes another.
-        index: Number of its block.
-        parts: The bytes up to the text, how many they are, the bytes that were seen behind
-            the text, and where arguments are kept, if they are.
-    """
-
-    event: Delta
-    make: Callable[[int, str], Delta]
-    index: int
-    parts: tuple[bytes, int, set[bytes], list[str] | None]
-
-    def takes(self, tail: bytes) -> bool:
-        """Tell whether an end that was not seen before says the same as the others."""
-        if len(tail) > MAX_TAIL or tail.translate(None, b" ") != b"}}\n\n":
-            return False
-        tails = self.parts[2]
-        if len(tails) < _MAX_TAILS:
-            tails.add(tail)
-        return True
-
-
-def more_of(data: bytes, event: Event, pieces: list[str] | None) -> More | None:
-    """Return how more of a block will look, if a chunk is one plain event.
+def more_of(
+    data: bytes, event: Delta, pieces: list[str] | None, sse: SSEDecoder, max_event_bytes: int
+) -> Callable[[bytes], str | None] | None:
+    """Return what reads the text of more of a block, if a chunk is one plain event.
 
     Args:
         data: The chunk.
         event: What was read from it.
         pieces: Where the block's arguments are kept, if they are.
+        sse: Counts the frames.
+        max_event_bytes: Bytes of one event.
     """
-    if not isinstance(event, TextDelta | ReasoningDelta | JSONDelta):
-        return None
     field = _FIELDS[type(event)]
     if not data.startswith(_PREFIX):
         return None
@@ -82,7 +57,34 @@ def more_of(data: bytes, event: Event, pieces: list[str] | None) -> More | None:
         piece = wire.decode_delta(head[len(_PREFIX) :] + b'"?"' + tail)
     except FAST_ERRORS:
         return None
-    if astuple(piece.delta) != ("?",):
+    tails: set[bytes] = set()  # those that were seen
+    if astuple(piece.delta) != ("?",) or not _ends(tail, tails):
         return None
-    more = More(event, type(event), event.index, (head, len(head), set(), pieces))
-    return more if more.takes(tail) else None
+    size, max_end = len(head), max_event_bytes - _MAX_TAIL
+
+    def more(data: bytes) -> str | None:
+        if not data.startswith(head):
+            return None
+        end = data.rfind(b'"') + 1
+        tail = data[end:]
+        if end > max_end or not (tail in tails or _ends(tail, tails)):
+            return None
+        try:
+            text = _decode_string(data[size:end])
+        except FAST_ERRORS:
+            return None
+        sse.frames += 1
+        if pieces is not None:
+            pieces.append(text)
+        return text
+
+    return more
+
+
+def _ends(tail: bytes, tails: set[bytes]) -> bool:
+    """Tell whether what stands behind a text only ends the event, and remember it."""
+    if len(tail) > _MAX_TAIL or tail.translate(None, b" ") != b"}}\n\n":
+        return False
+    if len(tails) < _MAX_TAILS:
+        tails.add(tail)
+    return True

@@ -96,8 +96,9 @@ class ChatDecoder(Decoder):
         self._call = -1  # index of the call that its arguments are of
         self._answer: Answer  # which that call belongs to
         self._hopes = _MAX_HOPES
+        self.more = self._read_more
 
-    def more(self, data: bytes) -> str | None:
+    def _read_more(self, data: bytes) -> str | None:
         if self.continued is None or not self._sse.is_one_data_line(data):
             return None
         try:

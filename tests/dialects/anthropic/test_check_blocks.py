@@ -15,6 +15,7 @@ from strict_messages import (
     end,
     ending,
     message,
+    server,
     sse,
     started,
     text,
@@ -55,6 +56,9 @@ LEGAL: dict[str, list[Event | str]] = {
         *tool(0, '{"a'), reason="model_context_window_exceeded"
     ),
     "arguments that a refusal cut short": message(*tool(0, '{"a'), reason="refusal"),
+    "tools of servers": message(
+        *server(0, "srvtoolu_1"), *server(1, "mcptoolu_1", "mcp_tool_use", server_name="s")
+    ),
     "compaction with its delta": message(
         begin(0, {"type": "compaction"}),
         delta(0, "compaction_delta", content="so far", encrypted_content=None),

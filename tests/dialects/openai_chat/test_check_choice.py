@@ -75,6 +75,7 @@ LEGAL: dict[str, list[Chunk | str]] = {
         said(reasoning_details=[{"index": 1, "text": "b"}, {"index": 2, "size": 1}]),
     ),
     "list without indexes, once": answer(said(annotations=[{"type": "url_citation"}])),
+    "index and type, which are not added up": answer(*[said(extra={"index": 1, "type": 2})] * 2),
     "empty lists": answer(*[said(annotations=[])] * 2),
     "number, once": answer(said(extra=1)),
     "number in each choice": [
@@ -157,6 +158,14 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
     "index missing of a piece of the latest call": (
         answer(call(), call(1, "{"), piece(function={"arguments": "}"}), reason="tool_calls"),
         *(3, f"{START}.index is missing, expected an integer from 0"),
+    ),
+    "index missing of a second call": (
+        answer(
+            call(),
+            piece(id="c", type="function", function={"name": "f", "arguments": "{}"}),
+            reason="tool_calls",
+        ),
+        *(2, f"{START}.index is missing, expected an integer from 0"),
     ),
     "id missing": (
         answer(
@@ -297,6 +306,10 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
         [*answer()[:2], finish(), DONE],
         *(2, "second finish_reason of choice 0, expected none"),
     ),
+    "finish twice, with arguments that were cut short": (
+        [ROLE, call(arguments="{"), finish("length"), finish("tool_calls"), DONE],
+        *(3, "second finish_reason of choice 0, expected none"),
+    ),
     "text after the finish": (
         [*answer()[:2], HI, DONE],
         *(2, "delta after the finish_reason of choice 0, expected none"),
@@ -342,6 +355,19 @@ def test_first_piece_without_index_and_id_begins_a_call() -> None:
     assert validate(body, "openai_chat") == [
         Violation(1, f"{START}.index is missing, expected an integer from 0"),
         Violation(1, f"{START}.id is missing, expected a string that is not empty"),
+    ]
+
+
+def test_what_is_told_of_a_field_is_not_told_again_of_its_merging() -> None:
+    parts = said(content=["a"])
+    nameless = piece(function={"arguments": ""})
+    assert validate(sse(*answer(parts, parts)), "openai_chat") == [
+        Violation(position, "choices[0].delta.content is an array, expected a string or null")
+        for position in (1, 2)
+    ]
+    assert validate(sse(*answer(call(), nameless, nameless)), "openai_chat") == [
+        Violation(position, f"{START}.index is missing, expected an integer from 0")
+        for position in (2, 3)
     ]
 
 

@@ -13,6 +13,7 @@ from strict_chat import (
     Chunk,
     answer,
     chunk,
+    custom,
     part,
     said,
     sse,
@@ -97,8 +98,29 @@ def test_chunk_must_have_its_fields(path: tuple[str | int, ...], problem: str) -
             "choices[0].delta.refusal is an integer, expected a string or null",
         ),
         (
-            {"choices": [part({"audio": {"data": None}})]},
-            "choices[0].delta.audio.data is null, expected a string",
+            {"choices": [part({"function_call": {"name": "", "arguments": ""}})]},
+            "choices[0].delta.function_call.name is an empty string, "
+            "expected a string that is not empty",
+        ),
+        (
+            {"choices": [part({"function_call": {"name": "f", "arguments": {}}})]},
+            "choices[0].delta.function_call.arguments is an object, expected a string",
+        ),
+        *(
+            (
+                {"choices": [part({"audio": {name: None}})]},
+                f"choices[0].delta.audio.{name} is null, expected {expected}",
+            )
+            for name, expected in {
+                "id": "a string",
+                "data": "a string",
+                "transcript": "a string",
+                "expires_at": "an integer from 0",
+            }.items()
+        ),
+        (
+            {"choices": [part({}, logprobs={"refusal": {}})]},
+            "choices[0].logprobs.refusal is an object, expected an array or null",
         ),
         (
             {"choices": [part({}, logprobs=[])]},
@@ -111,9 +133,8 @@ def test_chunk_must_have_its_fields(path: tuple[str | int, ...], problem: str) -
     ],
 )
 def test_field_must_be_of_its_kind(wrong: Chunk, problem: str) -> None:
-    assert [v.message for v in validate(sse(*answer({**FULL, **wrong})), "openai_chat")] == [
-        problem
-    ]
+    body = sse(*answer({**FULL, **wrong}, reason="length"))
+    assert [violation.message for violation in validate(body, "openai_chat")] == [problem]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +153,24 @@ def test_field_must_be_of_its_kind(wrong: Chunk, problem: str) -> None:
 def test_logprobs_must_be_of_their_kind(token: Chunk, problem: str) -> None:
     problem = f"choices[0].logprobs.content[0]{problem}"
     assert validate(sse(*answer(with_logprobs(token))), "openai_chat") == [Violation(1, problem)]
+
+
+def test_custom_tool_must_have_its_fields() -> None:
+    where = "choices[0].delta.tool_calls[0]"
+    whole = custom()
+    for path, expected in [
+        (("id",), "a string that is not empty"),
+        (("custom",), "an object"),
+        (("custom", "name"), "a string that is not empty"),
+        (("custom", "input"), "a string"),
+    ]:
+        start = without(whole, "choices", 0, "delta", "tool_calls", 0, *path)
+        problem = f"{where}.{'.'.join(path)} is missing, expected {expected}"
+        assert validate(sse(*answer(start)), "openai_chat") == [Violation(1, problem)]
+    later = said(tool_calls=[{"index": 0, "custom": {"input": None}}])
+    assert validate(sse(*answer(whole, later)), "openai_chat") == [
+        Violation(2, f"{where}.custom.input is null, expected a string")
+    ]
 
 
 @pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens", "total_tokens"])

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 from chat import DONE, chunk, content, decode, frame
+from dice import Dice, dice
+from event_strategies import make_usage
+from hypothesis import given
+from msgspec import structs
 
 from streamnorm import Completed, Usage, UsageUpdate
-from streamnorm.dialects.openai_chat.usage import merge_usage
+from streamnorm.dialects.openai_chat.usage import merge_usage, usage_to_wire
 
 COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 LAST = frame({"id": "1", "choices": [], "usage": COUNTS})
@@ -153,3 +157,74 @@ def test_given_usage_is_not_changed() -> None:
     wire = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
     merge_usage(Usage(), wire)
     assert wire == {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
+
+
+# The way back
+
+
+FULL = Usage(2600, 50, 2000, 400, 20)
+WIRE = {
+    "prompt_tokens": 2600,
+    "completion_tokens": 50,
+    "total_tokens": 2650,
+    "prompt_tokens_details": {"cached_tokens": 2000, "cache_write_tokens": 400},
+    "completion_tokens_details": {"reasoning_tokens": 20},
+}
+
+
+@pytest.mark.parametrize("extras", [False, True])
+def test_counts_are_written_as_the_vendor_adds_them_up(*, extras: bool) -> None:
+    assert usage_to_wire(FULL, extras=extras) == WIRE
+    assert merge_usage(Usage(), WIRE) == FULL
+
+
+@pytest.mark.parametrize(
+    ("usage", "wire"),
+    [
+        (Usage(), {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}),
+        (Usage(7), {"prompt_tokens": 7, "completion_tokens": 0, "total_tokens": 7}),
+        (Usage(None, 7), {"prompt_tokens": 0, "completion_tokens": 7, "total_tokens": 7}),
+        (
+            Usage(7, 1, 0),
+            {
+                "prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8,
+                "prompt_tokens_details": {"cached_tokens": 0},
+            },
+        ),
+    ],
+)
+def test_what_nobody_said_is_nothing_or_left_out(usage: Usage, wire: dict[str, object]) -> None:
+    assert usage_to_wire(usage, extras=False) == wire
+
+
+def test_vendor_s_other_counts_go_back_only_to_the_vendor() -> None:
+    extra = {
+        "cost": 0.5,
+        "prompt_tokens_details": {"audio_tokens": 3, "cached_tokens": 1},
+        "completion_tokens_details": "odd",
+        "total_tokens": 9,
+    }
+    usage = Usage(7, 1, 4, reasoning_tokens=1, extra=extra)
+    counts = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
+    assert usage_to_wire(usage, extras=False) == {
+        **counts,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    }
+    assert usage_to_wire(usage, extras=True) == {
+        **counts,
+        "cost": 0.5,
+        "prompt_tokens_details": {"audio_tokens": 3, "cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    }
+    assert extra["prompt_tokens_details"] == {"audio_tokens": 3, "cached_tokens": 1}
+
+
+@given(dice(20))
+def test_counts_come_back_as_they_were(d: Dice) -> None:
+    usage = structs.replace(make_usage(d), extra=None)
+    back = merge_usage(Usage(), usage_to_wire(usage, extras=True))
+    known = (usage.input_tokens or 0, usage.output_tokens or 0)
+    assert back == Usage(
+        *known, usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens
+    )

@@ -1,0 +1,112 @@
+"""Sources of a text: once, at its end, with their place in the whole answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat import DONE, chunk, content, decode
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Event,
+    Loss,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Text,
+    TextDelta,
+    ToolCall,
+    encoder,
+)
+from streamnorm.dialects.openai_chat.annotations import Sources
+
+SOURCE = Citation("url_citation", "https://u", "T", "words")
+SPAN = {"url": "https://u", "title": "T", "content": "words"}
+
+
+def annotations(*events: Event) -> list[Any]:
+    """Return the annotations of a stream, which stand in one chunk before the finish."""
+    writer = encoder("openai_chat")
+    begun = writer.encode(MessageStart("m", "gpt"))
+    body = b"".join([begun, *map(writer.encode, events), writer.encode(MessageStop("end_turn"))])
+    payloads = [json.loads(frame[6:]) for frame in body.split(b"\n\n")[:-1]]
+    told = [p["choices"][0]["delta"].get("annotations") for p in payloads]
+    assert told[:-2] == [None] * (len(told) - 2)
+    assert told[-1] is None
+    assert payloads[-1]["choices"][0]["finish_reason"] == "stop"
+    return told[-2] or []
+
+
+def cited(start: int, end: int) -> dict[str, Any]:
+    return {
+        "type": "url_citation",
+        "url_citation": {"start_index": start, "end_index": end, **SPAN},
+    }
+
+
+def test_source_without_a_place_covers_its_block() -> None:
+    assert annotations(
+        *(BlockStart(0, Text()), TextDelta(0, "é😀"), CitationDelta(0, SOURCE), TextDelta(0, "b")),
+        BlockStop(0),
+    ) == [cited(0, 3)]
+
+
+def test_place_counts_from_the_start_of_the_answer() -> None:
+    part = Citation("url_citation", "https://u", "T", "words", 1, 2)
+    assert annotations(
+        *(BlockStart(0, Text()), TextDelta(0, "abc"), CitationDelta(0, part), BlockStop(0)),
+        *(BlockStart(1, ToolCall("c", "f")), BlockStop(1)),
+        *(BlockStart(2, Text()), CitationDelta(2, SOURCE), TextDelta(2, "de")),
+        *(CitationDelta(2, part), BlockStop(2)),
+    ) == [cited(1, 2), cited(3, 5), cited(4, 5)]
+
+
+def test_source_of_another_dialect_is_told_by_its_address() -> None:
+    found = Citation(
+        "web_search_result_location", "https://u", "T", "words", extra={"encrypted_index": "i"}
+    )
+    events = [BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, found), BlockStop(0)]
+    assert annotations(*events) == [cited(0, 1)]
+    writer = encoder("openai_chat")
+    for event in (MessageStart("m", "gpt"), *events):
+        writer.encode(event)
+    assert writer.losses == (
+        Loss("citations", "web_search_result_location", 1, "written as url_citation"),
+    )
+
+
+@pytest.mark.parametrize("kind", ["char_location", "search_result_location"])
+def test_source_without_an_address_has_no_place(kind: str) -> None:
+    events = [BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, Citation(kind, title="T"))]
+    assert annotations(*events, BlockStop(0)) == []
+
+
+def test_fields_of_a_source_come_back() -> None:
+    told = {
+        "type": "url_citation",
+        "url_citation": {"start_index": 0, "end_index": 2, **SPAN, "n": 1},
+    }
+    events = decode(content("ab"), chunk({"annotations": [told]}, "stop"), DONE).events
+    source = Citation("url_citation", "https://u", "T", "words", 0, 2, {"n": 1})
+    assert CitationDelta(0, source) in events
+    assert annotations(*(e for e in events if getattr(e, "index", None) == 0)) == [told]
+
+
+def test_source_that_no_text_was_open_for_is_told_at_the_end_as_it_was() -> None:
+    loose = {"type": "url_citation", "url": "https://v"}
+    assert annotations(
+        Opaque("openai_chat", "annotations", json.dumps(loose)),
+        *(BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, SOURCE), BlockStop(0)),
+    ) == [cited(0, 1), loose]
+
+
+def test_answer_without_sources_tells_of_none() -> None:
+    sources = Sources()
+    sources.begin(0)
+    sources.end(0, 3)
+    assert sources.annotations() == []

@@ -1,0 +1,396 @@
+"""Chat Completions SSE, byte for byte as the protocol reference writes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Event,
+    Image,
+    JSONDelta,
+    Loss,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    OpaqueBlock,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    RefusalDelta,
+    ServerToolCall,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+    encoder,
+)
+from streamnorm.ids import tag_signature
+
+START = MessageStart("chatcmpl-1", "gpt")
+HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "gpt"}
+FIRST = {"role": "assistant", "content": None}
+
+SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
+
+
+def encode(*events: Event, begun: MessageStart = START, **options: Any) -> list[Any]:
+    """Return each payload, behind the first chunk; `[DONE]` as it is."""
+    writer = encoder("openai_chat", **options)
+    wire = b"".join([*map(writer.encode, (begun, *events)), writer.close()])
+    frames = wire.decode().removesuffix("\n\n").split("\n\n")
+    payloads = [frame.removeprefix("data: ") for frame in frames]
+    return [json.loads(p) if p.startswith("{") else p for p in payloads][1:]
+
+
+def chunk(delta: dict[str, Any], finish: str | None = None, choice: int = 0) -> dict[str, Any]:
+    return {**HEAD, "choices": [{"index": choice, "delta": delta, "finish_reason": finish}]}
+
+
+def deltas(*events: Event, **options: Any) -> list[Any]:
+    """Return the deltas of chunks that have nothing but one choice."""
+    found = []
+    for payload in encode(*events, **options):
+        (choice,) = payload["choices"]
+        assert payload == chunk(choice["delta"], choice=choice["index"])
+        found.append(choice["delta"])
+    return found
+
+
+def test_text_stream_is_written_byte_for_byte() -> None:
+    writer = encoder("openai_chat")
+    events = [
+        START,
+        BlockStart(0, Text()),
+        TextDelta(0, 'Hi "you"\n'),
+        TextDelta(0, "é\u2028"),
+        BlockStop(0),
+        UsageUpdate(Usage(9, 4)),
+        MessageStop("end_turn", "end_turn"),
+    ]
+    head = (
+        'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":0,"model":"gpt",'
+        '"choices":['
+    )
+    assert b"".join([*map(writer.encode, events), writer.close()]).decode() == (
+        f'{head}{{"index":0,"delta":{{"role":"assistant","content":null}},'
+        '"finish_reason":null}]}\n\n'
+        f'{head}{{"index":0,"delta":{{"content":"Hi \\"you\\"\\n"}},"finish_reason":null}}]}}\n\n'
+        f'{head}{{"index":0,"delta":{{"content":"é\u2028"}},"finish_reason":null}}]}}\n\n'
+        f'{head}{{"index":0,"delta":{{}},"finish_reason":"stop"}}]}}\n\n'
+        f'{head}],"usage":{{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13}}}}\n\n'
+        "data: [DONE]\n\n"
+    )
+    assert writer.losses == ()
+
+
+# Deltas
+
+
+def test_call_is_named_once_and_then_only_numbered() -> None:
+    assert deltas(
+        BlockStart(0, ToolCall("functions.f:0", "f")),
+        JSONDelta(0, '{"a":'),
+        JSONDelta(0, "1}"),
+        BlockStop(0),
+    ) == [
+        {
+            "tool_calls": [
+                {
+                    "index": 0,
+                    "id": "functions.f:0",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": ""},
+                }
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]},
+    ]
+
+
+def test_calls_are_numbered_densely_whatever_is_between_them() -> None:
+    told = deltas(
+        *SAID,
+        *(
+            BlockStart(1, ToolCall("a", "f")),
+            BlockStart(2, Text()),
+            BlockStart(3, ToolCall("b", "g")),
+        ),
+        *(JSONDelta(3, "[]"), TextDelta(2, "x"), JSONDelta(1, "{}")),
+    )
+    calls = [delta["tool_calls"][0] for delta in told if "tool_calls" in delta]
+    assert [call["index"] for call in calls] == [0, 1, 1, 0]
+
+
+def test_call_without_arguments_gets_an_empty_object_at_its_stop() -> None:
+    empty = {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}
+    assert deltas(BlockStart(0, ToolCall("c", "f")), BlockStop(0))[1:] == [empty]
+    null = {"tool_calls": [{"index": 0, "function": {"arguments": "null"}}]}
+    called = (BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "null"), BlockStop(0))
+    assert deltas(*called)[1:] == [null]
+
+
+def test_custom_tool_is_told_as_the_message_has_it() -> None:
+    assert deltas(
+        BlockStart(0, ToolCall("c", "f", kind="custom")), JSONDelta(0, "free"), BlockStop(0)
+    ) == [
+        {
+            "tool_calls": [
+                {"index": 0, "id": "c", "type": "custom", "custom": {"name": "f", "input": ""}}
+            ]
+        },
+        {"tool_calls": [{"index": 0, "custom": {"input": "free"}}]},
+    ]
+    started = deltas(BlockStart(0, ToolCall("c", "f", kind="custom")), BlockStop(0))
+    assert len(started) == 1  # nothing is no JSON, and need not be
+
+
+@pytest.mark.parametrize(
+    ("issuer", "value"),
+    [
+        ("google", "c2ln"),
+        ("anthropic", tag_signature("c2ln", "anthropic")),
+        (None, tag_signature("c2ln", None)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "piece"),
+    [("function", {"function": {"arguments": ""}}), ("custom", {"custom": {"input": ""}})],
+)
+def test_signature_of_a_call_is_where_gemini_s_endpoint_has_it(
+    issuer: str | None, value: str, kind: Any, piece: dict[str, Any]
+) -> None:
+    signed = deltas(
+        BlockStart(0, ToolCall("c", "f", kind=kind)), SignatureDelta(0, "c2ln", issuer)
+    )[1]
+    extra = {"extra_content": {"google": {"thought_signature": value}}}
+    assert signed == {"tool_calls": [{"index": 0, **piece, **extra}]}
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_goes_to_the_field_that_was_asked_for(field: Any) -> None:
+    events = (BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1))
+    assert deltas(*events, reasoning=field) == [{field: "a"}, {field: "\n\nb"}]
+
+
+def test_refusal_has_its_own_field() -> None:
+    assert deltas(BlockStart(0, Refusal()), RefusalDelta(0, "no")) == [{"refusal": "no"}]
+
+
+def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
+    writer = encoder("openai_chat")
+    writer.encode(START)
+    with pytest.raises(AssertionError, match="Image passed the projection"):
+        writer.render(BlockStart(0, Image(url="u")))
+
+
+def test_blocks_of_other_dialects_are_left_out() -> None:
+    for block in (
+        ServerToolCall("s", "f", kind="mcp_tool_use"),
+        OpaqueBlock("openai_chat", "k", "{}"),
+    ):
+        assert encode(BlockStart(0, block), BlockStop(0)) == []
+
+
+# Choices
+
+
+def test_each_choice_begins_and_ends_on_its_own() -> None:
+    assert encode(
+        *(BlockStart(0, Text(), 1), TextDelta(0, "b"), BlockStart(1, Text()), TextDelta(1, "a")),
+        *(BlockStop(0), BlockStop(1), MessageStop("end_turn", choice=1)),
+        *(MessageStop("max_tokens"), MessageStop("end_turn", choice=2)),
+    ) == [
+        *(chunk(FIRST, choice=1), chunk({"content": "b"}, choice=1), chunk({"content": "a"})),
+        *(chunk({}, "stop", 1), chunk({}, "length"), chunk(FIRST, choice=2), chunk({}, "stop", 2)),
+        "[DONE]",
+    ]
+
+
+def test_calls_are_numbered_in_each_choice() -> None:
+    told = encode(*(BlockStart(n, ToolCall(f"c{n}", "f"), n % 2) for n in range(4)))
+    calls = [
+        (choice["index"], choice["delta"]["tool_calls"][0]["index"])
+        for (choice,) in (payload["choices"] for payload in told)
+        if "tool_calls" in choice["delta"]
+    ]
+    assert calls == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+# The end
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("end_turn", "stop"),
+        ("max_tokens", "length"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "content_filter"),
+        ("pause", "stop"),
+        ("other", "stop"),
+    ],
+)
+def test_finish_is_in_the_vendor_s_words(reason: Any, word: str) -> None:
+    assert encode(MessageStop(reason, "its own word")) == [chunk({}, word), "[DONE]"]
+
+
+def test_stop_sequence_is_told_where_vllm_tells_it() -> None:
+    (last, _) = encode(MessageStop("stop_sequence", "stop_sequence", "END"))
+    assert last["choices"] == [
+        {"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}
+    ]
+    assert encode(MessageStop("stop_sequence")) == [chunk({}, "stop"), "[DONE]"]
+
+
+def test_refusal_that_stands_in_the_answer_ends_it_as_any_other_text() -> None:
+    events = (BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
+    assert encode(*events, MessageStop("refusal"))[-2] == chunk({}, "stop")
+
+
+def test_usage_comes_last_and_once() -> None:
+    updates = (UsageUpdate(Usage(9, 1)), *SAID, UsageUpdate(Usage(9, 4)))
+    usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+    for stop in (MessageStop("end_turn"), MessageStop("end_turn", extra={"x": 1})):
+        assert encode(*updates, stop)[1:] == [
+            *(chunk({}, "stop"), {**HEAD, "choices": [], "usage": usage}, "[DONE]"),
+        ]
+    assert encode(*updates, MessageStop("end_turn"), include_usage=False)[1:] == [
+        *(chunk({}, "stop"), "[DONE]"),
+    ]
+
+
+def test_tokens_that_nobody_counted_are_not_written() -> None:
+    assert encode(*SAID, MessageStop("end_turn"))[1:] == [chunk({}, "stop"), "[DONE]"]
+
+
+def test_terminal_follows_success_and_nothing_else() -> None:
+    for last in ((), SAID, (*SAID, StreamError("truncated", "cut"))):
+        assert "[DONE]" not in encode(*last)
+    writer = encoder("openai_chat")
+    for event in (START, MessageStop("end_turn")):
+        writer.encode(event)
+    assert writer.close() == b"data: [DONE]\n\n"
+    assert writer.close() == b""
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("error", "type", "code"),
+    [
+        (StreamError("upstream", "m", "x", 400), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", None, 400), "invalid_request_error", None),
+        (StreamError("upstream", "m", "x", 401), "invalid_request_error", "invalid_api_key"),
+        (StreamError("upstream", "m", "x", 402), "insufficient_quota", "insufficient_quota"),
+        (StreamError("upstream", "m", "x", 403), "permission_error", "x"),
+        (StreamError("upstream", "m", "x", 404), "invalid_request_error", "model_not_found"),
+        (StreamError("upstream", "m", "x", 409), "conflict", "x"),
+        (StreamError("upstream", "m", "x", 413), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", "x", 418), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", "x", 422), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", "x", 429), "rate_limit_error", "rate_limit_exceeded"),
+        (StreamError("upstream", "m", "api_error", 500), "server_error", "api_error"),
+        (StreamError("upstream", "m", "x", 503), "server_error", "overloaded"),
+        (StreamError("upstream", "m", "overloaded_error", 529), "server_error", "overloaded"),
+        (StreamError("upstream", "m", "x", 504), "server_error", "timeout"),
+        (StreamError("upstream", "m"), "server_error", None),
+        (StreamError("stalled", "m"), "server_error", "stalled"),
+        (StreamError("truncated", "m"), "server_error", "truncated"),
+        (StreamError("too_large", "m", "max_blocks"), "server_error", "too_large"),
+    ],
+)
+def test_error_ends_the_stream_as_a_frame_of_its_own(
+    error: StreamError, type: str, code: str | None
+) -> None:
+    told = {"error": {"message": "m", "type": type, "param": None, "code": code}}
+    assert encode(*SAID[:2], error)[-1] == told
+    assert json.loads(encoder("openai_chat").error_body(error)) == told
+
+
+def test_sign_of_life_is_a_comment() -> None:
+    writer = encoder("openai_chat")
+    assert writer.encode(Ping()) == writer.ping() == b": ping\n\n"
+
+
+# What else the source said
+
+
+def test_time_is_that_of_the_source() -> None:
+    for created, written in [(1700000000, 1700000000), ("then", 0), (None, 0)]:
+        begun = MessageStart("chatcmpl-1", "gpt", {"created": created})
+        (last, _) = encode(MessageStop("end_turn"), begun=begun)
+        assert last["created"] == written
+
+
+def test_vendor_s_fields_stay_with_the_vendor() -> None:
+    begun = MessageStart("chatcmpl-1", "gpt", {"system_fingerprint": "fp", "created": 7})
+    stop = MessageStop("end_turn", extra={"native_finish_reason": "STOP"})
+    usage = UsageUpdate(Usage(9, 4, extra={"cost": 0.1}))
+    without = json.dumps(encode(usage, stop, begun=begun))
+    assert not any(word in without for word in ("fingerprint", "native", "cost"))
+    writer = encoder("openai_chat", extras=True)
+    wire = b"".join([*map(writer.encode, (begun, usage, stop)), writer.close()])
+    first, last, counts = (json.loads(f[6:]) for f in wire.split(b"\n\n")[:3])
+    assert first["system_fingerprint"] == "fp"
+    assert last["native_finish_reason"] == "STOP"
+    assert counts["usage"]["cost"] == 0.1
+    assert [payload.get("system_fingerprint") for payload in (last, counts)] == [None, None]
+    assert first["created"] == last["created"] == counts["created"] == 7
+
+
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [("standard", "default"), ("priority", "priority"), ("flex", "flex"), ("batch", None)],
+)
+def test_tier_of_service_is_in_the_vendor_s_words(told: str, written: str | None) -> None:
+    stop, said = MessageStop("end_turn"), {"service_tier": told}
+    for events in (
+        [MessageStart("chatcmpl-1", "gpt", said), stop],
+        [START, UsageUpdate(Usage(1, 1, extra=said)), stop],
+        [START, MessageStop("end_turn", extra=said)],
+    ):
+        for extras in (False, True):
+            begun, *rest = events
+            assert isinstance(begun, MessageStart)
+            last = encode(*rest, begun=begun, extras=extras)[0]
+            assert last.get("service_tier") == written
+    writer = encoder("openai_chat")
+    writer.encode(MessageStart("chatcmpl-1", "gpt", said))
+    lost = (Loss("service_tier", told, 1, "dropped"),) if written is None else ()
+    assert writer.losses == lost
+
+
+def test_data_of_its_own_goes_back_to_its_place() -> None:
+    spoken = Opaque("openai_chat", "audio", '{"id":"a"}', 0)
+    scored = Opaque("openai_chat", "logprobs", '{"content":[]}', 0)
+    audio, scores = encode(*SAID[:2], spoken, scored)[1:]
+    assert audio == chunk({"audio": {"id": "a"}})
+    (choice,) = scores["choices"]
+    assert choice == {
+        "index": 0, "delta": {}, "logprobs": {"content": []}, "finish_reason": None,
+    }
+
+
+def test_writer_goes_on_as_render_would() -> None:
+    for block, delta in [
+        (Text(), TextDelta(0, 'a"é')),
+        (Reasoning(), ReasoningDelta(0, 'a"é')),
+        (Refusal(), RefusalDelta(0, 'a"é')),
+        (ToolCall("c", "f"), JSONDelta(0, 'a"é')),
+    ]:
+        writer = encoder("openai_chat")
+        for event in (START, BlockStart(0, block)):
+            writer.encode(event)
+        written = writer.encode(delta)
+        assert writer.writer(0)('a"é') == written

@@ -1,0 +1,110 @@
+"""Where the dialect's own data goes that has no place in the events."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat import DONE, chunk, content, decode, frame
+
+from streamnorm import (
+    Event,
+    Loss,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    TextDelta,
+    Transcoder,
+    encoder,
+)
+from streamnorm.dialects.openai_chat.opaques import opaque_fields
+
+PLACES: dict[str, tuple[str, Any, int | None, tuple[str, Any]]] = {
+    "logprobs": ("logprobs", {"content": []}, 0, ("choice", {"content": []})),
+    "audio": ("audio", {"id": "a"}, None, ("delta", {"id": "a"})),
+    "tools of the server": (
+        "executed_tools",
+        [{"name": "a"}, {"index": 7}, "b"],
+        None,
+        ("delta", [{"index": 0, "name": "a"}, {"index": 7}, "b"]),
+    ),
+    "images of an answer": ("images", [{"url": "u"}], 0, ("delta", [{"index": 0, "url": "u"}])),
+    "images of a search": ("images", [{"url": "u"}], None, ("chunk", [{"url": "u"}])),
+    "sources of a search": ("citations", ["u"], None, ("chunk", ["u"])),
+    "its results": ("search_results", [{"url": "u"}], 0, ("chunk", [{"url": "u"}])),
+    "a loose source": ("annotations", {"type": "k"}, None, ("end", {"type": "k"})),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "index", "placed"), PLACES.values(), ids=PLACES)
+def test_field_goes_back_to_where_it_was(
+    name: str, value: Any, index: int | None, placed: tuple[str, Any]
+) -> None:
+    place, field = placed
+    event = Opaque("openai_chat", name, json.dumps(value), index)
+    assert opaque_fields(event) == (place, {name: field})
+
+
+@pytest.mark.parametrize("name", ["frame", "chat.completion.moderation", "content"])
+def test_what_was_a_frame_has_no_field(name: str) -> None:
+    assert opaque_fields(Opaque("openai_chat", name, "{}")) is None
+
+
+def test_field_that_is_no_json_has_no_place() -> None:
+    assert opaque_fields(Opaque("openai_chat", "audio", "{")) is None
+
+
+def written(*events: Event) -> list[str]:
+    writer = encoder("openai_chat")
+    begun = writer.encode(MessageStart("m", "gpt"))
+    return b"".join([begun, *map(writer.encode, events)]).decode().split("\n\n")[1:-1]
+
+
+def test_frame_of_its_own_is_written_as_it_was() -> None:
+    event = Opaque("openai_chat", "x", '{"object":"x",\r\n"n":1\r}')
+    (line,) = written(event)
+    assert json.loads(line.removeprefix("data: ")) == {"object": "x", "n": 1}
+
+
+def test_frame_that_would_break_clients_is_left_out() -> None:
+    writer = encoder("openai_chat")
+    writer.encode(MessageStart("m", "gpt"))
+    for data in ("[1]", '"text"', "7", "null"):
+        assert writer.encode(Opaque("openai_chat", "vendor", data)) == b""
+    assert writer.losses == (Loss("opaque", "vendor", 4, "no object, dropped"),)
+
+
+def test_field_before_the_message_stands_alone() -> None:
+    writer = encoder("openai_chat")
+    early = Opaque("openai_chat", "logprobs", '{"content":[]}')
+    assert writer.encode(early) == b'data: {"content":[]}\n\n'
+
+
+def test_chunk_beside_the_answer_is_none_of_usage() -> None:
+    (line,) = written(Opaque("openai_chat", "citations", '["u"]'))
+    told = json.loads(line.removeprefix("data: "))
+    assert told["citations"] == ["u"]
+    assert len(told["choices"]) == 1
+    assert told["choices"][0]["delta"] == {}
+
+
+def test_all_of_it_comes_through_a_stream_that_is_written_anew() -> None:
+    frames = [
+        content("hi", citations=["u"]),
+        chunk({"audio": {"id": "a"}, "images": [{"index": 0, "url": "v"}]}),
+        frame({"object": "vendor.frame", "n": 1}),
+        chunk({}, "stop", images=[{"url": "w"}]),
+        DONE,
+    ]
+    run = Transcoder("openai_chat", "openai_chat", verbatim=False)
+    out = b"".join([part for piece in frames for part in run.feed(piece)])
+    before, after = (
+        [event for event in decode(*body).events if isinstance(event, Opaque)]
+        for body in (frames, [out])
+    )
+    key = lambda event: (event.name, event.data)  # noqa: E731 - said twice
+    assert sorted(map(key, before)) == sorted(map(key, after))
+    assert len(before) == 5
+    assert decode(out).events[-1] == MessageStop("end_turn", "stop")
+    assert TextDelta(0, "hi") in decode(out).events
