@@ -186,7 +186,7 @@ class _UnnamedDecoder(Decoder):
                     break
         else:
             room.read(frame, events)
-        self.outcome = room.outcome
+        self.outcome, self.first_usage = room.outcome, room.first_usage
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         room = self._room

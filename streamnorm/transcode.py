@@ -278,9 +278,6 @@ class Transcoder:
         if not kept:
             return []
         parts: list[bytes] = []
-        for usage in kept[1:2]:  # what is known with the start goes out with it
-            if isinstance(kept[0], MessageStart) and isinstance(usage, UsageUpdate):
-                self._render(usage)
         for event in kept:
             if self._is_live(event):
                 parts.append(self._render(event))
@@ -301,6 +298,8 @@ class Transcoder:
     def _encode_one(self, event: Event, parts: list[bytes]) -> None:
         """Encode an event the long way, and find out which ones need not go it."""
         projector, sequencer = self._encoder.projector, self._sequencer
+        if isinstance(event, MessageStart) and self._decoder.first_usage is not None:
+            self._render(UsageUpdate(self._decoder.first_usage))
         for passed in projector.push(event):
             for ordered in (passed,) if sequencer is None else sequencer.push(passed):
                 if isinstance(ordered, StreamError) and ordered is not event:

@@ -20,9 +20,7 @@ from strategies import Source
 from streamnorm import (
     Event,
     Message,
-    Reasoning,
     StopReason,
-    Text,
     ToolCall,
     Usage,
     accumulate,

@@ -89,7 +89,9 @@ def read(data: bytes, *, extras: bool = False) -> Read:
             assert got.answers
             assert all(answer.finish for answer in got.answers.values())
             ended = True
-        elif "error" in chunk:
+        elif not isinstance(chunk, dict):
+            got.frames.append(chunk)
+        elif chunk.get("error"):
             got.error = chunk["error"]
             assert got.error.keys() == {"message", "type", "param", "code"}
             assert isinstance(got.error["message"], str)
@@ -116,7 +118,8 @@ def _take(got: Read, chunk: dict[str, Any], *, extras: bool) -> None:
         assert all(answer.finish for answer in got.answers.values())
         got.usage = rest.pop("usage")
     if rest:
-        assert extras or not chunk["choices"]
+        # What stands beside the answers comes with one that says nothing.
+        assert extras or chunk["choices"] == [{"index": 0, "delta": {}, "finish_reason": None}]
         got.sides.append(rest)
     assert len(chunk["choices"]) <= 1
     for choice in chunk["choices"]:

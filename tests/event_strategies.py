@@ -44,7 +44,15 @@ from streamnorm import (
     UsageUpdate,
 )
 
-__all__ = ["block_runs", "coalesced", "event_streams", "interleaved", "make_stream", "messages"]
+__all__ = [
+    "block_runs",
+    "coalesced",
+    "event_streams",
+    "interleaved",
+    "make_stream",
+    "make_usage",
+    "messages",
+]
 
 _ISSUERS = (None, "anthropic", "google")
 _DIALECTS = ("anthropic", "openai_chat")
@@ -77,7 +85,7 @@ def _citation(d: Dice) -> Citation:
     return d.pick(options)
 
 
-def _usage(d: Dice) -> Usage:
+def make_usage(d: Dice) -> Usage:
     """Return counts of which none is a larger part than its whole."""
     whole, out = (d.pick((None, 0, 7, 50)) for _ in range(2))
     read, write = (d.pick((None, 0, (whole or 0) // 2)) for _ in range(2))
@@ -125,7 +133,7 @@ def _message(d: Dice) -> Message:
         _name(d),
         _name(d),
         tuple(d.some(4, lambda: _block(d))),
-        usage=d.pick((Usage(), _usage(d))),
+        usage=d.pick((Usage(), make_usage(d))),
         extra=_extra(d),
         **stop,
     )
@@ -251,7 +259,7 @@ def make_stream(
     runs = [block_run(d, *owner) for owner in enumerate(owners)]
     body = interleaved(d, runs, calls_only=calls_only)
     for _ in range(d.below(3)):
-        extra: Event = d.pick((Ping(), UsageUpdate(_usage(d))))
+        extra: Event = d.pick((Ping(), UsageUpdate(make_usage(d))))
         body.insert(d.below(len(body) + 1), extra)
     events: list[Event] = [MessageStart("m", "gpt", _extra(d)), *body]
     if failing and d.flag():
@@ -272,9 +280,11 @@ def _stop(d: Dice, body: list[Event], choice: int) -> MessageStop:
     return MessageStop(reason, stop_sequence=d.pick((None, "END")), choice=choice)
 
 
-def event_streams(choices: int = 1, *, failing: bool = False) -> st.SearchStrategy[list[Event]]:
+def event_streams(
+    choices: int = 1, *, failing: bool = False, calls_only: bool = False
+) -> st.SearchStrategy[list[Event]]:
     """Return a strategy of legal streams."""
-    return dice().map(lambda d: make_stream(d, choices, failing=failing))
+    return dice().map(lambda d: make_stream(d, choices, failing=failing, calls_only=calls_only))
 
 
 def _kind(event: Event) -> tuple[object, ...]:

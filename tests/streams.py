@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from streamnorm import (
     Block,
     BlockStart,
+    BlockStop,
     Event,
     Loss,
     Message,
@@ -41,6 +42,8 @@ __all__ = [
     "Said",
     "decode",
     "encode",
+    "in_any_order",
+    "overlaps",
     "projected",
     "said",
     "transcode",
@@ -139,6 +142,29 @@ def said(events: list[Event], dialect: str, **options: Any) -> Said:
         sorted(_told(event) for event in opaques),
         next((event.message for event in events if isinstance(event, StreamError)), None),
     )
+
+
+def in_any_order(what: Said) -> Said:
+    """Return what a stream says, the blocks of each answer sorted."""
+    messages = {
+        choice: structs.replace(message, blocks=tuple(sorted(message.blocks, key=repr)))
+        for choice, message in what.messages.items()
+    }
+    return structs.replace(what, messages=messages)
+
+
+def overlaps(events: Iterable[Event], overlapping: tuple[type, ...] = ()) -> bool:
+    """Tell whether a block starts while one of its choice is open that it must wait for."""
+    opened: dict[int, BlockStart] = {}
+    for event in events:
+        if isinstance(event, BlockStart):
+            others = [start for start in opened.values() if start.choice == event.choice]
+            if any(not isinstance(start.block, overlapping) for start in others):
+                return True
+            opened[event.index] = event
+        elif isinstance(event, BlockStop):
+            del opened[event.index]
+    return False
 
 
 def _source(annotation: dict[str, Any]) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from streamnorm import (
     ReasoningDelta,
     Refusal,
     RefusalDelta,
+    ServerToolCall,
     SignatureDelta,
     StreamError,
     Text,
@@ -36,8 +37,8 @@ from streamnorm import (
 from streamnorm.ordering import Sequencer
 
 
-def sequenced(events: list[Event]) -> list[Event]:
-    sequencer = Sequencer()
+def sequenced(events: list[Event], overlapping: tuple[type, ...] = ()) -> list[Event]:
+    sequencer = Sequencer(overlapping=overlapping)
     return [passed for event in events for passed in sequencer.push(event)]
 
 
@@ -78,7 +79,7 @@ def test_nothing_waits_at_a_clean_end(events: list[Event]) -> None:
     for event in events:
         sequencer.push(event)
     assert sequencer.held_bytes == sequencer.dropped_bytes == 0
-    assert sequencer.head is None
+    assert all(sequencer.passes(event.index) for event in events if isinstance(event, BlockStart))
 
 
 @given(dice())
@@ -94,6 +95,39 @@ def test_interleaving_does_not_matter(d: Dice) -> None:
     blocks = block_runs(d)
     one, other = interleaved(d, blocks), interleaved(d, blocks)
     assert coalesced(sequenced(one)) == coalesced(sequenced(other))
+
+
+@given(event_streams(choices=3, failing=True))
+def test_choices_never_wait_for_each_other(events: list[Event]) -> None:
+    """What goes out of each is what would go out if there were no other."""
+    owner = {event.index: event.choice for event in events if isinstance(event, BlockStart)}
+    for choice in range(3):
+        alone = [e for e in events if owner.get(getattr(e, "index", -1), choice) == choice]
+        together = sequenced(events)
+        assert [
+            e for e in together if owner.get(getattr(e, "index", -1), choice) == choice
+        ] == sequenced(alone)
+
+
+@given(event_streams())
+def test_blocks_that_may_overlap_wait_for_the_others_and_nothing_waits_for_them(
+    events: list[Event],
+) -> None:
+    blocks = {event.index: event.block for event in events if isinstance(event, BlockStart)}
+    opened: set[int] = set()
+    for event in sequenced(events, (ToolCall,)):
+        if isinstance(event, BlockStart):
+            assert all(isinstance(blocks[index], ToolCall) for index in opened)
+            opened.add(event.index)
+        elif isinstance(event, BlockStop):
+            opened.remove(event.index)
+    assert by_block(sequenced(events, (ToolCall,))) == by_block(events)
+
+
+@given(event_streams(calls_only=True))
+def test_calls_that_overlap_pass_at_once_where_they_may(events: list[Event]) -> None:
+    sequencer = Sequencer(overlapping=(ToolCall, ServerToolCall))
+    assert [sequencer.push(event) for event in events] == [[event] for event in events]
 
 
 @given(event_streams(failing=True))
@@ -117,12 +151,12 @@ def test_lowest_open_block_is_live_and_the_rest_follows_in_order() -> None:
     assert sequencer.push(JSONDelta(1, "{")) == []
     assert sequencer.push(JSONDelta(2, "]")) == []
     assert sequencer.push(BlockStop(2)) == []
-    assert sequencer.head == 0
+    assert [sequencer.passes(index) for index in range(3)] == [True, False, False]
     assert sequencer.push(BlockStop(0)) == [BlockStop(0), B, JSONDelta(1, "{")]
-    assert sequencer.head == 1
+    assert [sequencer.passes(index) for index in (1, 2)] == [True, False]
     assert sequencer.push(JSONDelta(1, "}")) == [JSONDelta(1, "}")]
     assert sequencer.push(BlockStop(1)) == [BlockStop(1), C, JSONDelta(2, "[]"), BlockStop(2)]
-    assert sequencer.head is None
+    assert not sequencer.passes(3)
 
 
 def test_all_that_belongs_to_a_later_block_waits_with_it_and_joins_its_neighbours() -> None:
@@ -144,6 +178,69 @@ def test_all_that_belongs_to_a_later_block_waits_with_it_and_joins_its_neighbour
         *(TextDelta(2, "u"), BlockStop(2)),
         *(BlockStart(3, Refusal()), RefusalDelta(3, "no"), BlockStop(3)),
     ]
+
+
+def test_text_waits_for_no_open_call_where_calls_may_overlap() -> None:
+    sequencer = Sequencer(overlapping=(ToolCall,))
+    text, delta = BlockStart(1, Text()), TextDelta(1, "t")
+    passing: list[Event] = [A, JSONDelta(0, "{"), text, delta, JSONDelta(0, "}")]
+    assert [sequencer.push(event) for event in passing] == [[event] for event in passing]
+    call: list[Event] = [BlockStart(2, ToolCall("c2", "f")), JSONDelta(2, "["), JSONDelta(2, "]")]
+    assert [sequencer.push(event) for event in call] == [[], [], []]
+    assert sequencer.push(BlockStop(0)) == [BlockStop(0)]
+    assert sequencer.push(BlockStop(1)) == [BlockStop(1), call[0], JSONDelta(2, "[]")]
+    assert sequencer.push(JSONDelta(2, " ")) == [JSONDelta(2, " ")]
+
+
+def test_calls_that_waited_go_out_up_to_the_next_block_that_is_none() -> None:
+    sequencer = Sequencer(overlapping=(ToolCall,))
+    waiting: list[Event] = [
+        *(BlockStart(1, ToolCall("c1", "f")), BlockStart(2, ToolCall("c2", "f"))),
+        *(BlockStart(3, Text()), TextDelta(3, "x"), BlockStart(4, ToolCall("c4", "f"))),
+        *(JSONDelta(2, "2"), JSONDelta(1, "1"), BlockStop(2)),
+    ]
+    first = BlockStart(0, Text())
+    assert sequencer.push(first) == [first]
+    assert [sequencer.push(event) for event in waiting] == [[]] * len(waiting)
+    assert sequencer.push(BlockStop(0)) == [
+        *(BlockStop(0), waiting[0], JSONDelta(1, "1"), waiting[1], JSONDelta(2, "2"), BlockStop(2)),
+        *(waiting[2], TextDelta(3, "x")),
+    ]
+    assert [sequencer.passes(index) for index in (1, 2, 3, 4)] == [True, True, True, False]
+    assert sequencer.push(BlockStop(3)) == [BlockStop(3), waiting[4]]
+
+
+def test_arguments_that_wait_are_taken_as_push_takes_them() -> None:
+    sequencer = Sequencer(max_held_bytes=100)
+    assert sequencer.arguments_wait(1) is None
+    for event in (A, B):
+        sequencer.push(event)
+    assert sequencer.arguments_wait(0) is None  # it does not wait
+    assert sequencer.arguments_wait(1) is None  # there is nothing yet to add to
+    sequencer.push(JSONDelta(1, "{"))
+    wait = sequencer.arguments_wait(1)
+    assert wait is not None
+    held = sequencer.held_bytes
+    assert wait('"é":') == wait("1}") == []
+    assert sequencer.held_bytes == held + 7
+    (error,) = wait("x" * 100)
+    assert (error.kind, error.code) == ("too_large", "max_held_bytes")
+    assert sequencer.push(BlockStop(0)) == []
+    other = Sequencer()
+    for event in (A, B, JSONDelta(1, "{")):
+        other.push(event)
+    wait = other.arguments_wait(1)
+    assert wait is not None
+    wait("}")
+    assert other.push(BlockStop(0)) == [BlockStop(0), B, JSONDelta(1, "{}")]
+
+
+def test_only_arguments_are_added_to_what_waits() -> None:
+    sequencer = Sequencer()
+    waiting: list[Event] = [A, BlockStart(1, Text()), TextDelta(1, "t")]
+    for event in waiting:
+        sequencer.push(event)
+    assert sequencer.arguments_wait(1) is None
 
 
 def test_opaque_of_a_block_that_has_stopped_passes_at_once() -> None:

@@ -7,9 +7,15 @@ from chat import DONE, calls, chunk, content, decode, frame
 from chat import call as piece
 
 from streamnorm import (
+    BlockStart,
     Completed,
+    LocalProtocolError,
+    Loss,
+    LossyEncoding,
+    MessageStart,
     Note,
     Opaque,
+    Reasoning,
     StreamError,
     Truncated,
     UnknownDialect,
@@ -17,7 +23,8 @@ from streamnorm import (
     detect,
     encoder,
 )
-from streamnorm._registry import DIALECTS
+from streamnorm._registry import _BY_NAME, DIALECTS, checker
+from streamnorm.codec import Dialect
 from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")
@@ -39,26 +46,54 @@ def test_alias_reads_like_the_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic", "claude"])
+def test_alias_of_the_other_reads_like_its_name(name: str) -> None:
+    assert decoder(name).dialect == "anthropic"
+    assert type(checker(name)) is type(checker("anthropic"))
+
+
+@pytest.mark.parametrize("name", ["openai_chat", "openai", "chat"])
+def test_alias_of_the_other_writes_like_its_name(name: str) -> None:
+    assert encoder(name).ping() == b": ping\n\n"
+
+
+@pytest.mark.parametrize("name", ["anthropic", "claude"])
 def test_alias_writes_like_the_name(name: str) -> None:
     assert encoder(name).ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 def test_unknown_dialect_is_told_with_those_that_there_are() -> None:
     known = "expected one of anthropic, claude, openai_chat, openai, chat"
-    for make in (decoder, encoder):
+    for make in (decoder, encoder, checker):
         with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
             make("klingon")
 
 
-def test_dialect_that_is_not_read_or_not_written_is_told_with_those_that_are() -> None:
-    with pytest.raises(
-        UnknownDialect, match=r"^no decoder of dialect 'anthropic', expected one of"
-    ):
-        decoder("claude")
-    with pytest.raises(
-        UnknownDialect, match=r"^no encoder of dialect 'openai_chat', expected one of"
-    ):
-        encoder("chat")
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
+    """A dialect that is known and neither read, written nor checked."""
+    dialect = Dialect(
+        name="morse", aliases=("dots",), recognises=lambda frame: frame.data.startswith("--")
+    )
+    monkeypatch.setitem(DIALECTS, "morse", dialect)
+    for name in ("morse", "dots"):
+        monkeypatch.setitem(_BY_NAME, name, dialect)
+    return dialect
+
+
+@pytest.mark.usefixtures("mute")
+def test_dialect_that_does_not_do_its_part_is_told_with_those_that_do() -> None:
+    known = "expected one of anthropic, openai_chat"
+    for make, part in [(decoder, "decoder"), (encoder, "encoder"), (checker, "checker")]:
+        with pytest.raises(UnknownDialect, match=rf"^no {part} of dialect 'morse', {known}$"):
+            make("dots")
+
+
+@pytest.mark.usefixtures("mute")
+def test_stream_of_a_dialect_that_is_not_read_ends_as_malformed() -> None:
+    frames = frame("-- --- .-. ... .")
+    message = "no decoder of dialect 'morse', expected one of anthropic, openai_chat"
+    for body in (frames, frames.rstrip()):
+        assert decode(body, dialect=None).events == [StreamError("malformed", message)]
 
 
 DETECTED: list[tuple[Frame, str | None]] = [
@@ -144,15 +179,6 @@ def test_stream_of_no_dialect_is_a_cut() -> None:
     assert isinstance(decode(b"data: {}", dialect=None).outcome, Truncated)
 
 
-def test_dialect_that_is_not_read_yet_is_told() -> None:
-    start = frame({"type": "message_start", "message": {}}, "message_start")
-    (error,) = decode(start, dialect=None).events
-    assert error == StreamError(
-        "malformed", "no decoder of dialect 'anthropic', expected one of openai_chat"
-    )
-    assert decode(start.rstrip(), dialect=None).events == [error]
-
-
 def test_name_is_known_once_it_is_found_out() -> None:
     reader = decoder()
     assert reader.dialect == ""
@@ -167,6 +193,64 @@ def test_options_reach_the_room_that_is_found() -> None:
     reader.feed(content("<think>a</think>") + b"".join(frames) + END + DONE)
     assert heard == [Note("cumulative_arguments", "tool call")]
     assert reader.notes == (Note("cumulative_arguments", "tool call"),)
+
+
+def test_anthropic_stream_is_found_out_and_read_from_its_first_frame() -> None:
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    start = frame({"type": "message_start", "message": message}, "message_start")
+    pinged = frame({"type": "ping"}, "ping")
+    end = frame({"type": "message_stop"}, "message_stop")
+    for frames in ((start, end), (pinged, start, end), (*unknown(3), start, end)):
+        decoded = decode(*frames, dialect=None)
+        assert decoded == decode(*frames, dialect="anthropic")
+        assert isinstance(decoded.outcome, Completed)
+
+
+def test_stream_that_was_found_out_can_be_fed_in_every_way() -> None:
+    frames = [Frame("message", piece[6:-2].decode()) for piece in (TEXT, END, DONE)]
+    whole = decode(TEXT, END, DONE)
+    named, unnamed = decoder("openai_chat"), decoder()
+    for reader in (named, unnamed):
+        events = reader.feed(TEXT)
+        events += [event for each in frames[1:] for event in reader.feed_frame(each)]
+        assert events == whole.events
+        assert (reader.outcome, reader.close()) == (whole.outcome, [])
+    only = decoder()
+    assert [event for each in frames for event in only.feed_frame(each)] == whole.events
+    for end in ("close", "abort"):
+        readers = [decoder("openai_chat"), decoder()]
+        for reader in readers:
+            reader.feed(unknown(1)[0] + TEXT)
+        first, other = (
+            reader.close() if end == "close" else reader.abort(OSError()) for reader in readers
+        )
+        assert first == other
+        assert readers[0].outcome == readers[1].outcome
+        assert readers[0].frames == readers[1].frames == 2
+        for reader in readers:
+            with pytest.raises(LocalProtocolError):
+                reader.feed(TEXT)
+
+
+def test_source_that_fails_before_it_is_found_out_is_a_cut() -> None:
+    reader = decoder()
+    reader.feed(unknown(1)[0])
+    (error,) = reader.abort(TimeoutError())
+    assert isinstance(error, StreamError)
+    assert error.kind == "stalled"
+
+
+def test_options_reach_the_encoder() -> None:
+    heard: list[Loss] = []
+    options = {"model": "asked", "strict": True, "on_loss": heard.append}
+    writer = encoder("chat", include_usage=False, reasoning=None, extras=True, **options)
+    assert b'"asked"' in writer.encode(MessageStart("m", "gpt", {"created": 7, "region": "north"}))
+    assert writer.extras
+    assert not writer.projector.capabilities.reasoning
+    assert writer.projector.capabilities.usage == "never"
+    with pytest.raises(LossyEncoding):
+        writer.encode(BlockStart(0, Reasoning()))
+    assert heard == [Loss("reasoning", "Reasoning", 1, "dropped")]
 
 
 def test_error_line_before_any_frame_is_found_without_a_dialect() -> None:

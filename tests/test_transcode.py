@@ -1,4 +1,4 @@
-"""One dialect's bytes to another's: live, joined, one block at a time, and never a false end."""
+"""Chat bytes to Anthropic's: live, joined, one block at a time, and never a false end."""
 
 from __future__ import annotations
 
@@ -333,10 +333,12 @@ def test_source_may_be_found_out() -> None:
     assert read(out).content == [{"type": "text", "text": "hi"}]
 
 
-def test_unknown_dialects_are_told() -> None:
-    for source, target in [("klingon", "anthropic"), ("openai_chat", "klingon"), (None, "gemini")]:
-        with pytest.raises(UnknownDialect):
-            Transcoder(source, target)
+@pytest.mark.parametrize(
+    ("source", "target"), [("klingon", "anthropic"), ("openai_chat", "klingon"), (None, "klingon")]
+)
+def test_unknown_dialects_are_told(source: str | None, target: str) -> None:
+    with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon'"):
+        Transcoder(source, target)
 
 
 def test_answers_beyond_the_first_are_left_out_and_counted() -> None:

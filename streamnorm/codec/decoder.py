@@ -17,6 +17,7 @@ from streamnorm.events import (
     ReasoningDelta,
     StreamError,
     TextDelta,
+    Usage,
 )
 from streamnorm.failures import NOT_A_STREAM, Fatal, error_outcome, too_large
 from streamnorm.limits import Limits
@@ -40,12 +41,15 @@ class Decoder(ABC):
     Attributes:
         dialect: Name of the dialect that is read; empty while that is not known.
         outcome: How the stream ended; None until it has.
+        first_usage: The tokens that came with the start of the message, in one frame, so
+            that who writes can tell them with it, too.
         continued: The last event, if the next chunk may hold one more like it, and no more.
         more: Returns the text of such a chunk, once there is a `continued`; None if it may
             hold anything else, and is for `feed`, which reads either.
     """
 
     dialect: str = ""
+    first_usage: Usage | None = None
     continued: TextDelta | ReasoningDelta | JSONDelta | None = None
     more: Callable[[bytes], str | None]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm import Loss, LossyEncoding, Reasoning
-from streamnorm.losses import CAPABILITIES, Losses
+from streamnorm import Loss, LossyEncoding, Reasoning, ToolCall, UnknownDialect
+from streamnorm.losses import CAPABILITIES, Losses, capabilities
 
 
 def test_losses_of_one_kind_and_place_are_counted_together() -> None:
@@ -66,3 +66,41 @@ def test_anthropic_carries_what_its_reference_has_a_place_for() -> None:
     for name in ("choices", "refusal", "reasoning_parts", "blank_text", "custom_tools"):
         assert getattr(row, name) is False
     assert (row.url_citation, row.null_arguments) == (None, False)
+
+
+def test_chat_carries_what_its_reference_has_a_place_for() -> None:
+    row = CAPABILITIES["openai_chat"]
+    assert row.signed == (ToolCall,)
+    assert row.overlapping == (ToolCall,)
+    assert row.stop_reasons == {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}
+    for name in ("choices", "refusal", "blank_text", "custom_tools", "null_arguments"):
+        assert getattr(row, name) is True
+    for name in ("boundaries", "reasoning_parts", "redacted_reasoning", "bare_stop_sequence"):
+        assert getattr(row, name) is False
+    assert (row.url_citation, row.server_tools) == ("url_citation", ())
+
+
+@pytest.mark.parametrize("dialect", CAPABILITIES)
+def test_options_change_what_has_a_place(dialect: str) -> None:
+    row = CAPABILITIES[dialect]
+    assert capabilities(dialect) == capabilities(dialect, reasoning="reasoning") == row
+    without = capabilities(dialect, reasoning=None)
+    assert (without.reasoning, without.redacted_reasoning) == (False, False)
+    assert Reasoning in capabilities(dialect, reasoning="reasoning_details").signed
+    assert capabilities(dialect, reasoning="reasoning_details").redacted_reasoning
+    uncounted = capabilities(dialect, include_usage=False).usage
+    assert uncounted == {"anthropic": "always", "openai_chat": "never"}[dialect]
+
+
+def test_dialect_without_a_table_is_unknown() -> None:
+    with pytest.raises(UnknownDialect, match="expected one of anthropic, openai_chat"):
+        capabilities("klingon")
+
+
+@pytest.mark.parametrize("count", [256, 257, 300])
+def test_kinds_beyond_the_bound_are_counted_elsewhere(count: int) -> None:
+    losses = Losses()
+    for number in range(count):
+        losses.add("opaque", str(number))
+    elsewhere = [loss for loss in losses.list() if loss.where == "elsewhere"]
+    assert elsewhere == ([Loss("opaque", "elsewhere", count - 256)] if count > 256 else [])

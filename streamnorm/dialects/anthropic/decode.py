@@ -150,7 +150,7 @@ class AnthropicDecoder(Decoder):
             self._content.text(piece.index, delta.text, events)
         elif type(delta) is wire.InputJSONDelta:
             self._content.input(piece.index, delta.partial_json, events)
-        elif type(delta) is wire.ThinkingDelta:
+        elif isinstance(delta, wire.ThinkingDelta):  # pragma: no branch - there is no other
             self._content.thinking(piece.index, delta.thinking, events)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
@@ -176,8 +176,6 @@ class AnthropicDecoder(Decoder):
         """Judge what stands around a payload that could be read."""
         if self._id is None:
             raise self.malformed("block before message_start, expected that first")
-        if frame.event == "error":
-            raise Fatal(named_error(frame.data, self.json_of(frame.data)))
         self.note("no_event_line" if frame.event == "message" else "wrong_event_line", "frame")
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
@@ -252,6 +250,7 @@ class AnthropicDecoder(Decoder):
         self._id = self._content.seed = id
         events.append(MessageStart(id, model, _rest(message, _MESSAGE_FIELDS) or None))
         self._take_usage(message.get("usage"), events)
+        self.first_usage = self._usage.usage
         self._take_stop({key: message[key] for key in _STOP_FIELDS if key in message})
         if is_array(message.get("content")):
             inputs = _inputs(frame.data)

@@ -305,13 +305,19 @@ def test_ping_is_the_vendor_s() -> None:
 def test_opaque_of_the_dialect_is_written_as_it_was() -> None:
     frames = encode(
         Opaque("anthropic", "vertex_event", '{"type":"vertex_event","x":1}'),
-        BlockStart(
-            0, OpaqueBlock("anthropic", "compaction", '{"type":"compaction","content":"c"}')
-        ),
+        BlockStart(0, OpaqueBlock("anthropic", "sketch", '{"type":"sketch","lines":[1]}')),
         BlockStop(0),
     )
-    assert frames[0] == ("vertex_event", {"x": 1})
-    assert frames[1] == start(0, type="compaction", content="c")
+    assert frames == [("vertex_event", {"x": 1}), start(0, type="sketch", lines=[1]), stop(0)]
+
+
+def test_compaction_comes_by_its_delta_as_the_api_sends_it() -> None:
+    data = '{"type":"compaction","content":"c","encrypted_content":"eA=="}'
+    assert encode(BlockStart(0, OpaqueBlock("anthropic", "compaction", data)), BlockStop(0)) == [
+        start(0, type="compaction", content=None),
+        delta(0, "compaction_delta", content="c", encrypted_content="eA=="),
+        stop(0),
+    ]
 
 
 def test_strict_encoder_raises_at_the_first_loss() -> None:

@@ -1,31 +1,25 @@
-"""What every decoder and encoder does: bodies that are no stream, strays, ends, misuse."""
+"""What every decoder does: bodies that are no stream, strays, ends, notes, misuse."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from chat import DONE, chunk, content, decode
+from chat import DONE, chunk, content, decode, frame
 
 from streamnorm import (
     Completed,
     Failed,
     Limits,
     LocalProtocolError,
-    LossyEncoding,
     MessageStart,
     MessageStop,
     Note,
-    Opaque,
     StreamError,
     Truncated,
-    Usage,
-    UsageUpdate,
     decoder,
-    encoder,
 )
-from streamnorm.codec import Feed
-from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")
 NO_STREAM = "not_a_stream"
@@ -193,29 +187,31 @@ def test_what_is_forgiven_is_counted_together() -> None:
     assert reader.notes == (Note("joined_frames", "frame", 2),)
 
 
-def test_decoders_and_framing_share_one_contract() -> None:
-    feeds: list[Feed[object]] = [SSEDecoder(), decoder("openai_chat"), decoder()]
-    for feed in feeds:
-        assert feed.feed(b"") == []
-        assert isinstance(feed.close(), list)
-        assert isinstance(feed.abort(OSError()), list)
+# Dialects alike
+
+START = {
+    "type": "message_start",
+    "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []},
+}
 
 
-# Encoders
+def test_every_dialect_knows_a_body_a_stray_line_and_a_cut() -> None:
+    for dialect, first in [("openai_chat", TEXT), ("anthropic", frame(START, "message_start"))]:
+        no = decode(b'{"error":{"message":"no","code":401}}', dialect=dialect)
+        assert no.events == [StreamError("upstream", "no", "401", 401, False)]
+        line = decode(first, b'error: {"message":"late","code":500}\n\n', dialect=dialect)
+        assert line.events[-1] == StreamError("upstream", "late", "500", 500, True)
+        lines = decode(first, b'{\n"error":\n{"message":"late"}\n}\n', dialect=dialect)
+        assert lines.events[-1] == StreamError("upstream", "late")
+        page = decode(b"<html>", dialect=dialect)
+        assert getattr(page.events[0], "code", "") == NO_STREAM
+        cut = decode(first, dialect=dialect)
+        message = "stream ended after 1 frames, expected the end of its message"
+        assert cut.events[-1] == StreamError("truncated", message, retryable=True)
 
 
-def test_encoder_writes_what_its_dialect_has_and_counts_the_rest() -> None:
-    writer = encoder("anthropic")
-    writer.encode(MessageStart("m", "gpt"))
-    assert writer.encode(Opaque("openai_chat", "x", "{}")) == b""
-    assert writer.encode(UsageUpdate(Usage(1, 1))) == b""
-    assert [(loss.feature, loss.count) for loss in writer.losses] == [("opaque", 1)]
-
-
-def test_dropped_text_of_a_failed_stream_is_counted_even_where_losses_are_not_allowed() -> None:
-    writer = encoder("anthropic", strict=True)
-    writer.count_held(17)
-    (loss,) = writer.losses
-    assert (loss.feature, loss.detail) == ("held", "17 bytes dropped")
-    with pytest.raises(LossyEncoding):
-        writer.encode(Opaque("openai_chat", "x", "{}"))
+def test_notes_are_told_as_they_happen() -> None:
+    heard: list[Note] = []
+    reader = decoder("openai_chat", on_note=heard.append)
+    reader.feed(TEXT.rstrip() + b"\n" + TEXT)
+    assert heard == [Note("joined_frames", "frame")]

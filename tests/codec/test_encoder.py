@@ -1,0 +1,114 @@
+"""What every encoder does: the projection, its losses, and the options that change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streams import DIALECTS
+
+from streamnorm import (
+    BlockStart,
+    Event,
+    LocalProtocolError,
+    Loss,
+    LossyEncoding,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    StreamError,
+    TextDelta,
+    Usage,
+    UsageUpdate,
+    encoder,
+)
+
+START = MessageStart("m", "gpt")
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def written(dialect: str, *events: Event, **options: Any) -> bytes:
+    writer = encoder(dialect, **options)
+    return b"".join([*map(writer.encode, (START, *events)), writer.close()])
+
+
+@each_dialect
+def test_what_has_no_place_is_counted_and_told_as_it_happens(dialect: str) -> None:
+    heard: list[Loss] = []
+    writer = encoder(dialect, on_loss=heard.append)
+    writer.encode(START)
+    assert writer.encode(Opaque("gemini", "x", "{}")) == b""
+    assert writer.encode(Opaque("gemini", "x", "{}")) == b""
+    loss = Loss("opaque", "gemini x", 1, "dropped")
+    assert heard == [loss, loss]
+    assert writer.losses == (Loss("opaque", "gemini x", 2, "dropped"),)
+
+
+@each_dialect
+def test_strict_encoder_raises_at_the_first_loss(dialect: str) -> None:
+    writer = encoder(dialect, strict=True)
+    writer.encode(START)
+    with pytest.raises(LossyEncoding, match=r"^opaque in gemini x would be lost$"):
+        writer.encode(Opaque("gemini", "x", "{}"))
+
+
+@each_dialect
+def test_text_of_a_failed_stream_is_counted_even_where_losses_are_not_allowed(
+    dialect: str,
+) -> None:
+    writer = encoder(dialect, strict=True)
+    writer.count_held(17)
+    assert writer.losses == (Loss("held", "failed stream", 1, "17 bytes dropped"),)
+
+
+@each_dialect
+def test_illegal_event_is_refused(dialect: str) -> None:
+    writer = encoder(dialect)
+    with pytest.raises(LocalProtocolError, match=r"^text_delta comes first"):
+        writer.encode(TextDelta(0, "a"))
+
+
+@each_dialect
+def test_model_may_be_named_by_the_caller(dialect: str) -> None:
+    assert b'"model":"gpt"' in written(dialect)
+    out = written(dialect, MessageStop("end_turn"), model="asked")
+    assert b'"model":"asked"' in out
+    assert b"gpt" not in out
+
+
+@each_dialect
+def test_reasoning_may_be_left_out(dialect: str) -> None:
+    events = (BlockStart(0, Reasoning()), ReasoningDelta(0, "hm"))
+    assert b"hm" in written(dialect, *events)
+    writer = encoder(dialect, reasoning=None)
+    assert b"hm" not in b"".join(map(writer.encode, (START, *events)))
+    assert writer.losses == (Loss("reasoning", "Reasoning", 1, "dropped"),)
+
+
+@pytest.mark.parametrize(("dialect", "counted"), [("anthropic", True), ("openai_chat", False)])
+def test_tokens_may_be_left_out_where_clients_ask_for_them(dialect: str, *, counted: bool) -> None:
+    events = (UsageUpdate(Usage(7, 3)), MessageStop("end_turn"))
+    assert b'tokens":7' in written(dialect, *events)
+    assert (b'tokens":7' in written(dialect, *events, include_usage=False)) == counted
+
+
+@each_dialect
+def test_what_follows_the_last_event_follows_success_alone(dialect: str) -> None:
+    end = {"anthropic": b"", "openai_chat": b"data: [DONE]\n\n"}[dialect]
+    for last, rest in [(MessageStop("end_turn"), end), (StreamError("truncated", "cut"), b"")]:
+        writer = encoder(dialect)
+        for event in (START, last):
+            writer.encode(event)
+        assert writer.close() == rest
+    assert encoder(dialect).close() == b""
+
+
+@each_dialect
+def test_sign_of_life_is_that_of_the_dialect(dialect: str) -> None:
+    ping = {"anthropic": b'event: ping\ndata: {"type":"ping"}\n\n', "openai_chat": b": ping\n\n"}
+    writer = encoder(dialect)
+    assert writer.ping() == writer.encode(Ping()) == ping[dialect]

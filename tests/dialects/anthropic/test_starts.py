@@ -1,0 +1,228 @@
+"""What stands in the start of a block, by its type, and sources there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic_frames import STOP, block, body, decode, end, message, start, stop
+
+from streamnorm import (
+    Block,
+    BlockStart,
+    Citation,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    StreamError,
+    Text,
+    ToolCall,
+)
+from streamnorm.dialects.anthropic.starts import citation, citation_to_wire
+from streamnorm.ids import tag_signature
+
+SEARCHED = [{"type": "web_search_result", "url": "https://u", "title": "T", "page_age": None}]
+
+BLOCKS: dict[str, tuple[dict[str, Any], Block, dict[str, Any] | None]] = {
+    "text": ({"type": "text", "text": "", "citations": None}, Text(), None),
+    "text that says more": (
+        {"type": "text", "text": None, "phase": "final", "draft": None},
+        Text(),
+        {"phase": "final"},
+    ),
+    "thinking": ({"type": "thinking", "thinking": "", "signature": ""}, Reasoning(), None),
+    "redacted thinking": (
+        {"type": "redacted_thinking", "data": "ZGF0YQ==", "x": 1},
+        RedactedReasoning("ZGF0YQ==", "anthropic"),
+        {"x": 1},
+    ),
+    "call": (
+        {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "find",
+            "input": {},
+            "caller": {"type": "direct"},
+            "toolset_name": None,
+        },
+        ToolCall("toolu_1", "find"),
+        {"caller": {"type": "direct"}},
+    ),
+    "call with an id that we escaped": (
+        {"type": "tool_use", "id": "snid_functions_2ef_3a0", "name": "f", "input": {}},
+        ToolCall("functions.f:0", "f"),
+        None,
+    ),
+    "server's call": (
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        ServerToolCall("srvtoolu_1", "web_search", kind="server_tool_use"),
+        None,
+    ),
+    "call of an MCP server": (
+        {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "f", "input": {}, "server_name": "s"},
+        ServerToolCall("mcptoolu_1", "f", kind="mcp_tool_use"),
+        {"server_name": "s"},
+    ),
+    "result of a search": (
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": SEARCHED},
+        ServerToolResult("srvtoolu_1", "web_search_tool_result", SEARCHED),
+        None,
+    ),
+    "result of an MCP server": (
+        {"type": "mcp_tool_result", "tool_use_id": "m", "content": "ok", "is_error": False},
+        ServerToolResult("m", "mcp_tool_result", "ok"),
+        {"is_error": False},
+    ),
+    "result of a tool to come, without content": (
+        {"type": "oracle_tool_result", "tool_use_id": "o"},
+        ServerToolResult("o", "oracle_tool_result", None),
+        None,
+    ),
+    "result without its call": (
+        {"type": "oracle_tool_result", "content": 1},
+        OpaqueBlock("anthropic", "oracle_tool_result", '{"type":"oracle_tool_result","content":1}'),
+        None,
+    ),
+    "upload": (
+        {"type": "container_upload", "file_id": "file_1"},
+        OpaqueBlock(
+            "anthropic", "container_upload", '{"type":"container_upload","file_id":"file_1"}'
+        ),
+        None,
+    ),
+    "fallback": (
+        {"type": "fallback", "from": {"model": "a"}, "to": {"model": "é"}},
+        OpaqueBlock(
+            "anthropic", "fallback", '{"type":"fallback","from":{"model":"a"},"to":{"model":"é"}}'
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("wire", "unified", "extra"), BLOCKS.values(), ids=BLOCKS)
+def test_block_is_what_its_start_says(
+    wire: dict[str, Any], unified: Block, extra: dict[str, Any] | None
+) -> None:
+    begun = body(block(0, **wire), stop(0))[0]
+    assert begun == BlockStart(0, unified, extra=extra)
+    whole = message(start(content=[wire]), STOP)
+    assert whole.blocks == (unified,)
+    assert whole.block_extras == ((extra,) if extra else ())
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {"type": "redacted_thinking"},
+        {"type": "redacted_thinking", "data": None},
+        {"type": "tool_use", "id": "c"},
+        {"type": "tool_use", "id": "c", "name": ""},
+        {"type": "server_tool_use", "id": "c", "name": 7},
+        {"type": "mcp_tool_use"},
+    ],
+    ids=str,
+)
+def test_block_that_lacks_what_clients_need_is_malformed(wire: dict[str, Any]) -> None:
+    message = f"{wire['type']} lacks a field, expected all that are required"
+    for frames in ([start(), block(0, **wire)], [start(content=[wire])]):
+        decoded = decode(*frames, end(), STOP)
+        assert decoded.events[1:] == [StreamError("malformed", message)]
+
+
+@pytest.mark.parametrize(
+    ("server", "issuer"),
+    [(None, "anthropic"), ("vertex", "anthropic"), ("deepseek", "deepseek"), ("kimi", "kimi")],
+)
+def test_who_sends_decides_who_signed(server: str | None, issuer: str) -> None:
+    content = [
+        {"type": "thinking", "thinking": "a", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "ZGF0YQ=="},
+    ]
+    assert message(start(content=content), STOP, server=server).blocks == (
+        *(Reasoning(("a",), "c2ln", issuer), RedactedReasoning("ZGF0YQ==", issuer)),
+    )
+
+
+def test_what_we_sealed_is_opened_again() -> None:
+    content = [
+        {"type": "thinking", "thinking": "", "signature": tag_signature("Z29v", "google")},
+        {"type": "redacted_thinking", "data": tag_signature("ZGF0YQ==", None)},
+    ]
+    assert message(start(content=content), STOP).blocks == (
+        *(Reasoning((), "Z29v", "google"), RedactedReasoning("ZGF0YQ==", None)),
+    )
+
+
+def test_half_a_character_is_replaced_where_nothing_can_join_it() -> None:
+    wire = {"type": "tool_use", "id": "a\ud83d", "name": "f\ud83d", "input": "x\ud83d"}
+    assert message(start(content=[wire]), STOP).blocks == (ToolCall("a�", "f�", "x�"),)
+
+
+# Sources
+
+CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
+    "characters": (
+        {
+            "type": "char_location",
+            "cited_text": "c",
+            "document_index": 0,
+            "document_title": "D",
+            "start_char_index": 3,
+            "end_char_index": 9,
+        },
+        Citation(
+            *("char_location", None, "D", "c"),
+            extra={"document_index": 0, "start_char_index": 3, "end_char_index": 9},
+        ),
+    ),
+    "pages": (
+        {"type": "page_location", "cited_text": "c", "document_title": "D", "file_id": "f"},
+        Citation("page_location", None, "D", "c", extra={"file_id": "f"}),
+    ),
+    "blocks": (
+        {"type": "content_block_location", "cited_text": "c", "start_block_index": 0},
+        Citation("content_block_location", None, None, "c", extra={"start_block_index": 0}),
+    ),
+    "web": (
+        {
+            "type": "web_search_result_location",
+            "url": "https://u",
+            "title": "T",
+            "cited_text": "c",
+            "encrypted_index": "i",
+        },
+        Citation(
+            "web_search_result_location", "https://u", "T", "c", extra={"encrypted_index": "i"}
+        ),
+    ),
+    "search": (
+        {"type": "search_result_location", "cited_text": "c", "source": "s", "title": "T"},
+        Citation("search_result_location", None, "T", "c", extra={"source": "s"}),
+    ),
+    "a kind to come": (
+        {"type": "k", "title": "T", "n": [1]},
+        Citation("k", None, "T", extra={"n": [1]}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("wire", "source"), CITATIONS.values(), ids=CITATIONS)
+def test_source_goes_there_and_back(wire: dict[str, Any], source: Citation) -> None:
+    assert citation(wire) == source
+    assert citation_to_wire(source) == wire
+
+
+def test_source_that_says_little_is_still_one() -> None:
+    assert citation({}) == Citation("")
+    assert citation({"type": 7, "url": None, "title": ["T"], "cited_text": None}) == Citation(
+        "", extra={"title": ["T"]}
+    )
+
+
+def test_list_of_sources_may_hold_anything() -> None:
+    for citations in (None, [], "x", ["x", None]):
+        events = body(block(0, "text", text="", citations=citations), stop(0))
+        assert [type(event).__name__ for event in events] == ["BlockStart", "BlockStop"]

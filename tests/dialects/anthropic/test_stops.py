@@ -1,0 +1,67 @@
+"""Stop reasons of Anthropic, in both directions."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm import StopReason
+from streamnorm.dialects.anthropic.stops import reason_to_wire, stop_reason
+
+WORDS: dict[str, tuple[StopReason, StopReason]] = {
+    "end_turn": ("end_turn", "tool_use"),
+    "tool_use": ("end_turn", "tool_use"),
+    "max_tokens": ("max_tokens", "max_tokens"),
+    "model_context_window_exceeded": ("max_tokens", "max_tokens"),
+    "stop_sequence": ("stop_sequence", "stop_sequence"),
+    "refusal": ("refusal", "refusal"),
+    "pause_turn": ("pause", "pause"),
+    "compaction": ("pause", "pause"),
+    "a_word_to_come": ("other", "other"),
+}
+
+
+@pytest.mark.parametrize(("word", "reasons"), WORDS.items(), ids=WORDS)
+def test_word_means_the_same_unless_calls_decide(
+    word: str, reasons: tuple[StopReason, StopReason]
+) -> None:
+    for unfinished in (False, True):
+        assert stop_reason(word, called=False, unfinished=unfinished) == reasons[0]
+        assert stop_reason(word, called=True, unfinished=unfinished) == reasons[1]
+
+
+@pytest.mark.parametrize(
+    ("called", "unfinished", "reason"),
+    [
+        (False, False, "end_turn"),
+        (True, False, "tool_use"),
+        (True, True, "other"),
+        (False, True, "other"),
+    ],
+)
+def test_without_a_word_the_calls_alone_decide(
+    *, called: bool, unfinished: bool, reason: StopReason
+) -> None:
+    assert stop_reason(None, called=called, unfinished=unfinished) == reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "raw", "word"),
+    [
+        ("end_turn", "end_turn", "end_turn"),
+        ("end_turn", "stop", "end_turn"),
+        ("end_turn", None, "end_turn"),
+        ("end_turn", "tool_use", "end_turn"),
+        ("tool_use", "end_turn", "tool_use"),
+        ("max_tokens", "length", "max_tokens"),
+        ("max_tokens", "model_context_window_exceeded", "model_context_window_exceeded"),
+        ("pause", None, "pause_turn"),
+        ("pause", "pause_turn", "pause_turn"),
+        ("pause", "compaction", "compaction"),
+        ("refusal", "content_filter", "refusal"),
+        ("stop_sequence", "stop", "stop_sequence"),
+    ],
+)
+def test_source_s_word_is_written_where_it_is_anthropic_s(
+    reason: StopReason, raw: str | None, word: str
+) -> None:
+    assert reason_to_wire(reason, raw) == word

@@ -1,0 +1,138 @@
+"""Token counts of Anthropic: the algebra, the merge, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from anthropic_frames import STOP, decode, end, start
+from dice import Dice, dice
+from event_strategies import make_usage
+from hypothesis import given
+
+from streamnorm import Usage, UsageUpdate
+from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
+
+
+def merged(*wires: dict[str, Any]) -> Usage:
+    """Return the snapshot of a stream with these counts, one after the other."""
+    first, *rest = wires
+    frames = [end(usage=wire) for wire in rest]
+    events = decode(start(usage=first), *frames, STOP).events
+    snapshots = [event.usage for event in events if isinstance(event, UsageUpdate)]
+    return snapshots[-1] if snapshots else Usage()
+
+
+def full(fresh: int, written: int, read: int, out: int) -> dict[str, Any]:
+    return {
+        "input_tokens": fresh,
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read,
+        "output_tokens": out,
+    }
+
+
+def test_input_is_everything_that_went_in() -> None:
+    assert merged(full(200, 400, 2000, 50)) == Usage(2600, 50, 2000, 400)
+    assert merged({"input_tokens": 7}) == Usage(7)
+    assert merged({"cache_read_input_tokens": 7}) == Usage(7, None, 7)
+    assert merged({"output_tokens": 0}) == Usage(None, 0)
+
+
+def test_thinking_is_part_of_the_output() -> None:
+    details = {"thinking_tokens": 20, "spoken_tokens": 3, "other": None}
+    assert merged({"output_tokens": 50, "output_tokens_details": details}) == Usage(
+        None, 50, reasoning_tokens=20, extra={"output_tokens_details": {"spoken_tokens": 3}}
+    )
+    assert merged({"output_tokens_details": {"thinking_tokens": 0}}) == Usage(reasoning_tokens=0)
+    assert merged({"output_tokens_details": None}) == Usage()
+    assert merged({"output_tokens_details": {"thinking_tokens": "many"}}) == Usage(
+        extra={"output_tokens_details": {"thinking_tokens": "many"}}
+    )
+
+
+MERGES: dict[str, tuple[list[dict[str, Any]], Usage]] = {
+    "a later count replaces an earlier one": (
+        [full(2037, 0, 0, 1), full(15665, 0, 0, 90)],
+        Usage(15665, 90, 0, 0),
+    ),
+    "also a smaller one, as after a compaction": (
+        [full(60385, 0, 0, 9), full(612, 0, 0, 4)],
+        Usage(612, 4, 0, 0),
+    ),
+    "what is not said again stays": (
+        [full(9, 1, 2, 1), {"output_tokens": 30}],
+        Usage(12, 30, 2, 1),
+    ),
+    "null says nothing": (
+        [full(9, 1, 2, 1), dict.fromkeys(full(0, 0, 0, 0))],
+        Usage(12, 1, 2, 1),
+    ),
+    "zero does not replace what went in": (
+        [full(9, 1, 2, 5), full(0, 0, 0, 0)],
+        Usage(12, 0, 2, 1),
+    ),
+    "zero is said where nothing was": (
+        [{"output_tokens": 1}, full(0, 0, 0, 4)],
+        Usage(0, 4, 0, 0),
+    ),
+    "zero at the start is replaced": ([full(0, 0, 0, 0), full(9, 1, 2, 5)], Usage(12, 5, 2, 1)),
+    "nothing is said at all": ([{}, {}], Usage()),
+}
+
+
+@pytest.mark.parametrize(("wires", "usage"), MERGES.values(), ids=MERGES)
+def test_counts_are_merged_field_by_field(wires: list[dict[str, Any]], usage: Usage) -> None:
+    assert merged(*wires) == usage
+
+
+def test_what_else_is_counted_is_kept_key_by_key() -> None:
+    first = {"service_tier": "standard", "speed": "fast", "inference_geo": None}
+    more = {"speed": "slow", "server_tool_use": {"web_search_requests": 1}}
+    assert merged(first, more) == Usage(
+        extra={
+            "service_tier": "standard",
+            "speed": "slow",
+            "server_tool_use": {"web_search_requests": 1},
+        }
+    )
+
+
+@pytest.mark.parametrize("count", [-1, True, "7", 1.5, [7], 1e300])
+def test_what_is_no_count_is_kept_as_it_is(count: object) -> None:
+    assert merged({"input_tokens": count, "output_tokens": 3}) == Usage(
+        None, 3, extra={"input_tokens": count}
+    )
+
+
+def test_each_change_is_a_snapshot_and_nothing_else_is() -> None:
+    events = decode(
+        start(usage=full(9, 0, 0, 1)),
+        *(end(usage=full(9, 0, 0, 1)), end(), end(usage=None), end(usage={"output_tokens": 4})),
+        STOP,
+    ).events
+    assert [event for event in events if isinstance(event, UsageUpdate)] == [
+        *(UsageUpdate(Usage(9, 1, 0, 0)), UsageUpdate(Usage(9, 4, 0, 0))),
+    ]
+
+
+def test_reader_tells_whether_something_changed() -> None:
+    reader = UsageReader()
+    assert reader.merge({"input_tokens": 1})
+    assert not reader.merge({"input_tokens": 1})
+    assert reader.merge({"x": 1})
+    assert reader.usage == Usage(1, extra={"x": 1})
+
+
+@given(dice(20))
+def test_counts_come_back_as_they_were(d: Dice) -> None:
+    usage = make_usage(d)
+    reader = UsageReader()
+    reader.merge(usage_to_wire(usage))
+    known = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+    back = reader.usage
+    assert (back.input_tokens, back.output_tokens, back.cache_read_tokens) == tuple(
+        count or 0 for count in known
+    )
+    assert back.cache_write_tokens == (usage.cache_write_tokens or 0)
+    assert back.reasoning_tokens == usage.reasoning_tokens

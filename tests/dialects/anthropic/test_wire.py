@@ -1,0 +1,81 @@
+"""The shapes that come often: which payloads they take, and which the slow way must read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from anthropic_frames import STOP, block, decode, end, start, stop
+from chat import frame
+
+from streamnorm import JSONDelta, ReasoningDelta, TextDelta
+from streamnorm._json import FAST_ERRORS
+from streamnorm.dialects.anthropic import wire
+
+
+def payload(kind: str, **fields: Any) -> str:
+    return json.dumps(
+        {"type": "content_block_delta", "index": 3, "delta": {"type": kind, **fields}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "delta"),
+    [
+        (payload("text_delta", text="a"), wire.TextDelta("a")),
+        (payload("thinking_delta", thinking="a", estimated_tokens=3), wire.ThinkingDelta("a")),
+        (payload("input_json_delta", partial_json=""), wire.InputJSONDelta("")),
+        (payload("text_delta", text="é").replace("}}", "}  } "), wire.TextDelta("é")),
+    ],
+)
+def test_pieces_are_read_whatever_else_they_hold(data: str, delta: object) -> None:
+    piece = wire.decode_delta(data)
+    assert (piece.index, piece.delta) == (3, delta)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        payload("text_delta", text=None),
+        payload("text_delta", text="\ud83d"),
+        payload("text_delta"),
+        payload("signature_delta", signature="s"),
+        payload("text_delta", text="a").replace("3", '"3"'),
+        payload("text_delta", text="a").replace('"index": 3, ', ""),
+        '{"type":"content_block_stop","index":3}',
+        "[DONE]",
+        "",
+    ],
+)
+def test_what_is_odd_is_left_to_the_slow_way(data: str) -> None:
+    with pytest.raises(FAST_ERRORS):
+        wire.decode_delta(data)
+
+
+def test_both_ways_read_the_same() -> None:
+    """A member that the fast reader cannot take makes all of it go the slow way."""
+    events = []
+    for odd in ({}, {"odd": "\ud83d"}):
+        frames = [
+            frame({**json.loads(data), **odd}, "content_block_delta")
+            for data in (
+                payload("text_delta", text="a").replace("3", "0"),
+                payload("thinking_delta", thinking="b").replace("3", "1"),
+                payload("input_json_delta", partial_json="{}").replace("3", "2"),
+            )
+        ]
+        starts = [block(0, "text"), block(1, "thinking"), block(2, "tool_use", id="c", name="f")]
+        stops = [stop(index) for index in range(3)]
+        events.append(decode(start(), *starts, *frames, *stops, end(), STOP).events)
+    assert events[0] == events[1]
+    assert events[0][4:7] == [TextDelta(0, "a"), ReasoningDelta(1, "b"), JSONDelta(2, "{}")]
+
+
+def test_input_is_had_as_it_stands_on_the_wire() -> None:
+    data = '{"content_block": {"input": { "a" :1.0e0 } , "type":"tool_use"}}'
+    assert bytes(wire.decode_raw_start(data).content_block.input) == b'{ "a" :1.0e0 }'
+    content = '{"message":{"content":[{"input":[ 1]},{}]}}'
+    inputs = [bytes(part.input) for part in wire.decode_raw_message(content).message.content]
+    assert inputs == [b"[ 1]", b""]
+    assert wire.decode_raw_message('{"message":{}}').message.content == []

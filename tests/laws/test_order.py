@@ -1,0 +1,112 @@
+"""Law 9 of DESIGN §9 for what goes out: one block at a time, and nothing held in vain."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from anthropic_reader import frames
+from bodies import make_source
+from chat_reader import chunks
+from corpus import each_recording_of
+from dice import Dice, dice
+from hypothesis import given
+from mutations import chunked
+from streams import DIALECTS, decode, overlaps, transcode
+
+from streamnorm import BlockStart, Event, ToolCall, Transcoder, decoder
+from streamnorm.ordering import Sequencer
+from streamnorm.recording import Recording
+
+each_dialect = pytest.mark.parametrize("source", DIALECTS)
+
+
+@each_dialect
+@given(d=dice(300))
+def test_anthropic_s_client_sees_one_block_at_a_time(source: str, d: Dice) -> None:
+    out, _ = transcode(make_source(d, source).frames, source, "anthropic")
+    opened = 0
+    for name, index in re.findall(rb'"type":"content_block_(start|stop)","index":(\d+)', out):
+        assert int(index) == opened
+        opened += name == b"stop"
+
+
+@each_dialect
+@given(d=dice(300))
+def test_chat_s_client_sees_what_is_no_call_one_after_the_other(source: str, d: Dice) -> None:
+    """Reasoning or text that has ended is never taken up where a client would join it."""
+    stream = make_source(d, source)
+    out, _ = transcode(stream.frames, source, "openai_chat")
+    runs: dict[int, list[list[str]]] = {}
+    for chunk in chunks(out):
+        for choice in (chunk or {}).get("choices", ()):
+            (field, value) = next(iter(choice["delta"].items()), ("", None))
+            if field in ("content", "reasoning_content", "refusal") and value:
+                run = runs.setdefault(choice["index"], [])
+                if not run or run[-1][0] != field:
+                    run.append([field, ""])
+                run[-1][1] += value
+    fields = {"Text": "content", "Reasoning": "reasoning_content", "Refusal": "refusal"}
+    for choice in runs:
+        starts = [
+            event
+            for event in decode([out], "openai_chat").events
+            if isinstance(event, BlockStart) and event.choice == choice
+        ]
+        plain = [
+            fields[type(s.block).__name__] for s in starts if not isinstance(s.block, ToolCall)
+        ]
+        deduplicated = [f for n, f in enumerate(plain) if not n or plain[n - 1] != f]
+        assert [field for field, _ in runs[choice]] == deduplicated
+
+
+@each_recording_of(*DIALECTS)
+def test_recording_is_held_back_only_where_blocks_overlap(recording: Recording) -> None:
+    events = decode([recording.body], recording.dialect).events
+    for overlapping in ((), (ToolCall,)):
+        reader, sequencer = decoder(recording.dialect), Sequencer(overlapping=overlapping)
+        held = 0
+        for byte in chunked(recording.body, 1):
+            for event in reader.feed(byte):
+                sequencer.push(event)
+                held = max(held, sequencer.held_bytes)
+        assert (held > 0) == overlaps(events, overlapping)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@each_dialect
+@given(d=dice(300))
+def test_text_goes_out_with_the_frame_that_brought_it(source: str, target: str, d: Dice) -> None:
+    """All of it but white space that opens a text, and what waits for an open call."""
+    stream = make_source(d, source)
+    events = decode(stream.frames, source).events
+    if overlaps(events) or any(answer.tool_calls for answer in stream.messages):
+        return
+    transcoder = Transcoder(source, target, verbatim=False)
+    reader = decoder(source)
+    first = {e.index for e in events if isinstance(e, BlockStart) and not e.choice}
+    for frame in stream.frames:
+        brought = "".join(_said(event, first) for event in reader.feed(frame))
+        out = b"".join(transcoder.feed(frame))
+        if brought.strip():
+            assert brought in _texts(out, target)
+
+
+def _said(event: Event, blocks: set[int]) -> str:
+    text: object = getattr(event, "text", "")
+    return text if isinstance(text, str) and getattr(event, "index", -1) in blocks else ""
+
+
+def _texts(out: bytes, target: str) -> str:
+    if target == "anthropic":
+        deltas: list[dict[str, Any]] = [event.get("delta", {}) for event in frames(out)]
+        return "".join(d.get("text", d.get("thinking", "")) for d in deltas)
+    every = [choice for chunk in chunks(out) for choice in (chunk or {}).get("choices", ())]
+    choices = [choice for choice in every if not choice["index"]]
+    return "".join(
+        value
+        for choice in choices
+        for key, value in choice["delta"].items()
+        if key in ("content", "reasoning_content", "refusal") and value
+    )

@@ -1,0 +1,67 @@
+"""Law 14 of DESIGN §9: nothing that is cut off passes for a whole stream."""
+
+from __future__ import annotations
+
+import pytest
+from bodies import make_source
+from corpus import recordings
+from dice import Dice, dice
+from hypothesis import given
+from judges import ends_in_error
+from streams import DIALECTS, DIRECTIONS, decode, transcode
+from terminals import cuts, terminal_was_read
+
+from streamnorm import Completed, MessageStart, MessageStop, Ping, Truncated, decoder
+from streamnorm.recording import Recording
+
+COMPLETE = [
+    recording
+    for recording in recordings(*DIALECTS)
+    if isinstance(decode([recording.body], recording.dialect).outcome, Completed)
+]
+
+
+@pytest.mark.parametrize("recording", COMPLETE, ids=lambda recording: recording.name)
+def test_no_prefix_completes_before_its_terminal_was_read(recording: Recording) -> None:
+    body, dialect = recording.body, str(recording.dialect)
+    for cut in cuts(recording.name, body):
+        events, outcome, _ = decode([body[:cut]], dialect)
+        whole = terminal_was_read(body[:cut], dialect)
+        assert isinstance(outcome, Completed if whole else Truncated), cut
+        assert any(isinstance(event, MessageStop) for event in events) == whole
+
+
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+def test_no_prefix_of_a_recording_is_written_as_a_whole_stream(source: str, target: str) -> None:
+    for recording in (recording for recording in COMPLETE if recording.dialect == source):
+        body = recording.body
+        for cut in cuts(recording.name, body, 0)[::9]:
+            for verbatim in (False, True)[: 1 + (source == target)]:
+                out, run = transcode([body[:cut]], source, target, verbatim=verbatim)
+                if isinstance(run.outcome, Truncated):
+                    assert ends_in_error(out, target, foreign=True), (recording.name, cut)
+                else:
+                    assert terminal_was_read(body[:cut], source), (recording.name, cut)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(d=dice(300))
+def test_no_prefix_of_frames_says_more_than_the_whole(dialect: str, d: Dice) -> None:
+    stream = make_source(d, dialect)
+    whole = decode(stream.frames, dialect).events
+    for count in range(len(stream.frames)):
+        reader = decoder(dialect)
+        events = [event for frame in stream.frames[:count] for event in reader.feed(frame)]
+        assert events == whole[: len(events)]
+        said = [event for event in events if not isinstance(event, Ping)]
+        assert isinstance(said[0], MessageStart) if said else count < 2
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(d=dice(320))
+def test_no_stream_completes_before_its_terminal(dialect: str, d: Dice) -> None:
+    stream = make_source(d, dialect)
+    for count in range(len(stream.frames)):
+        body = b"".join(stream.frames[:count])
+        outcome = decode([body], dialect).outcome
+        assert not isinstance(outcome, Completed) or terminal_was_read(body, dialect)

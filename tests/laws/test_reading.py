@@ -1,0 +1,100 @@
+"""Laws 1, 2 and 3 of DESIGN §9 for decoders: chunking, totality, grammar.
+
+And that of every generator: what was written is what is read.
+"""
+
+from __future__ import annotations
+
+import pytest
+from anthropic_strategies import anthropic_streams, gives_back
+from bodies import any_body
+from corpus import each_recording_of
+from dice import Dice, dice
+from hypothesis import example, given
+from mutations import chunked, cut_anywhere
+from strategies import Source, agrees, chat_streams
+from streams import DIALECTS, Decoded, decode
+
+from streamnorm import (
+    Completed,
+    Failed,
+    StreamError,
+    Truncated,
+    accumulate,
+    message_events,
+    validate,
+)
+from streamnorm.recording import Recording
+
+SIZES = (1, 2, 3, 5, 64)
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def assert_total(decoded: Decoded) -> None:
+    events, outcome, _ = decoded
+    errors = [number for number, event in enumerate(events) if isinstance(event, StreamError)]
+    assert errors in ([], [len(events) - 1])
+    assert isinstance(outcome, Failed | Truncated if errors else Completed)
+    assert validate(events) == []
+
+
+@each_recording_of(*DIALECTS)
+def test_chunking_does_not_matter(recording: Recording) -> None:
+    whole = decode([recording.body], recording.dialect)
+    for size in SIZES:
+        assert decode(chunked(recording.body, size), recording.dialect) == whole
+
+
+@each_dialect
+@given(d=dice(500))
+def test_no_cut_matters_in_any_stream(dialect: str, d: Dice) -> None:
+    body = any_body(d, dialect)
+    pieces = cut_anywhere(d, body)
+    assert decode(pieces, dialect) == decode([body], dialect)
+    assert decode(pieces, None) == decode([body], None)
+
+
+@each_dialect
+@given(d=dice(500))
+@example(d=Dice(b""))
+def test_any_bytes_give_legal_events_and_one_outcome(dialect: str, d: Dice) -> None:
+    body = any_body(d, dialect)
+    for named in (*DIALECTS, None):
+        assert_total(decode(cut_anywhere(d, body), named))
+
+
+@each_recording_of(*DIALECTS)
+def test_decoded_events_are_legal(recording: Recording) -> None:
+    assert_total(decode([recording.body], recording.dialect))
+
+
+@each_recording_of(*DIALECTS)
+def test_message_of_a_recording_survives_its_events(recording: Recording) -> None:
+    """Law 7; what hypothesis makes for it stands in test_accumulate."""
+    message = accumulate(decode([recording.body], recording.dialect).events)
+    assert accumulate(message_events(message)) == message
+
+
+@given(chat_streams())
+def test_chat_gives_back_what_was_sent(source: Source) -> None:
+    decoded = decode([source.body], "openai_chat")
+    assert_total(decoded)
+    assert agrees(source, decoded.events)
+    reason = source.messages[0].stop_reason
+    assert reason is not None
+    assert decoded.outcome == Completed(reason, source.usage, source.lenient)
+    assert decode(source.frames, "openai_chat") == decode([source.body], None) == decoded
+
+
+@given(anthropic_streams())
+def test_anthropic_gives_back_what_was_sent(source: Source) -> None:
+    decoded = decode([source.body], "anthropic")
+    assert_total(decoded)
+    assert gives_back(source, decoded.events)
+    outcome = decoded.outcome
+    assert isinstance(outcome, Completed)
+    assert outcome.reason == source.messages[0].stop_reason
+    assert outcome.usage == source.usage
+    assert set(outcome.lenient) == set(source.lenient)
+    assert decode(source.frames, "anthropic") == decode([source.body], None) == decoded

@@ -1,0 +1,105 @@
+"""The laws where a stream stays in its dialect: untouched, or written anew."""
+
+from __future__ import annotations
+
+import pytest
+from bodies import any_body, make_source
+from corpus import each_recording_of
+from dice import Dice, dice
+from hypothesis import given
+from mutations import chunked, cut_anywhere
+from streams import DIALECTS, decode, projected, said, transcode
+
+from streamnorm import Completed, Message, StreamError, accumulate
+from streamnorm.recording import Recording
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+# Fields of a chunk or of its choice that are told once, where they belong.
+MOVED = {"created", "service_tier"}
+
+
+def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
+    """Check that a stream is what it was, but for an error where it broke."""
+    last = decode([body], dialect).events[-1]
+    if not isinstance(last, StreamError) or last.kind == "upstream":
+        assert out == body  # an error of the provider's it has told itself
+        return
+    start = out.rindex(b"event: error\n" if dialect == "anthropic" else b'data: {"error":')
+    (told,) = decode([out[start:]], dialect).events
+    assert isinstance(told, StreamError)
+    assert told.message == last.message
+    before = out[:start]  # and the end of an event that has none
+    assert body.startswith((before, before.removesuffix(b"\n\n")))
+    if last.kind == "truncated":
+        assert before in (body, body + b"\n\n")
+
+
+@each_recording_of(*DIALECTS)
+def test_recording_goes_out_as_it_came(recording: Recording) -> None:
+    dialect, body = str(recording.dialect), recording.body
+    for named in (dialect, None):
+        for size in (len(body), 3, 64):
+            out, run = transcode(chunked(body, size), named, dialect, verbatim=True)
+            assert_verbatim(body, out, dialect)
+            assert run.outcome == decode([body], dialect).outcome
+            assert run.message == accumulate(decode([body], dialect).events)
+            assert run.losses == ()
+
+
+@each_dialect
+@given(d=dice(320))
+def test_stream_goes_out_as_it_came(dialect: str, d: Dice) -> None:
+    stream = make_source(d, dialect)
+    out, _ = transcode(cut_anywhere(d, stream.body), dialect, dialect, verbatim=True)
+    assert out == stream.body
+
+
+@each_dialect
+@given(d=dice(500))
+def test_damaged_stream_goes_out_as_it_came_with_its_error_behind_it(dialect: str, d: Dice) -> None:
+    body = any_body(d, dialect)
+    pieces = cut_anywhere(d, body)
+    out, run = transcode(pieces, dialect, dialect, verbatim=True)
+    assert_verbatim(body, out, dialect)
+    assert run.outcome == decode(pieces, dialect).outcome
+
+
+def beside(message: Message) -> list[object]:
+    """Return what the vendor said beside the message, but for what is told elsewhere."""
+    kept = [
+        {key: value for key, value in (extra or {}).items() if key not in MOVED}
+        for extra in (message.extra, message.stop_extra, message.usage.extra)
+    ]
+    return [*kept, message.block_extras]
+
+
+@each_recording_of(*DIALECTS)
+def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> None:
+    dialect = str(recording.dialect)
+    events, outcome, _ = decode([recording.body], dialect)
+    out, run = transcode([recording.body], dialect, dialect, reasoning="reasoning_details")
+    passed, losses = projected(events, dialect, reasoning="reasoning_details")
+    back = decode([out], dialect)
+    assert said(back.events, dialect) == said(passed, dialect)
+    assert isinstance(back.outcome, Completed) == isinstance(outcome, Completed)
+    assert set(losses) == {loss for loss in run.losses if loss.feature != "held"}
+    if isinstance(outcome, Completed):
+        assert back.outcome is not None
+        assert getattr(back.outcome, "lenient", ()) == ()
+        assert beside(accumulate(back.events)) == beside(accumulate(passed))
+
+
+@each_dialect
+@given(d=dice(320))
+def test_stream_that_is_written_anew_is_clean_and_stays_as_it_is(dialect: str, d: Dice) -> None:
+    """No fault of the server is passed on, so that nothing is left to forgive."""
+    stream = make_source(d, dialect)
+    once, _ = transcode(stream.frames, dialect, dialect, reasoning="reasoning_details")
+    events, outcome, notes = decode([once], dialect)
+    assert notes == ()
+    assert isinstance(outcome, Completed)
+    assert outcome.lenient == ()
+    again, run = transcode([once], dialect, dialect, reasoning="reasoning_details")
+    assert said(decode([again], dialect).events, dialect) == said(events, dialect)
+    assert {loss.feature for loss in run.losses} <= {"usage_unknown"}

@@ -1,0 +1,92 @@
+"""Laws 3, 4 and 5 of DESIGN §9 for encoders: what is illegal, and the way there and back.
+
+Judged twice: by our decoder on the way back, and by clients that are none of our code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from corpus import each_recording_of
+from dice import Dice, dice
+from event_strategies import make_stream
+from hypothesis import given
+from judges import assert_client_has
+from streams import DIALECTS, FIELDS, decode, encode, in_any_order, projected, said
+
+from streamnorm import Event, LocalProtocolError, Ping, encoder, validate
+from streamnorm.recording import Recording
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def ways(dialect: str) -> list[dict[str, Any]]:
+    """Return the options that change what a dialect carries."""
+    fields: list[dict[str, Any]] = [{"reasoning": field} for field in FIELDS]
+    return [*fields, {"include_usage": False}] if dialect == "openai_chat" else fields[::3]
+
+
+@each_dialect
+@given(d=dice())
+def test_encoder_refuses_exactly_what_is_illegal(dialect: str, d: Dice) -> None:
+    events: list[Event] = make_stream(d, failing=True)
+    for _ in range(d.below(3)):
+        at = d.below(len(events) + 1)
+        events[at : at + d.below(2)] = [d.pick([*events, Ping()])] if d.flag() else []
+    legal = [violation for violation in validate(events) if violation.position < len(events)] == []
+    writer = encoder(dialect)
+    try:
+        for event in events:
+            writer.encode(event)
+    except LocalProtocolError:
+        assert not legal
+    else:
+        assert legal
+
+
+def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]) -> None:
+    """Check law 4: what is encoded is what was projected, and the losses are the same."""
+    passed, losses = projected(events, dialect, **options)
+    out, counted = encode(events, dialect, **options)
+    assert counted == losses
+    back = decode([out], dialect).events
+    assert said(back, dialect, **options) == said(passed, dialect, **options)
+    assert_client_has(out, passed, dialect, **options)
+
+
+@each_dialect
+@given(d=dice(300))
+def test_what_is_encoded_is_what_was_projected(dialect: str, d: Dice) -> None:
+    choices = 1 + d.below(3)
+    options = d.pick(ways(dialect))
+    assert_comes_back(make_stream(d, choices, calls_only=True), dialect, options)
+
+
+@each_recording_of(*DIALECTS)
+def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recording) -> None:
+    events = decode([recording.body], recording.dialect).events
+    for dialect in DIALECTS:
+        for options in ways(dialect):
+            assert_comes_back(events, dialect, options)
+
+
+@each_dialect
+@given(d=dice(300))
+def test_without_losses_nothing_is_lost(dialect: str, d: Dice) -> None:
+    events = make_stream(d, 1 + d.below(2), calls_only=True)
+    out, losses = encode(events, dialect, reasoning="reasoning_details")
+    if {loss.feature for loss in losses} <= {"usage_unknown"}:
+        back = decode([out], dialect).events
+        assert said(back, dialect) == said(events, dialect)
+
+
+@given(dice(300))
+def test_texts_that_overlap_come_back_in_some_order(d: Dice) -> None:
+    """One may overtake another that has not got beyond white space."""
+    events = make_stream(d)
+    out, counted = encode(events, "anthropic")
+    passed, losses = projected(events, "anthropic")
+    assert counted == losses
+    back = decode([out], "anthropic").events
+    assert in_any_order(said(back, "anthropic")) == in_any_order(said(passed, "anthropic"))

@@ -1,0 +1,320 @@
+"""A dialect's bytes to the same dialect: untouched, or written anew where that is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anthropic_frames as wire
+import pytest
+from anthropic_reader import frames
+from chat import DONE, call, calls, chunk, content, frame, reasoning
+from chat_reader import read
+from mutations import chunked
+from streams import DIALECTS, decode
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    LocalProtocolError,
+    Message,
+    Note,
+    StreamError,
+    Text,
+    Transcoder,
+    Truncated,
+    Usage,
+)
+
+COUNTED = frame({"id": "1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}})
+CHAT = [b": hi\n\n", content("a"), chunk({"content": "b", "x": 1}, "stop"), COUNTED, DONE]
+ANTHROPIC = [
+    *(wire.start(usage={"input_tokens": 9, "output_tokens": 1}), b": hi\n\n"),
+    *(wire.text(0, "a", "b"), wire.event("news", index=0)),
+    *(wire.end(usage={"output_tokens": 4}), wire.STOP),
+]
+STREAMS = {"openai_chat": CHAT, "anthropic": ANTHROPIC}
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def error(dialect: str, message: str, code: str) -> bytes:
+    """Return an error of our own as a dialect has it."""
+    if dialect == "anthropic":
+        told = f'{{"type":"error","error":{{"type":"api_error","message":"{message}"}}}}'
+        return f"event: error\ndata: {told}\n\n".encode()
+    fields = f'"message":"{message}","type":"server_error","param":null,"code":"{code}"'
+    return f'data: {{"error":{{{fields}}}}}\n\n'.encode()
+
+
+def transcode(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
+    """Transcode a whole stream, by the pieces it comes in, at once and by bytes."""
+    body = b"".join(pieces)
+    outs = []
+    for parts in (pieces, [body], chunked(body, 1)):
+        run = Transcoder(dialect, dialect, **options)
+        outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
+    assert outs[0] == outs[1] == outs[2]
+    return outs[0], run
+
+
+# Untouched
+
+
+@each_dialect
+def test_each_piece_goes_out_as_it_came(dialect: str) -> None:
+    run = Transcoder(dialect, dialect)
+    for piece in STREAMS[dialect]:
+        assert run.feed(piece) == [piece]
+    assert run.feed(b"") == run.close() == []
+    assert run.message.blocks == (Text("ab"),)
+    assert run.usage == Usage(9, 4)
+    assert run.outcome == Completed("end_turn", Usage(9, 4))
+    assert run.losses == ()
+
+
+@each_dialect
+def test_bytes_that_are_no_whole_event_go_out_too(dialect: str) -> None:
+    body = b"".join(STREAMS[dialect])
+    run = Transcoder(dialect, dialect)
+    for byte in chunked(body, 1):
+        assert run.feed(byte) == [byte]
+    assert run.close() == []
+
+
+@each_dialect
+def test_lines_may_end_as_they_like(dialect: str) -> None:
+    for newline in (b"\r\n", b"\r"):
+        pieces = [piece.replace(b"\n", newline) for piece in STREAMS[dialect]]
+        assert transcode(pieces, dialect)[0] == b"".join(pieces)
+
+
+@each_dialect
+def test_what_stands_behind_the_terminal_goes_out_too(dialect: str) -> None:
+    body = [*STREAMS[dialect], b": bye\n\n", b"data: more\n\n"]
+    assert transcode(body, dialect)[0] == b"".join(body)
+
+
+@each_dialect
+def test_source_that_is_found_out_late_goes_out_from_its_first_byte(dialect: str) -> None:
+    comments = [b": hi\n\n", b"event: x\n", b'data: {"n":1}\n\n', b"\n"]
+    pieces = [*comments, *STREAMS[dialect]]
+    body = b"".join(pieces)
+    for parts in (pieces, [body], chunked(body, 1)):
+        run = Transcoder(None, dialect)
+        assert run.dialect == ""
+        out = [data for piece in parts for data in run.feed(piece)]
+        assert b"".join(out + run.close()) == body
+        assert run.dialect == dialect
+
+
+@each_dialect
+def test_source_that_is_found_out_at_its_very_end_goes_out_whole(dialect: str) -> None:
+    last = {"openai_chat": content("a", "stop"), "anthropic": wire.event("error", error={})}
+    body = last[dialect].rstrip()
+    run = Transcoder(None, dialect)
+    assert run.feed(body) == []
+    assert run.close() == [body]
+    assert run.dialect == dialect
+
+
+def test_source_that_is_another_is_written_in_the_dialect_that_was_asked_for() -> None:
+    run = Transcoder(None, "anthropic")
+    out = b"".join([data for piece in CHAT for data in run.feed(piece)])
+    assert [event["type"] for event in frames(out)][-1] == "message_stop"
+
+
+@each_dialect
+def test_source_of_no_dialect_is_an_error_alone(dialect: str) -> None:
+    run = Transcoder(None, dialect)
+    assert run.feed(b'data: {"n":1}\n\n') == []
+    (out,) = run.close()
+    message = "stream ended after 1 frames, expected the end of its message"
+    assert out == error(dialect, message, "truncated")
+
+
+# What breaks it
+
+
+@each_dialect
+def test_cut_between_events_is_told_behind_the_last(dialect: str) -> None:
+    pieces = STREAMS[dialect][:2]  # an event and a comment
+    out, run = transcode(pieces, dialect)
+    message = "stream ended after 1 frames, expected the end of its message"
+    assert out == b"".join(pieces) + error(dialect, message, "truncated")
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+def test_cut_within_an_event_is_told_in_an_event_of_its_own(dialect: str) -> None:
+    pieces = [*STREAMS[dialect][:2], STREAMS[dialect][2][:30]]
+    out, run = transcode(pieces, dialect)
+    body = b"".join(pieces)
+    assert out.startswith(body + b"\n\n")
+    assert out.count(b"expected the end of its message") == 1
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+def test_event_that_breaks_the_stream_is_the_last_that_goes_out(dialect: str) -> None:
+    """However much arrived with it: a terminal behind an error would make a success of it."""
+    broken = b"data: {broken\n\n"
+    before, behind = STREAMS[dialect][:2], STREAMS[dialect][2:]
+    out, run = transcode([*before, broken, *behind], dialect)
+    told = error(dialect, "no JSON in 7 characters", "malformed")
+    assert out == b"".join([*before, broken, told])
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.kind == "malformed"
+
+
+@each_dialect
+def test_nothing_follows_the_error(dialect: str) -> None:
+    run = Transcoder(dialect, dialect)
+    body = STREAMS[dialect]
+    run.feed(b"".join(body[:2]) + b"data: {broken\n\n")
+    assert run.feed(b"".join(body[2:])) == []
+    assert run.close() == run.abort(OSError()) == []
+
+
+@each_dialect
+def test_error_of_the_provider_is_its_own(dialect: str) -> None:
+    told = {
+        "openai_chat": frame({"error": {"message": "no", "code": 429}}),
+        "anthropic": wire.event("error", error={"type": "api_error", "message": "no"}),
+    }[dialect]
+    body = [*STREAMS[dialect][:2], told]
+    out, run = transcode(body, dialect)
+    assert out == b"".join(body)
+    assert isinstance(run.outcome, Failed)
+
+
+@each_dialect
+def test_source_that_fails_is_told_behind_what_came(dialect: str) -> None:
+    run = Transcoder(dialect, dialect)
+    run.feed(b"".join(STREAMS[dialect][:2]))
+    (out,) = run.abort(ConnectionResetError())
+    told = decode([out], dialect).events[-1]
+    assert isinstance(told, StreamError)
+    assert told.message.startswith("ConnectionResetError after ")
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+def test_limit_that_is_passed_is_told_behind_what_came(dialect: str) -> None:
+    limits = Limits(max_accumulated_bytes=16)
+    out, run = transcode(STREAMS[dialect], dialect, limits=limits)
+    body = b"".join(STREAMS[dialect])
+    found = out.rindex(b"message of ")
+    assert body.startswith(out[: out.rindex(b"\n\n", 0, found) + 2])
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_accumulated_bytes"
+
+
+@each_dialect
+def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller(dialect: str) -> None:
+    run = Transcoder(dialect, dialect)
+    run.close()
+    with pytest.raises(LocalProtocolError):
+        run.feed(STREAMS[dialect][0])
+
+
+@each_dialect
+def test_sign_of_life_stands_between_events(dialect: str) -> None:
+    ping = {"anthropic": b'event: ping\ndata: {"type":"ping"}\n\n', "openai_chat": b": ping\n\n"}
+    run = Transcoder(dialect, dialect)
+    assert run.ping() == ping[dialect]
+    body = STREAMS[dialect]
+    run.feed(body[0])
+    assert run.ping() == ping[dialect]
+    run.feed(body[2][:20])
+    assert run.ping() == b""
+    run.feed(body[2][20:])
+    assert run.ping() == ping[dialect]
+    run.feed(b"".join(body[3:]))
+    assert run.ping() == b""
+
+
+def test_notes_tell_what_a_decoder_would_have_forgiven() -> None:
+    heard: list[Note] = []
+    run = Transcoder("openai_chat", "openai_chat", on_note=heard.append)
+    run.feed(calls(call(0, None, "f", "{}")) + chunk({}, "stop") + DONE)
+    assert heard == list(run.notes) == [Note("minted_id", "tool call")]
+    assert Transcoder("anthropic", "anthropic").message == Message()
+
+
+# Written anew
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "because it was asked": {"verbatim": False},
+    "for another model": {"model": "other"},
+    "without usage": {"include_usage": False},
+    "with reasoning elsewhere": {"reasoning": "reasoning"},
+    "without reasoning": {"reasoning": None},
+}
+
+
+@pytest.mark.parametrize("options", CHANGES.values(), ids=CHANGES)
+@each_dialect
+def test_stream_is_written_anew(dialect: str, options: dict[str, Any]) -> None:
+    out, run = transcode(STREAMS[dialect], dialect, **options)
+    assert out != b"".join(STREAMS[dialect])
+    assert b": hi" not in out
+    assert isinstance(run.outcome, Completed)
+    assert (b'"model":"other"' in out) == ("model" in options)
+
+
+def test_chat_that_is_written_anew_is_as_clients_need_it() -> None:
+    untidy = [
+        chunk({"role": "assistant", "content": ""}, system_fingerprint="fp"),
+        reasoning("hm"),
+        *(calls(call(7, "c", "f", piece)) for piece in ('{"a":', "1}")),
+        calls(call(7, "c", "f", "")),
+        chunk({}, "tool_calls", usage={"prompt_tokens": 9, "completion_tokens": 4}),
+    ]
+    out, run = transcode(untidy, "openai_chat", verbatim=False, reasoning="reasoning")
+    got = read(out, extras=True)
+    answer = got.answers[0]
+    assert answer.texts == {"reasoning": "hm"}
+    assert answer.calls == [{"id": "c", "type": "function", "name": "f", "arguments": '{"a":1}'}]
+    assert answer.finish == "tool_calls"
+    assert got.sides == [{"system_fingerprint": "fp"}]
+    assert got.usage is not None
+    assert run.losses == ()
+
+
+def test_anthropic_that_is_written_anew_is_as_clients_need_it() -> None:
+    untidy = [
+        *(wire.start(usage={"input_tokens": 9}, container={"id": "c"}),),
+        *(wire.block(5, "tool_use", id="t", name="f", input={"a": 1}, caller={"type": "direct"}),),
+        *(wire.block(9, "text", text="hi"), wire.end("end_turn", usage={"output_tokens": 4})),
+        wire.STOP,
+    ]
+    out, run = transcode(untidy, "anthropic", verbatim=False)
+    events = list(frames(out))
+    assert [event.get("index") for event in events if "block_st" in event["type"]] == [0, 0, 1, 1]
+    assert events[0]["message"]["container"] == {"id": "c"}
+    assert events[1]["content_block"] == {
+        "type": "tool_use",
+        "id": "t",
+        "name": "f",
+        "input": {},
+        "caller": {"type": "direct"},
+    }
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+    assert run.losses == ()
+    assert [note.kind for note in run.notes] == ["missing_block_stop"]
+
+
+def test_options_of_the_other_dialect_change_nothing() -> None:
+    for options in ({"strict": True}, {"server": "qianfan"}, {"ordering": "interleaved"}):
+        assert transcode(CHAT, "openai_chat", **options)[0] == b"".join(CHAT)
+
+
+def test_choices_stay_apart_when_they_are_written_anew() -> None:
+    body = [
+        *(content("a", choice=1), content("b"), content("c", choice=1)),
+        *(chunk({}, "stop", 1), chunk({}, "length"), DONE),
+    ]
+    got = read(transcode(body, "openai_chat", verbatim=False)[0])
+    assert {n: a.texts["content"] for n, a in got.answers.items()} == {0: "b", 1: "ac"}
+    assert {n: a.finish for n, a in got.answers.items()} == {0: "length", 1: "stop"}
