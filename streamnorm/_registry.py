@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamnorm.codec import Checker, Decoder, Dialect, Encoder
@@ -154,6 +155,10 @@ class _UnnamedDecoder(Decoder):
         self._follow()
         return events
 
+    @property
+    def more(self) -> Callable[[bytes], str | None]:
+        return super().more if self._reader is None else self._reader.more
+
     def feed_frame(self, frame: Frame) -> list[Event]:
         events = (
             super().feed_frame(frame) if self._reader is None else self._reader.feed_frame(frame)
@@ -201,8 +206,6 @@ class _UnnamedDecoder(Decoder):
         """Take over what the decoder that reads in our place knows."""
         if self._reader is not None:
             self.outcome, self.continued = self._reader.outcome, self._reader.continued
-            if self.continued is not None:
-                self.more = self._reader.more
 
     def _find(self, frame: Frame) -> Decoder | None:
         name = detect(frame)

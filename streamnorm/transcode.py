@@ -156,8 +156,25 @@ class Transcoder:
                 return [self._write(text)] if text else []
         if not self._verbatim or (self._original is None and self._undecided is None):
             return self._feed(data)
-        # What breaks the stream ends it there, however much has arrived behind it.
-        parts = [part for piece in self._split(data) for part in self._feed(piece)]
+        pieces = self._split(data)
+        return self._feed(data) if len(pieces) < 2 else self._feed_each(pieces)
+
+    def _feed_each(self, pieces: list[bytes]) -> list[bytes]:
+        """Take events one by one: what breaks the stream ends it, whatever came with it."""
+        parts: list[bytes] = []
+        for piece in pieces:
+            keep, room = self._keep, self._accumulator.room - len(piece)
+            if (
+                keep is not None
+                and self._original is not None
+                and room >= 0
+                and (text := self._more(piece)) is not None
+            ):
+                self._accumulator.room = room
+                keep(text)
+                parts.append(piece)
+            else:
+                parts += self._feed(piece)
         return parts if len(parts) < 2 else [b"".join(parts)]
 
     def _feed(self, data: bytes) -> list[bytes]:
@@ -170,7 +187,7 @@ class Transcoder:
         last = self._decoder.continued
         if self._original is not None:
             written = self._observe(self._original, events, data)
-            if last is not None and self._original.between_events:
+            if last is not None and self._failure is None and self._original.between_events:
                 self._keep, self._more = self._accumulator.keeper(last.index), self._decoder.more
             return written
         written = self._encode(events, len(data))
@@ -236,11 +253,14 @@ class Transcoder:
 
     def _split(self, data: bytes) -> list[bytes]:
         """Return bytes cut behind each event."""
-        before = len(self._tail)
-        known = self._tail + data
+        before, known = len(self._tail), self._tail + data
+        self._tail = known[-3:]
+        if data[:1] != b"\n" and b"\r" not in known:
+            *whole, rest = data.split(b"\n\n")
+            pieces = [event + b"\n\n" for event in whole]
+            return [*pieces, rest] if rest else pieces
         ends = [match.end() - before for match in _EVENT_END.finditer(known)]
         ends = [end for end in ends if 0 < end < len(data)]
-        self._tail = known[-3:]
         return [data[a:b] for a, b in zip([0, *ends], [*ends, len(data)], strict=True)]
 
     def _decide(self) -> None:

@@ -44,6 +44,13 @@ def test_id_that_was_never_escaped_by_us_stays_as_it_is() -> None:
     assert unescape_id("snid_abc") == "snid_abc"
 
 
+@given(TEXT.map(lambda text: "snid_" + text) | st.from_regex(r"snid_[a-f0-9_]*", fullmatch=True))
+@example("snid__zz")
+@example("snid__41")
+def test_id_of_another_changes_only_if_we_could_have_made_it(id: str) -> None:
+    assert unescape_id(id) == id or escape_id(unescape_id(id)) == id
+
+
 def test_minted_id_depends_on_its_parts_and_nothing_else() -> None:
     assert mint_id("chatcmpl-1", "gpt", 0, 1) == mint_id("chatcmpl-1", "gpt", 0, 1)
     assert re.fullmatch(r"call_[0-9a-f]{24}", mint_id())

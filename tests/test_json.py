@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._json import InvalidJSON, clean, compact, convert, decode_any, rejoin, too_deep
+from streamnorm._json import (
+    InvalidJSON,
+    clean,
+    compact,
+    convert,
+    count_of,
+    decode_any,
+    is_json,
+    rejoin,
+    too_deep,
+)
 
 JSON = st.recursive(
     st.none()
@@ -138,3 +148,48 @@ def test_compact_text_has_no_white_space_and_no_half_characters() -> None:
 def test_clean_text_can_always_be_encoded(text: str) -> None:
     assert clean(text).encode().decode() == clean(text)
     assert msgspec.json.decode(msgspec.json.encode(clean(text))) == clean(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("{}", True),
+        (' [1, {"a": null}] ', True),
+        ('"a"', True),
+        ("7", True),
+        ("null", True),
+        ("", False),
+        (" ", False),
+        ('{"a":', False),
+        ("{}{}", False),
+        ("{a:1}", False),
+        ("NaN", False),
+        ('{"a":"\ud83d"}', False),
+        ("[" * 10**5, False),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "",
+)
+def test_text_is_json_if_it_is_one_whole_value(text: str, *, whole: bool) -> None:
+    assert is_json(text) is whole
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        *((0, 0), (12, 12), (12.0, 12), (2**63 - 1, 2**63 - 1)),
+        *((-1, None), (-0.5, None), (1.5, None), (2**63, None), (1e300, None)),
+        *((float("inf"), None), (float("nan"), None)),
+        *((True, None), (None, None), ("12", None), ([12], None), ({}, None)),
+    ],
+    ids=repr,
+)
+def test_count_is_a_whole_number_that_can_be_one(value: object, count: int | None) -> None:
+    assert count_of(value) == count
+
+
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "12345678901234567890123", "-9223372036854775809"]
+)
+def test_number_that_is_too_long_for_the_fast_reader_keeps_its_value(text: str) -> None:
+    assert decode_any(f"[{text}]", max_depth=5) == [int(text)]
+    assert decode_any(f'{{"a":{text}, "b":NaN}}', max_depth=5) == {"a": int(text), "b": None}

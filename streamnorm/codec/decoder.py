@@ -44,14 +44,11 @@ class Decoder(ABC):
         first_usage: The tokens that came with the start of the message, in one frame, so
             that who writes can tell them with it, too.
         continued: The last event, if the next chunk may hold one more like it, and no more.
-        more: Returns the text of such a chunk, once there is a `continued`; None if it may
-            hold anything else, and is for `feed`, which reads either.
     """
 
     dialect: str = ""
     first_usage: Usage | None = None
     continued: TextDelta | ReasoningDelta | JSONDelta | None = None
-    more: Callable[[bytes], str | None]
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
@@ -89,6 +86,15 @@ class Decoder(ABC):
         except Fatal as fatal:
             self._fail(fatal.error, events)
         return events
+
+    @property
+    def more(self) -> Callable[[bytes], str | None]:
+        """What returns the text of the next chunk, if that is one more like `continued`.
+
+        It gives None for a chunk that may hold anything else, which is for `feed`, as any
+        may be.  To be used until then, while there is a `continued`.
+        """
+        return _no_more
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         """Return the events of input that is already framed.
@@ -273,3 +279,7 @@ class Decoder(ABC):
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
             raise Fatal(error)
+
+
+def _no_more(data: bytes) -> None:
+    """Leave every chunk to `feed`."""

@@ -186,10 +186,12 @@ def main() -> None:
             f"{name:34}{one / len(payloads) * 1e6:9.2f}{costs[0]:9.2f}{costs[1]:11.2f}"
             f"{costs[2]:11.2f}"
         )
-    print(f"events() / iter_events()     {best['async'] / best['iter_events']:.2f}")
-    print(f"events() / decoder.feed()    {best['async'] / best['async core']:.2f}  (same source)")
-    print(f"events() / decoder.feed()    {best['async'] / best['events chat: text']:.2f}  (of a list)")
-    print(f"10 x longer text costs       {best['10 x longer'] / best['transcode chat: text']:.2f} x")
+    stream, core, listed = best["async"], best["async core"], best["events chat: text"]
+    print(f"events() / iter_events()     {stream / best['iter_events']:.2f}")
+    print(f"events() / decoder.feed()    {stream / core:.2f}  (same source)")
+    print(f"events() / decoder.feed()    {stream / listed:.2f}  (of a list)")
+    longer = best["10 x longer"] / best["transcode chat: text"]
+    print(f"10 x longer text costs       {longer:.2f} x")
     per_delta = best["1 MB call"] / best["small call, long fragments"] / 10
     print(f"a delta of a 1 MB call       {per_delta:.2f} x one of a 100 kB call")
     print(f"an open stream holds         {open_stream_bytes()} bytes besides its text")

@@ -90,7 +90,9 @@ class AnthropicDecoder(Decoder):
         self._stop_extra: _Value = {}
         self._kept_chars = 0  # of the payloads that it came from
         self._piece = -1  # index of the block that the last frame was a piece of
-        self._make: Callable[[int, str], Event] = TextDelta  # of the block that continues
+        # Read and make another delta like the one that is continued.
+        self._more: Callable[[bytes], str | None]
+        self._make: Callable[[int, str], Event]
         self._reads: dict[str, Callable[[_Value, Frame, list[Event]], None]] = {
             "message_start": self._message_start,
             "content_block_start": self._block_start,
@@ -103,7 +105,7 @@ class AnthropicDecoder(Decoder):
     def feed(self, data: bytes) -> list[Event]:
         last = self.continued
         if last is not None:
-            text = self.more(data)
+            text = self._more(data)
             if text is not None:
                 return [self._make(last.index, text)] if text else []
             self.continued = None
@@ -112,6 +114,10 @@ class AnthropicDecoder(Decoder):
         if self._piece >= 0 and len(events) == 1 and self._sse.plain:
             self._expect_more(data, events[0])
         return events
+
+    @property
+    def more(self) -> Callable[[bytes], str | None]:
+        return super().more if self.continued is None else self._more
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         self.continued = None
@@ -131,7 +137,7 @@ class AnthropicDecoder(Decoder):
         if alike and isinstance(last, TextDelta | ReasoningDelta | JSONDelta):
             more = more_of(data, last, pieces, self._sse, self._limits.max_event_bytes)
             if more is not None:
-                self.more, self.continued, self._make = more, last, type(last)
+                self._more, self.continued, self._make = more, last, type(last)
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         if frame.event in _COLD:
@@ -146,11 +152,11 @@ class AnthropicDecoder(Decoder):
             self._look_around(frame)
         self._piece = piece.index
         delta = piece.delta
-        if type(delta) is wire.TextDelta:
+        if isinstance(delta, wire.TextDelta):
             self._content.text(piece.index, delta.text, events)
-        elif type(delta) is wire.InputJSONDelta:
+        elif isinstance(delta, wire.InputJSONDelta):
             self._content.input(piece.index, delta.partial_json, events)
-        elif isinstance(delta, wire.ThinkingDelta):  # pragma: no branch - there is no other
+        else:
             self._content.thinking(piece.index, delta.thinking, events)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:

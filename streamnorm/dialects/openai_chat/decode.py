@@ -26,11 +26,7 @@ from streamnorm.codec import Decoder
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.content import read_delta
-from streamnorm.dialects.openai_chat.more import (
-    decode_more_arguments,
-    reasoning_of,
-    text_of,
-)
+from streamnorm.dialects.openai_chat.more import more_arguments, reasoning_of, text_of
 from streamnorm.dialects.openai_chat.quirks import quirks
 from streamnorm.dialects.openai_chat.shared import Shared
 from streamnorm.dialects.openai_chat.stops import failed_finish
@@ -96,7 +92,10 @@ class ChatDecoder(Decoder):
         self._call = -1  # index of the call that its arguments are of
         self._answer: Answer  # which that call belongs to
         self._hopes = _MAX_HOPES
-        self.more = self._read_more
+
+    @property
+    def more(self) -> Callable[[bytes], str | None]:
+        return self._read_more
 
     def _read_more(self, data: bytes) -> str | None:
         if self.continued is None or not self._sse.is_one_data_line(data):
@@ -138,7 +137,7 @@ class ChatDecoder(Decoder):
                 case ReasoningDelta(index) if index == answer.extensible:
                     self._piece_of, self._make = reasoning_of, ReasoningDelta
                 case JSONDelta():
-                    self._call = decode_more_arguments(data).choices[0].delta.tool_calls[0].index
+                    self._call = more_arguments(data).index
                     self._more, self._piece_of = self._more_arguments, self._arguments_of
                     self._answer, self.continued = answer, last
                     return
@@ -160,7 +159,7 @@ class ChatDecoder(Decoder):
 
     def _more_arguments(self, data: str, events: list[Event]) -> bool:
         try:
-            piece = decode_more_arguments(data).choices[0].delta.tool_calls[0]
+            piece = more_arguments(data)
         except FAST_ERRORS:
             return False
         if not self._answer.more_arguments(piece.index, piece.function.arguments, events):
@@ -171,7 +170,7 @@ class ChatDecoder(Decoder):
         return True
 
     def _arguments_of(self, data: str | bytes) -> str | None:
-        piece = decode_more_arguments(data).choices[0].delta.tool_calls[0]
+        piece = more_arguments(data)
         text = piece.function.arguments
         if piece.index != self._call or not self._answer.only_more(piece.index, text):
             return None

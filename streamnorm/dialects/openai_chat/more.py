@@ -13,9 +13,10 @@ from msgspec import Struct
 
 __all__ = [
     "MoreArguments",
+    "MoreCall",
     "MoreReasoning",
     "MoreText",
-    "decode_more_arguments",
+    "more_arguments",
     "reasoning_of",
     "text_of",
 ]
@@ -52,7 +53,9 @@ class _MoreArguments(Struct, gc=False):
     name: None = None
 
 
-class _CallDelta(Struct, gc=False):
+class MoreCall(Struct, gc=False):
+    """More arguments of one call."""
+
     index: int
     function: _MoreArguments
     id: None = None
@@ -64,7 +67,7 @@ class _CallsDelta(_Delta, gc=False, kw_only=True):
     content: Literal[""] | None = None
     reasoning_content: None = None
     reasoning: None = None
-    tool_calls: tuple[_CallDelta]
+    tool_calls: tuple[MoreCall]
 
 
 class _More(Struct, gc=False):
@@ -122,7 +125,15 @@ class MoreArguments(_MoreChunk, gc=False, kw_only=True):
 _MORE_TEXT: msgspec.json.Decoder[MoreText] = msgspec.json.Decoder(MoreText)
 _MORE_REASONING: msgspec.json.Decoder[MoreReasoning] = msgspec.json.Decoder(MoreReasoning)
 _MORE_ARGUMENTS: msgspec.json.Decoder[MoreArguments] = msgspec.json.Decoder(MoreArguments)
-decode_more_arguments = _MORE_ARGUMENTS.decode
+
+
+def more_arguments(data: str | bytes) -> MoreCall:
+    """Return the one piece of a call of a chunk that is more arguments, and nothing else.
+
+    Raises:
+        One of `FAST_ERRORS`: It may be something else.
+    """
+    return _MORE_ARGUMENTS.decode(data).choices[0].delta.tool_calls[0]
 
 
 def text_of(data: str | bytes) -> str:

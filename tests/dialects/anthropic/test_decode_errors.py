@@ -11,7 +11,6 @@ from streamnorm import (
     BlockStop,
     Completed,
     Failed,
-    Limits,
     MessageStart,
     StreamError,
     Text,
@@ -70,20 +69,3 @@ def test_piece_of_a_block_that_is_named_an_error_is_one() -> None:
     decoded = decode(start(), frame(payload, "error"))
     assert isinstance(decoded.outcome, Failed)
     assert decoded.events[-1].kind == "upstream"  # type: ignore[union-attr]  # a StreamError
-
-
-# Limits
-
-
-def test_bounds_are_told_by_their_names() -> None:
-    deep = {"a": [[[[1]]]]}
-    for limit, bound, frames in [
-        ("max_json_depth", 4, [start(x=deep)]),
-        ("max_json_depth", 4, [start(), frame(deep)]),
-        ("max_id_chars", 5, [start(id="x" * 6)]),
-        ("max_id_chars", 5, [start(id="x", model="x" * 6)]),
-        ("max_accumulated_bytes", 99, [start(), end(x="x" * 50), end(y="y" * 50)]),
-    ]:
-        decoded = decode(*frames, limits=Limits(**{limit: bound}))
-        error = StreamError("too_large", f"{limit} of {bound} passed", code=limit)
-        assert decoded.events[-1] == error

@@ -11,6 +11,7 @@ from streamnorm import (
     Citation,
     CitationDelta,
     JSONDelta,
+    Limits,
     MessageStop,
     Opaque,
     Reasoning,
@@ -250,3 +251,44 @@ def test_stream_without_a_block_is_an_empty_answer() -> None:
     assert decode(chunk({"role": "assistant", "content": ""}), END).events[1:] == [
         MessageStop("end_turn", "stop")
     ]
+
+
+# Signatures that come before their call
+
+
+def early(signature: str, id: str) -> bytes:
+    """Return Gemini's signature of a call, as OpenRouter sends it."""
+    detail = {"type": "reasoning.encrypted", "format": "google-gemini-v1"}
+    return chunk({"reasoning_details": [{**detail, "data": signature, "id": id}]})
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [calls(call(0, "x", "f", "{}"))],
+        [calls(call(0, "x", "f")), calls(call(0, arguments="{}"))],
+        [calls(call(0, "x", "f"))],  # whose start is known at the end alone
+    ],
+)
+def test_signature_waits_for_its_call(pieces: list[bytes]) -> None:
+    (made,) = message(early("c2ln", "x"), *pieces, chunk({}, "stop"), DONE).blocks
+    assert isinstance(made, ToolCall)
+    assert (made.id, made.signature, made.issuer) == ("x", "c2ln", "google")
+
+
+def test_signature_whose_call_never_comes_stands_alone() -> None:
+    frames = [early("c2ln", "x"), calls(call(0, "y", "f", "{}")), chunk({}, "stop"), DONE]
+    assert message(*frames).blocks == (
+        *(ToolCall("y", "f", "{}"), RedactedReasoning("c2ln", "google")),
+    )
+
+
+@pytest.mark.parametrize("size", [9, 10, 11])
+def test_signatures_that_wait_are_bounded(size: int) -> None:
+    frames = [early("s" * (size - 3), "x"), early("sss", "y"), chunk({}, "stop"), DONE]
+    last = decode(*frames, limits=Limits(max_held_bytes=10)).events[-1]
+    if size <= 10:
+        assert isinstance(last, MessageStop)
+    else:
+        message = "max_held_bytes of 10 passed"
+        assert last == StreamError("too_large", message, code="max_held_bytes")

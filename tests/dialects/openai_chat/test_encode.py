@@ -378,7 +378,10 @@ def test_data_of_its_own_goes_back_to_its_place() -> None:
     assert audio == chunk({"audio": {"id": "a"}})
     (choice,) = scores["choices"]
     assert choice == {
-        "index": 0, "delta": {}, "logprobs": {"content": []}, "finish_reason": None,
+        "index": 0,
+        "delta": {},
+        "logprobs": {"content": []},
+        "finish_reason": None,
     }
 
 

@@ -187,7 +187,9 @@ def test_counts_are_written_as_the_vendor_adds_them_up(*, extras: bool) -> None:
         (
             Usage(7, 1, 0),
             {
-                "prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8,
+                "prompt_tokens": 7,
+                "completion_tokens": 1,
+                "total_tokens": 8,
                 "prompt_tokens_details": {"cached_tokens": 0},
             },
         ),

@@ -11,7 +11,7 @@ from chat import DONE, chunk, content, decode, frame
 from streamnorm import MessageStart, MessageStop
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.more import (
-    decode_more_arguments,
+    more_arguments,
     reasoning_of,
     text_of,
 )
@@ -69,7 +69,7 @@ MORE_ARGUMENTS = {
 SHAPES = [
     (text_of, MORE_TEXT),
     (reasoning_of, MORE_REASONING),
-    (decode_more_arguments, MORE_ARGUMENTS),
+    (more_arguments, MORE_ARGUMENTS),
 ]
 
 
@@ -114,10 +114,10 @@ def test_shape_of_more_arguments_refuses_whatever_names_a_call() -> None:
     for extra in ({"id": "x"}, {"id": ""}, {"custom": {"input": "x"}}, {"extra_content": {"a": 1}}):
         piece = {"index": 0, "function": {"arguments": "1"}, **extra}
         with pytest.raises(msgspec.ValidationError):
-            decode_more_arguments(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}))
+            more_arguments(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}))
     named = {"index": 0, "function": {"arguments": "1", "name": "f"}}
     with pytest.raises(msgspec.ValidationError):
-        decode_more_arguments(json.dumps({"choices": [{"delta": {"tool_calls": [named]}}]}))
+        more_arguments(json.dumps({"choices": [{"delta": {"tool_calls": [named]}}]}))
 
 
 def test_pieces_are_the_fields_that_are_joined() -> None:

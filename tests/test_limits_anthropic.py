@@ -1,0 +1,151 @@
+"""The bounds of `Limits` where Anthropic is read, at n-1, n and n+1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from anthropic_frames import STOP, block, decode, delta, end, event, start, stop, text
+from chat import frame
+
+from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
+
+BOUND = 40
+
+
+def nested(depth: int) -> Any:
+    """Return a value within `depth` containers, the outermost an object."""
+    value: Any = 1
+    for level in reversed(range(depth)):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+def whole(*frames: bytes) -> list[bytes]:
+    return [start(), *frames, end(), STOP]
+
+
+def call(index: int, kind: str = "tool_use", **fields: Any) -> bytes:
+    named = {"id": f"t{index}", "name": "f", "input": {}, **fields}
+    return block(index, kind, **named) + stop(index)
+
+
+def event_bytes(size: int) -> list[bytes]:
+    plain = event("news", padding="")
+    padded = event("news", padding="x" * (size - len(plain) + 1))
+    assert padded.index(b"\n\n") + 1 == size
+    return whole(padded)
+
+
+def piece_bytes(size: int) -> list[bytes]:
+    """Return a stream whose pieces of text are read by what changes in them."""
+    plain = delta(0, "text_delta", text="")
+    pieces = [delta(0, "text_delta", text=t) for t in ("a", "b", "x" * (size - len(plain) + 1))]
+    return whole(block(0, "text", text=""), *pieces, stop(0))
+
+
+def kept_fields(size: int) -> list[bytes]:
+    first, second = end(a=1), end(b="")
+    filler = "x" * (size - len(payload(first)) - len(payload(second)))
+    return [start(), first, end(b=filler), STOP]
+
+
+def payload(piece: bytes) -> str:
+    return piece.decode().split("data: ")[1].rstrip("\n")
+
+
+def loose(number: int) -> bytes:
+    """Return text or thinking of no block, in turn."""
+    if number % 2:
+        return delta(0, "thinking_delta", thinking="a")
+    return delta(0, "text_delta", text="a")
+
+
+Make = Callable[[int], list[bytes]]
+DECODED: dict[str, tuple[str, int, Make]] = {
+    "an event": ("max_event_bytes", 300, event_bytes),
+    "a piece of text": ("max_event_bytes", 300, piece_bytes),
+    "depth of the message": ("max_json_depth", 12, lambda n: [start(x=nested(n - 2)), end(), STOP]),
+    "depth of a block": ("max_json_depth", 12, lambda n: whole(call(0, x=nested(n - 2)))),
+    "depth of an input": ("max_json_depth", 12, lambda n: whole(call(0, input=nested(n - 2)))),
+    "depth of an unknown event": ("max_json_depth", 12, lambda n: whole(frame(nested(n)))),
+    "depth of usage": ("max_json_depth", 12, lambda n: whole(end(usage=nested(n - 1)))),
+    "depth of a citation": (
+        "max_json_depth",
+        12,
+        lambda n: whole(
+            block(0, "text", text=""),
+            delta(0, "citations_delta", citation={"type": "k", "x": nested(n - 3)}),
+            stop(0),
+        ),
+    ),
+    "blocks": ("max_blocks", BOUND, lambda n: whole(*(text(i, "a") for i in range(n)))),
+    "blocks in the message": (
+        "max_blocks",
+        BOUND,
+        lambda n: [start(content=[{"type": "text", "text": "a"}] * n), end(), STOP],
+    ),
+    "blocks that nobody started": (
+        "max_blocks",
+        BOUND,
+        lambda n: whole(*(loose(number) for number in range(n))),
+    ),
+    "blocks behind signatures": (
+        "max_blocks",
+        BOUND,
+        lambda n: whole(
+            block(0, "thinking", thinking="a"),
+            *(delta(0, "signature_delta", signature=f"s{i}") for i in range(n)),
+            stop(0),
+        ),
+    ),
+    "tool calls": ("max_tool_calls", BOUND, lambda n: whole(*map(call, range(n)))),
+    "tool calls of the server": (
+        "max_tool_calls",
+        BOUND,
+        lambda n: whole(*(call(i, "mcp_tool_use") for i in range(n))),
+    ),
+    "message id": ("max_id_chars", BOUND, lambda n: [start(id="é" * n), end(), STOP]),
+    "model": ("max_id_chars", BOUND, lambda n: [start(model="é" * n), end(), STOP]),
+    "tool id": ("max_id_chars", BOUND, lambda n: whole(call(0, id="é" * n))),
+    "tool name": ("max_id_chars", BOUND, lambda n: whole(call(0, name="é" * n))),
+    "unknown fields": ("max_accumulated_bytes", 400, kept_fields),
+}
+
+
+@pytest.mark.parametrize(("limit", "bound", "make"), DECODED.values(), ids=DECODED)
+def test_decoder_takes_all_up_to_the_bound(limit: str, bound: int, make: Make) -> None:
+    for size in (bound - 1, bound):
+        outcome = decode(*make(size), limits=Limits(**{limit: bound})).outcome
+        assert isinstance(outcome, Completed)
+
+
+@pytest.mark.parametrize(("limit", "bound", "make"), DECODED.values(), ids=DECODED)
+def test_decoder_ends_beyond_the_bound(limit: str, bound: int, make: Make) -> None:
+    events, outcome, _ = decode(*make(bound + 1), limits=Limits(**{limit: bound}))
+    error = StreamError("too_large", f"{limit} of {bound} passed", code=limit)
+    assert events[-1] == error
+    assert outcome == Failed(error)
+
+
+def waiting(size: int) -> list[bytes]:
+    """Return a stream in which `size` bytes wait behind the first text."""
+    rest = size - len('{"type":"text"}') - 2
+    return [
+        *(start(), block(0, "text", text="a"), block(1, "text", text="")),
+        *(delta(1, "text_delta", text=piece) for piece in ("é", "x" * rest)),
+        *(stop(0), stop(1), end(), STOP),
+    ]
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize(("over", "kind"), [(-1, Completed), (0, Completed), (1, Failed)])
+def test_what_waits_for_its_turn_is_bounded(target: str, over: int, kind: type) -> None:
+    body = waiting(60 + over)
+    for pieces in (body, [b"".join(body)]):
+        limits = Limits(max_held_bytes=60)
+        run = Transcoder("anthropic", target, verbatim=False, limits=limits)
+        out = b"".join([data for piece in pieces for data in run.feed(piece)] + run.close())
+        assert isinstance(run.outcome, kind)
+        assert (b'"too_large"' in out or b"event: error" in out) == (kind is Failed)
