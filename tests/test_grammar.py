@@ -8,6 +8,7 @@ from event_strategies import event_streams, make_stream, messages
 from hypothesis import assume, given
 
 from streamnorm import (
+    Block,
     BlockStart,
     BlockStop,
     Citation,
@@ -244,3 +245,29 @@ def test_stream_that_repeats_an_event_of_its_frame_is_illegal(d: Dice) -> None:
     events = make_stream(d, choices=2)
     again = d.pick([event for event in events if isinstance(event, FRAME)])
     assert validate([*events, again])
+
+
+FILLED: dict[str, Block] = {
+    "text": Text("a"),
+    "citations": Text(citations=(Citation("k"),)),
+    "signed text": Text(signature="s"),
+    "reasoning": Reasoning(("a",)),
+    "signed reasoning": Reasoning(signature="s"),
+    "refusal": Refusal("no"),
+    "arguments": ToolCall("c", "f", "{}"),
+    "signed call": ToolCall("c", "f", signature="s"),
+    "arguments of the server's": ServerToolCall("s", "g", "{}"),
+}
+
+
+@pytest.mark.parametrize("block", FILLED.values(), ids=FILLED)
+def test_block_that_grows_starts_empty(block: Block) -> None:
+    events = [MessageStart("m"), BlockStart(0, block), BlockStop(0), MessageStop("end_turn")]
+    problem = "block 0 starts filled, expected deltas to fill it"
+    assert validate(events) == [Violation(1, problem)]
+
+
+def test_block_that_is_whole_in_its_start_may_be_full() -> None:
+    block = RedactedReasoning("x", "anthropic")
+    events = [MessageStart("m"), BlockStart(0, block), BlockStop(0), MessageStop("end_turn")]
+    assert validate(events) == []

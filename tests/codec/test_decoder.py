@@ -215,3 +215,10 @@ def test_notes_are_told_as_they_happen() -> None:
     reader = decoder("openai_chat", on_note=heard.append)
     reader.feed(TEXT.rstrip() + b"\n" + TEXT)
     assert heard == [Note("joined_frames", "frame")]
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", None])
+def test_nothing_continues_before_something_began(dialect: str | None) -> None:
+    reader = decoder(dialect)
+    assert reader.continued is None
+    assert reader.more(b"data: {}\n\n") is None

@@ -277,6 +277,11 @@ def test_object_without_choices_is_opaque_and_nothing_else() -> None:
         assert decode(TEXT, frame(body), END, DONE).events == [*plain[:3], opaque, *plain[3:]]
 
 
+def test_chunk_without_choices_that_says_nothing_is_no_event() -> None:
+    empty = frame({"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"})
+    assert decode(TEXT, empty, END, DONE) == decode(TEXT, END, DONE)
+
+
 def test_frame_of_another_name_is_opaque_under_it() -> None:
     named = (frame({"a": 1}, "vendor"), frame("no json", "vendor"))
     assert opaques(TEXT, *named, END, DONE) == [("vendor", '{"a":1}'), ("vendor", '"no json"')]
