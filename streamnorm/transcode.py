@@ -56,10 +56,10 @@ class Transcoder:
     fails ends in the target's form of an error, never in its form of success.
 
     Where source and target are the same, the bytes go out as they came, while their
-    events are observed; only what breaks the stream (a cut, a limit) is told behind them,
-    in the dialect's form of an error.  `verbatim=False`, or an option that changes what
-    is written, makes it write the stream anew: names and ids once, indexes dense, one
-    block at a time.
+    events are observed; only what breaks the stream (a cut, a limit, an error that stood in
+    no event) is told behind them, in the dialect's form of an error.  `verbatim=False`, or
+    an option that changes what is written, makes it write the stream anew: names and ids
+    once, indexes dense, one block at a time.
 
     Args:
         source: Dialect to read; None to find out.
@@ -285,8 +285,10 @@ class Transcoder:
         if self._failure is not None:
             return []
         kept = self._accumulator.take(events, len(data))
-        parts = [original.take(data)] if data else []
-        if kept and isinstance(last := kept[-1], StreamError) and last.kind != "upstream":
+        # A body that is no stream says nothing to who reads one.
+        parts = [original.take(data)] if data and not self._decoder.is_body else []
+        last = kept[-1] if kept else None
+        if isinstance(last, StreamError) and (last.kind != "upstream" or self._decoder.unframed):
             self._fail(last)
             parts.append(original.end_event() + self._render(last))
         return parts if len(parts) < 2 else [b"".join(parts)]
@@ -390,4 +392,6 @@ class _Original:
 
     def end_event(self) -> bytes:
         """Return what must come before another event."""
-        return b"" if self.between_events else b"\n\n"
+        if self.between_events:
+            return b""
+        return b"\n" if self._end.endswith(b"\n") else b"\n\n"

@@ -129,12 +129,15 @@ def _message(d: Dice) -> Message:
             "stop_sequence": d.pick((None, "END")),
             "stop_extra": _extra(d),
         }
+    blocks = tuple(d.some(4, lambda: _block(d)))
+    extras = tuple(_extra(d) for _ in blocks)
     return Message(
         _name(d),
         _name(d),
-        tuple(d.some(4, lambda: _block(d))),
+        blocks,
         usage=d.pick((Usage(), make_usage(d))),
         extra=_extra(d),
+        block_extras=extras if any(extras) else (),
         **stop,
     )
 

@@ -11,7 +11,7 @@ from byte_source import AsyncBytes
 import streamnorm
 from streamnorm import Outcome, Stream
 
-__all__ = ["Open", "each_kind", "open_events", "open_tap", "open_transcode"]
+__all__ = ["Open", "each_kind", "open_events", "open_tap", "open_to_chat", "open_transcode"]
 
 
 def open_events(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
@@ -20,6 +20,10 @@ def open_events(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
 
 def open_transcode(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
     return streamnorm.transcode(source, to="anthropic", on_end=outcomes.append)
+
+
+def open_to_chat(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:
+    return streamnorm.transcode(source, to="openai_chat", on_end=outcomes.append)
 
 
 def open_tap(source: AsyncBytes, outcomes: list[Outcome]) -> Stream[Any]:

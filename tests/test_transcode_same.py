@@ -187,6 +187,46 @@ def test_error_of_the_provider_is_its_own(dialect: str) -> None:
     assert isinstance(run.outcome, Failed)
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error":{"message":"no","code":500}}', "no"),
+        (b'\n [{"error":{"message":"no","code":500}}]', "no"),
+        (b"<html>", "body that begins with '<', expected an event stream"),
+        (b'{"choices":[]}', "body that begins with '{', expected an event stream"),
+    ],
+)
+@each_dialect
+def test_body_that_is_no_stream_is_told_as_one(
+    dialect: str, body: bytes, message: str, *, named: bool
+) -> None:
+    """Who reads a stream sees nothing in such a body, and would wait or take it for empty."""
+    for pieces in ([body], chunked(body, 1)):
+        run = Transcoder(dialect if named else None, dialect)
+        out = b"".join([data for piece in pieces for data in run.feed(piece)] + run.close())
+        (told,) = decode([out.strip() + b"\n\n"], dialect).events
+        assert isinstance(told, StreamError)
+        assert told.message == message
+        assert isinstance(run.outcome, Failed)
+        assert body.strip() not in out
+
+
+@each_dialect
+def test_error_that_stands_in_no_event_is_told_in_one(dialect: str) -> None:
+    """As GPUStack and llama.cpp print it, which clients skip."""
+    whole = b'error: {"message":"late"}\n\n'
+    for line in (whole, whole[:-1], whole[:-2], b'{"error":\n{"message":"late"}}'):
+        pieces = [*STREAMS[dialect][:2], line]
+        out, run = transcode(pieces, dialect)
+        body = b"".join(pieces)
+        assert out.startswith(body)
+        (told,) = decode([out[len(body) :].lstrip()], dialect).events
+        assert isinstance(told, StreamError)
+        assert told.message == "late"
+        assert isinstance(run.outcome, Failed)
+
+
 @each_dialect
 def test_source_that_fails_is_told_behind_what_came(dialect: str) -> None:
     run = Transcoder(dialect, dialect)

@@ -44,11 +44,14 @@ class Decoder(ABC):
         first_usage: The tokens that came with the start of the message, in one frame, so
             that who writes can tell them with it, too.
         continued: The last event, if the next chunk may hold one more like it, and no more.
+        unframed: Whether the error at the end stood in no event, so that no client of the
+            stream's own has seen it.
     """
 
     dialect: str = ""
     first_usage: Usage | None = None
     continued: TextDelta | ReasoningDelta | JSONDelta | None = None
+    unframed: bool = False
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
@@ -149,6 +152,11 @@ class Decoder(ABC):
         self._sniffing = False
 
     @property
+    def is_body(self) -> bool:
+        """Whether the source is no stream but a body, which is judged when it is complete."""
+        return self._body is not None
+
+    @property
     def frames(self) -> int:
         """How many frames were read from bytes."""
         return self._sse.frames
@@ -247,6 +255,7 @@ class Decoder(ABC):
         return b""
 
     def _judge_body(self, body: bytes) -> StreamError:
+        self.unframed = True
         error = self.body_error(str(body, "utf-8", "replace"))
         if error is not None:
             return error
@@ -271,6 +280,7 @@ class Decoder(ABC):
         text = str(line, "utf-8", "replace")
         error = self.stray(text)
         if error is not None:
+            self.unframed = True
             raise Fatal(error)
         self._strays += line + b"\n"
 
@@ -278,6 +288,7 @@ class Decoder(ABC):
         """Look for an error that was printed over several lines."""
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
+            self.unframed = True
             raise Fatal(error)
 
 

@@ -228,10 +228,11 @@ class Projector:
         ]
         state.waiting = []
         if not self._can.boundaries:
-            before = self._states.get(self._latest.get(start.choice, -1))
-            if before is not None and isinstance(start.block, _PLAIN):
+            latest = self._latest.get(start.choice, -1)
+            before = self._states.get(latest)
+            if before is not None and latest < start.index and isinstance(start.block, _PLAIN):
                 self._follow(before, start)
-            self._latest[start.choice] = start.index
+            self._latest[start.choice] = max(latest, start.index)
         return [start, *waiting]
 
     def _follow(self, before: _State, start: BlockStart) -> None:

@@ -10,8 +10,15 @@ import anyio
 import pytest
 from byte_source import AsyncBytes, Cut
 from chat import DONE, content
-from corpus import each_recording, pieces
-from stream_kinds import Open, each_kind, open_events, open_tap
+from corpus import each_recording, pieces, recordings
+from stream_kinds import (
+    Open,
+    each_kind,
+    open_events,
+    open_tap,
+    open_to_chat,
+    open_transcode,
+)
 
 import streamnorm
 from streamnorm import Abandoned, Completed, LocalProtocolError, Outcome, Stream, Usage
@@ -150,6 +157,24 @@ async def test_cancelling_at_every_await_invents_nothing(kind: Open, recording: 
         assert items == whole[: len(items)]
         assert cancelled in (Abandoned(), outcome)
         assert cancelled == Abandoned() or items == whole or kind is open_tap
+
+
+@pytest.mark.parametrize("kind", [open_events, open_transcode, open_to_chat, open_tap])
+@pytest.mark.parametrize(
+    "recording",
+    [*recordings("anthropic")[::6], *recordings("openai_chat")[::12]],
+    ids=lambda recording: recording.name,
+)
+async def test_cancelling_in_any_direction_invents_nothing(
+    kind: Open, recording: Recording
+) -> None:
+    """Of Anthropic's too, and where the bytes go out as they came."""
+    chunks = pieces(recording.body, -(-len(recording.body) // 8))
+    source, whole, outcome = await torture(kind, chunks, 0)
+    for strike in range(1, source.awaits + 1):
+        _, items, cancelled = await torture(kind, chunks, strike)
+        assert items == whole[: len(items)]
+        assert cancelled in (Abandoned(), outcome)
 
 
 async def test_cancelling_after_the_terminal_closes_and_stays_a_success() -> None:

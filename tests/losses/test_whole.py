@@ -20,7 +20,9 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     UnknownDialect,
+    Violation,
     project,
+    validate,
 )
 
 START = MessageStart("m", "gpt")
@@ -51,6 +53,17 @@ def test_texts_that_become_one_are_in_the_order_of_their_blocks() -> None:
         BlockStop(0),
     ]
     assert [loss.feature for loss in losses] == ["boundaries"]
+
+
+def test_text_that_another_overtook_goes_before_it() -> None:
+    """It has said nothing yet when the other one starts to, as with blocks left open."""
+    events = [
+        *(START, BlockStart(0, Text()), BlockStart(1, Text()), TextDelta(1, "b")),
+        *(TextDelta(0, "a"), BlockStop(0), BlockStop(1)),
+    ]
+    left = project(events, "openai_chat")[0]
+    assert sorted(event.text for event in left if isinstance(event, TextDelta)) == ["a", "b"]
+    assert validate(left) == [Violation(len(left), "choice 0 ends without message_stop")]
 
 
 def test_blocks_behind_those_that_became_one_are_dense() -> None:
