@@ -206,7 +206,7 @@ class _UnnamedDecoder(Decoder):
         """Take over what the decoder that reads in our place knows."""
         if self._reader is not None:
             self.outcome, self.continued = self._reader.outcome, self._reader.continued
-            self.unframed = self._reader.unframed
+            self.unframed, self.first_usage = self._reader.unframed, self._reader.first_usage
 
     def _find(self, frame: Frame) -> Decoder | None:
         name = detect(frame)

@@ -19,6 +19,7 @@ from streamnorm import (
     StreamError,
     Truncated,
     UnknownDialect,
+    Usage,
     decoder,
     detect,
     encoder,
@@ -230,6 +231,22 @@ def test_stream_that_was_found_out_can_be_fed_in_every_way() -> None:
         for reader in readers:
             with pytest.raises(LocalProtocolError):
                 reader.feed(TEXT)
+
+
+def test_what_the_named_decoder_tells_beside_its_events_is_told_too() -> None:
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    usage = {"usage": {"input_tokens": 9}}
+    start = frame({"type": "message_start", "message": {**message, **usage}}, "message_start")
+    pinged, line = frame({"type": "ping"}, "ping"), b'error: {"message":"late"}\n'
+    for pieces in ([start, line], [pinged, start, line], [pinged + start + line]):
+        reader = decoder()
+        assert (reader.first_usage, reader.unframed, reader.is_body) == (None, False, False)
+        for part in pieces:
+            reader.feed(part)
+        assert (reader.first_usage, reader.unframed) == (Usage(9), True)
+    reader = decoder()
+    reader.feed(b'{"error":')
+    assert reader.is_body
 
 
 def test_source_that_fails_before_it_is_found_out_is_a_cut() -> None:

@@ -89,8 +89,8 @@ def test_text_goes_out_with_the_frame_that_brought_it(source: str, target: str, 
     for frame in stream.frames:
         brought = "".join(_said(event, first) for event in reader.feed(frame))
         out = b"".join(transcoder.feed(frame))
-        if brought.strip():
-            assert brought in _texts(out, target)
+        if brought:
+            assert "".join(brought.split()) in "".join(_texts(out, target).split())
 
 
 def _said(event: Event, blocks: set[int]) -> str:
