@@ -35,6 +35,8 @@ each_direction = pytest.mark.parametrize(
     ("source", "target"), DIRECTIONS, ids=[" to ".join(names) for names in DIRECTIONS]
 )
 
+BLANK = b" \t\r\n\xef\xbb\xbf"
+
 WAYS: list[tuple[str, dict[str, Any]]] = [
     ("anthropic", {}),
     ("anthropic", {"reasoning": None}),
@@ -60,10 +62,11 @@ def test_no_cut_matters_in_any_stream(source: str, target: str, d: Dice) -> None
     body = any_body(d, source)
     pieces = cut_anywhere(d, body)
     verbatim = d.flag()
-    whole, _ = transcode([body], source, target, verbatim=verbatim)
-    assert transcode(pieces, source, target, verbatim=verbatim)[0] == whole
-    unnamed, _ = transcode([body], None, target, verbatim=verbatim)
-    assert transcode(pieces, None, target, verbatim=verbatim)[0] == unnamed
+    for named in (source, None):
+        whole, _ = transcode([body], named, target, verbatim=verbatim)
+        out, _ = transcode(pieces, named, target, verbatim=verbatim)
+        # What is blank before a body that is no stream may have gone out, or not.
+        assert out.lstrip(BLANK) == whole.lstrip(BLANK)
 
 
 @each_direction
