@@ -47,6 +47,7 @@ from streamnorm.errors import (
     StreamnormError,
     TruncatedStream,
     UnknownDialect,
+    UnrecordedRequest,
     UpstreamError,
 )
 from streamnorm.events import (
@@ -155,6 +156,7 @@ __all__ = [
     "Truncated",
     "TruncatedStream",
     "UnknownDialect",
+    "UnrecordedRequest",
     "UpstreamError",
     "Usage",
     "UsageUpdate",

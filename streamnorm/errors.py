@@ -11,11 +11,13 @@
     ├── DecodeError                a body is not of its dialect; .path
     ├── ArgumentsError             tool arguments are not what their kind demands; .position
     ├── LossyEncoding              strict encoding would drop something; .losses
-    ├── RecordingError             a recording cannot be read
+    ├── RecordingError             a recording cannot be read or written
+    ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
     └── UnknownDialect             no dialect of that name (also a LookupError)
 
-Texts carry sizes, names and types, never a payload, a header or a key.  The one
-exception is `UpstreamError.message`, which is what the provider said.
+Texts carry sizes, names and types, never a payload, a header or a key.  The two
+exceptions are `UpstreamError.message`, which is what the provider said, and
+`UnrecordedRequest`, which shows a test's author what the test asked.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ __all__ = [
     "StreamnormError",
     "TruncatedStream",
     "UnknownDialect",
+    "UnrecordedRequest",
     "UpstreamError",
 ]
 
@@ -183,6 +186,23 @@ class LossyEncoding(StreamnormError):
 
 class RecordingError(StreamnormError):
     """A recording cannot be read, or contradicts itself."""
+
+
+class UnrecordedRequest(StreamnormError):
+    """No recording answers a request.
+
+    The text says how the request differs from the nearest recording, secrets left out, and
+    how to record it.
+
+    Attributes:
+        diff: The differences, as a unified diff; empty where there is nothing to compare with.
+        nearest: Name of the recording that it was compared with, if any.
+    """
+
+    def __init__(self, message: str, *, diff: str = "", nearest: str | None = None) -> None:
+        super().__init__(message)
+        self.diff = diff
+        self.nearest = nearest
 
 
 class UnknownDialect(StreamnormError, LookupError):

@@ -20,6 +20,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         max_held_bytes: UTF-8 bytes of text and JSON that may wait for an earlier block.
         max_accumulated_bytes: UTF-8 bytes of one accumulated message.
         max_error_body_bytes: Bytes read of a body that is no stream.
+        max_recording_bytes: Bytes of a recording's body that are loaded, or written down.
+        max_companion_bytes: Bytes of another file of a recording.
     """
 
     # openai-python's own suite demands that an event above 64 MiB passes.
@@ -32,3 +34,5 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_held_bytes: int = 64 * 1024 * 1024
     max_accumulated_bytes: int = 256 * 1024 * 1024
     max_error_body_bytes: int = 64 * 1024
+    max_recording_bytes: int = 1024 * 1024 * 1024
+    max_companion_bytes: int = 256 * 1024 * 1024

@@ -1,5 +1,11 @@
-"""One exchange on disk: the bytes of a stream and what is known of them."""
+"""Exchanges on disk: what was asked, the bytes that came back, and when they did.
 
-from streamnorm.recording.file import Companion, Recording, load_companion
+`format` says what the files hold, `file` loads and saves them.  `secrets` and `tape` record;
+`shelf` finds the recording that answers a request, `matching` compares the two, `playing`
+gives the bytes at their time, `faults` spoils them.
+"""
 
-__all__ = ["Companion", "Recording", "load_companion"]
+from streamnorm.recording.file import Recording, load_companion
+from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
+
+__all__ = ["Companion", "RecordedRequest", "RecordedResponse", "Recording", "load_companion"]

@@ -1,112 +1,322 @@
-"""The files of a recording: `NAME.sse`, and its optional companions.
-
-`NAME.sse` is the exact body after content decoding; `NAME.json` tells the rest, such as
-the dialect; `NAME.events.jsonl` is what the body decodes to, one event a line.
-"""
+"""A recording in memory, and its files."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO
 
 import msgspec
-from msgspec import Struct
 
+from streamnorm._registry import decoder
+from streamnorm.accumulate import accumulate
 from streamnorm.errors import RecordingError
-from streamnorm.events import Event
+from streamnorm.events import Abandoned, Event, Outcome
+from streamnorm.limits import Limits
+from streamnorm.messages import Message
+from streamnorm.recording.chunking import Rechunk, cut_points, pieces_of
+from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.format import (
+    Chunk,
+    Companion,
+    RecordedRequest,
+    RecordedResponse,
+    decode_companion,
+    read_bounded,
+    split_name,
+    write_companion,
+)
 
-__all__ = ["Companion", "Recording", "load_companion"]
+__all__ = ["Recording", "load_companion", "replace_file"]
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-
-
-class Companion(Struct):
-    """What is read of `NAME.json`.
-
-    Attributes:
-        dialect: Name of the dialect; None if it does not say.
-        server: Who sent the stream; None if it does not say.
-        provenance: Whether a server sent these bytes.
-    """
-
-    streamnorm_recording: Literal[1]
-    dialect: str | None = None
-    server: str | None = None
-    provenance: Literal["recorded", "written"] = "recorded"
-
-
-_COMPANION: msgspec.json.Decoder[Companion] = msgspec.json.Decoder(Companion)
+_LIMITS = Limits()
 
 
 def load_companion(path: str | Path) -> Companion:
-    """Read the `NAME.json` beside a `.sse` file; what it would say by default if there is none.
+    """Read the `NAME.json` beside a body; what it would say by default if there is none.
 
     Raises:
         RecordingError: It is not of this format.
     """
-    companion = Path(path).with_suffix(".json")
-    if not companion.is_file():
-        return Companion(1)
-    try:
-        return _COMPANION.decode(companion.read_bytes())
-    except OSError as exc:
-        raise RecordingError(f"{companion}: {exc.strerror}") from exc
-    except (msgspec.MsgspecError, UnicodeError) as exc:
-        raise RecordingError(f"{companion}: no companion of a recording: {exc}") from exc
+    return _load_companion(split_name(Path(path))[0], _LIMITS)[0]
+
+
+def _load_companion(name: str, limits: Limits) -> tuple[Companion, list[Chunk] | None]:
+    path = Path(name + ".json")
+    if not path.is_file():
+        return Companion(1), None
+    data = read_bounded(path, limits.max_companion_bytes)
+    return decode_companion(data, path, limits)
 
 
 class Recording:
-    """A stream as it was recorded, or written by hand.
+    """One exchange as it was recorded, or written by hand.
+
+    Args:
+        body: The bytes of the answer.
+        companion: Everything else.
+        reads: The reads that the body arrived in; None if that is not known.
+        path: The file of the body; None if it has none yet.
 
     Attributes:
-        path: The `.sse` file.
-        body: Its bytes.
+        body: The bytes of the answer, after content decoding.
+        path: The file of the body; None if it has none yet.
         dialect: Name of its dialect; None if the companion does not say.
         server: Who sent it; None if the companion does not say.
         provenance: Whether a server sent these bytes.
+        request: What was asked, without secrets; None if the companion does not say.
+        response: Status, headers and the way it ended.
+        redacted: How many secrets were replaced.
+        reads: The reads that the body arrived in; None if that is not known.
     """
 
-    def __init__(self, path: Path, body: bytes, companion: Companion) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        companion: Companion | None = None,
+        *,
+        reads: list[Chunk] | None = None,
+        path: Path | None = None,
+    ) -> None:
+        companion = companion or Companion(1)
         self.path = path
         self.body = body
         self.dialect = companion.dialect
         self.server = companion.server
         self.provenance = companion.provenance
+        self.request: RecordedRequest | None = companion.request
+        self.response: RecordedResponse = companion.response
+        self.redacted = companion.redacted
+        self.reads = reads
 
     @classmethod
-    def load(cls, path: str | Path) -> Recording:
-        """Read `NAME.sse` and `NAME.json`, the latter if it is there.
+    def load(cls, path: str | Path, *, limits: Limits = _LIMITS) -> Recording:
+        """Read a body and its `NAME.json`, the latter if it is there.
+
+        Args:
+            path: `NAME.sse`, or another file of the recording.
+            limits: `max_recording_bytes` and `max_companion_bytes` bound the files.
 
         Raises:
-            RecordingError: The file cannot be read, or its companion is not of this format.
+            RecordingError: A file cannot be read, or is not of this format.
         """
-        path = Path(path)
+        name, suffix = split_name(Path(path))
+        companion, reads = _load_companion(name, limits)
+        file = Path(name + (suffix or companion.response.body))
+        body = read_bounded(file, limits.max_recording_bytes)
+        if suffix is not None and suffix != companion.response.body:
+            raise RecordingError(
+                f"{name}.json: its body is {companion.response.body}, not {suffix}"
+            )
+        if reads is not None and sum(read.size for read in reads) != len(body):
+            told = sum(read.size for read in reads)
+            raise RecordingError(f"{name}.json: chunks of {told} bytes, {file} has {len(body)}")
+        return cls(body, companion, reads=reads, path=file)
+
+    def save(self, path: str | Path | None = None) -> None:
+        """Write the body and its companion.
+
+        The same recording gives the same bytes.  Where the body is already there with the
+        same bytes, the timing that was recorded with it is kept.
+
+        Args:
+            path: Where to; None for where it was read from.  Its suffix is that of the body.
+
+        Raises:
+            RecordingError: A file cannot be written, or there is no path.
+        """
+        target = path or self.path
+        if target is None:
+            raise RecordingError("a recording without a path cannot be saved without one")
+        name, _ = split_name(Path(target))
+        file = Path(name + self.response.body)
         try:
-            body = path.read_bytes()
+            reads = self._reads_to_write(file)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, lambda out: out.write(self.body))
+            lines = None if reads is None else map(str, reads)
+            replace_file(
+                Path(name + ".json"), lambda out: write_companion(out, self._companion(), lines)
+            )
         except OSError as exc:
-            raise RecordingError(f"{path}: {exc.strerror}") from exc
-        return cls(path, body, load_companion(path))
+            raise RecordingError(f"{file}: {exc.strerror}") from exc
+        self.path = file
+
+    def _reads_to_write(self, file: Path) -> list[Chunk] | None:
+        """Return our reads, or those of the same body in the file."""
+        if not file.is_file() or file == self.path:
+            return self.reads
+        try:
+            before = Recording.load(file)
+        except RecordingError:  # what is damaged is replaced
+            return self.reads
+        return before.reads if before.body == self.body and before.reads else self.reads
+
+    def _companion(self) -> Companion:
+        return Companion(
+            1,
+            self.dialect,
+            self.server,
+            self.provenance,
+            self.request,
+            self.response,
+            self.redacted,
+        )
 
     @property
     def name(self) -> str:
         """Folder and file name without ending, as `openai/text`."""
-        return f"{self.path.parent.name}/{self.path.stem}"
+        if self.path is None:
+            return "recording"
+        return "/".join(Path(split_name(self.path)[0]).parts[-2:])
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the body is a stream, and no whole document."""
+        return self.response.body == ".sse"
+
+    def chunks(self, rechunk: Rechunk = "recorded") -> list[bytes]:
+        """Return the body in pieces.
+
+        Args:
+            rechunk: How to cut it: `recorded`, `event`, `byte`, a size in bytes,
+                `random:<seed>`, or `hostile`: inside characters, between CR and LF, inside
+                `data:`.  Where no reads were recorded, `recorded` is one event a piece.
+
+        Raises:
+            ValueError: There is no such way.
+        """
+        return pieces_of(self.body, self._ends(rechunk))
+
+    def playback(self, rechunk: Rechunk = "recorded") -> Playback:
+        """Return the answer to play, with the timing that was recorded.
+
+        A piece takes the time at which its last byte arrived.  What an `aborted` or
+        `incomplete` recording does not hold is a broken connection, unless all of the
+        message is there.
+        """
+        ends = self._ends(rechunk)
+        arrivals = self._arrivals_ms(ends)
+        steps = tuple(
+            Step((now - before) / 1000, data)
+            for (before, now), data in zip(
+                pairwise([0, *arrivals]), pieces_of(self.body, ends), strict=True
+            )
+        )
+        return Playback(
+            self.response.status, self._headers(), steps, self._playback_end(), self.dialect
+        )
+
+    def events(self) -> list[Event]:
+        """Return the events that the body decodes to.
+
+        Raises:
+            UnknownDialect: Its dialect is none that can be read.
+        """
+        return self._decoded[0]
+
+    def message(self) -> Message:
+        """Return the message that the events tell.
+
+        Raises:
+            UnknownDialect: Its dialect is none that can be read.
+        """
+        return accumulate(self.events())
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the stream ended, and how its connection did.
+
+        Raises:
+            UnknownDialect: Its dialect is none that can be read.
+        """
+        return self._decoded[1]
 
     @property
     def expected(self) -> list[Event]:
-        """The events written down beside it.
+        """The events written down beside it, in `NAME.events.jsonl`.
 
         Raises:
             RecordingError: There are none, or a line is no event.
         """
-        path = self.path.with_suffix(".events.jsonl")
+        if self.path is None:
+            raise RecordingError("a recording without a path has no events beside it")
+        path = Path(split_name(self.path)[0] + ".events.jsonl")
+        lines = read_bounded(path, _LIMITS.max_companion_bytes).split(b"\n")
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
             return [_EVENT.decode(line) for line in lines if line]
-        except OSError as exc:
-            raise RecordingError(f"{path}: {exc.strerror}") from exc
         except (msgspec.MsgspecError, UnicodeError) as exc:
             raise RecordingError(f"{path}: {exc}") from exc
 
     def __str__(self) -> str:
         return self.name
+
+    @cached_property
+    def _decoded(self) -> tuple[list[Event], Outcome]:
+        decoding = decoder(self.dialect, server=self.server)
+        events = decoding.feed(self.body)
+        match self.response.end:
+            case "eof":
+                events += decoding.close()
+            case "aborted" | "incomplete":
+                return events, decoding.outcome or Abandoned()
+            case "reset" | "timeout" as end:
+                cause = ConnectionResetError() if end == "reset" else TimeoutError()
+                events += decoding.abort(cause)
+        return events, decoding.outcome or Abandoned()
+
+    def _ends(self, rechunk: Rechunk) -> list[int]:
+        sizes = None if self.reads is None else [read.size for read in self.reads]
+        if sizes is None and not self.is_stream and rechunk in ("recorded", "event"):
+            return [len(self.body)] if self.body else []
+        return cut_points(self.body, rechunk, sizes)
+
+    def _arrivals_ms(self, ends: list[int]) -> list[int]:
+        """Return when the last byte of each piece arrived, since the request."""
+        if self.reads is None:
+            return [0] * len(ends)
+        arrivals: list[int] = []
+        received = elapsed = 0
+        reads = iter(self.reads)
+        for end in ends:
+            while received < end:
+                read = next(reads)
+                received += read.size
+                elapsed += read.gap_ms
+            arrivals.append(elapsed)
+        return arrivals
+
+    def _headers(self) -> dict[str, str]:
+        if self.response.headers:
+            return self.response.headers
+        kinds = {".sse": "text/event-stream", ".body.json": "application/json"}
+        kind = kinds.get(self.response.body)
+        return {} if kind is None else {"content-type": kind}
+
+    def _playback_end(self) -> PlaybackEnd:
+        match self.response.end:
+            case "eof" | "reset" | "timeout" as end:
+                return end
+            case "aborted" | "incomplete":
+                whole = self.is_stream and not isinstance(self.outcome, Abandoned)
+                return "eof" if whole else "reset"
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file as a whole or not at all.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as out:
+            write(out)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -20,7 +20,7 @@ def test_body_is_the_bytes_of_the_file(tmp_path: Path) -> None:
 
 
 def test_companion_tells_dialect_and_server(tmp_path: Path) -> None:
-    (tmp_path / "a.sse").touch()
+    (tmp_path / "a.sse").write_bytes(b"\n\n")
     (tmp_path / "a.json").write_text(
         '{"streamnorm_recording": 1, "dialect": "openai_chat", "server": "vllm",'
         ' "provenance": "written", "chunks": ["+1 2"]}'

@@ -1,0 +1,225 @@
+"""The format of a recording: one exchange as a body and its companions.
+
+`NAME.sse` is the exact body of a stream after content decoding, so that framing bugs
+reproduce, a person can read it, and `curl -N … > x.sse` is a recording already.  A body
+that is no stream is `NAME.body.json`, or `NAME.body.bin` where it is no JSON either.
+
+`NAME.json` is optional and tells everything else, as JSON of two spaces' indentation:
+
+    {
+      "streamnorm_recording": 1,          version of the format
+      "dialect": "openai_chat",           or null
+      "server": "openai",                 or null
+      "provenance": "recorded",           or "written": nobody's server sent it
+      "request": {
+        "method": "POST",
+        "url": "https://api.openai.com/v1/chat/completions",
+        "headers": {"content-type": "application/json"},
+        "body": {"model": "…"}            its JSON; "text" in its place for other text,
+      },                                  "bytes" (a count) for what is not kept
+      "response": {
+        "status": 200,
+        "headers": {"content-type": "text/event-stream"},
+        "body": ".sse",                   a suffix, never a path
+        "end": "eof"
+      },
+      "redacted": 0,                      how many secrets were replaced by "x"
+      "chunks": ["+412 321", "+35 36"]    one read each: ms since the one before, bytes
+    }
+
+The first read counts from when the request was sent.  The bytes of all reads are those of
+the body; where there are none, a read is an event, and takes no time.  A secret is replaced
+by as many "x", so that the bytes of all reads stay what they were.
+
+`end` is how the body ended: `eof` as it should, `reset` when the connection broke,
+`timeout` when the client waited too long, `aborted` when the client left, `incomplete`
+when not all of it could be written down.
+
+`NAME.events.jsonl` may hold the events that the body is expected to decode to, one a line.
+
+Names that stand nowhere here are refused, and so is a file larger than its bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from streamnorm._json import FAST_ERRORS, too_deep
+from streamnorm.errors import RecordingError
+from streamnorm.limits import Limits
+
+__all__ = [
+    "Chunk",
+    "Companion",
+    "End",
+    "RecordedRequest",
+    "RecordedResponse",
+    "Suffix",
+    "decode_companion",
+    "read_bounded",
+    "split_name",
+    "write_companion",
+]
+
+End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
+"""How a body ended."""
+
+Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
+"""What a file with a body is called, after its name."""
+
+_SUFFIXES: tuple[Suffix, ...] = (".sse", ".body.json", ".body.bin")
+
+
+class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request as it is written down: without secrets.
+
+    Attributes:
+        method: HTTP method.
+        url: Without userinfo, fragment, and the query that is not known to be harmless.
+        headers: Those that are known to be harmless, by lower-case name.
+        body: Its JSON, as decoded.
+        text: Where it is no JSON, but text.
+        bytes: Size of a body that is not kept.
+    """
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    # No value, which is not the same as the value null.
+    body: Any | UnsetType = UNSET
+    text: str | None = None
+    bytes: int | None = None
+
+
+class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
+    """What came back, but for the bytes of the body.
+
+    Attributes:
+        status: HTTP status.
+        headers: Those that are known to be harmless, by lower-case name.
+        body: Suffix of the file that holds the body.
+        end: How the body ended.
+    """
+
+    status: int = 200
+    headers: dict[str, str] = {}
+    body: Suffix = ".sse"
+    end: End = "eof"
+
+
+class Companion(Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands in `NAME.json`; the module's docstring says what each means."""
+
+    streamnorm_recording: Literal[1]
+    dialect: str | None = None
+    server: str | None = None
+    provenance: Literal["recorded", "written"] = "recorded"
+    request: RecordedRequest | None = None
+    response: RecordedResponse = RecordedResponse()
+    redacted: int = 0
+    chunks: list[str] | None = None
+
+
+class Chunk(Struct, frozen=True):
+    """One read.
+
+    Attributes:
+        gap_ms: Milliseconds since the one before.
+        size: Bytes.
+    """
+
+    gap_ms: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"+{self.gap_ms} {self.size}"
+
+
+_COMPANION: msgspec.json.Decoder[Companion] = msgspec.json.Decoder(Companion)
+_CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
+
+
+def split_name(path: Path) -> tuple[str, Suffix | None]:
+    """Return the NAME that all files of a recording share, with its folder, and the suffix.
+
+    The suffix is None where the path names a companion, or the name alone.
+    """
+    text = str(path)
+    for suffix in _SUFFIXES:
+        if text.endswith(suffix):
+            return text.removesuffix(suffix), suffix
+    return text.removesuffix(".json"), None
+
+
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """Return what a file holds.
+
+    Raises:
+        RecordingError: It cannot be read, or holds more.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as exc:
+        raise RecordingError(f"{path}: {exc.strerror}") from exc
+    if len(data) > max_bytes:
+        raise RecordingError(f"{path}: more than {max_bytes} bytes")
+    return data
+
+
+def decode_companion(
+    data: bytes, path: Path, limits: Limits
+) -> tuple[Companion, list[Chunk] | None]:
+    """Return what `NAME.json` says, and its reads.
+
+    Raises:
+        RecordingError: It is not of this format.
+    """
+    try:
+        companion = _COMPANION.decode(data)
+    except FAST_ERRORS as exc:
+        # msgspec names fields, types and the path; the text of a value only where it
+        # stands for one of a few words.
+        raise RecordingError(f"{path}: no companion of a recording: {exc}") from exc
+    request = companion.request
+    if request is not None and too_deep(request.body, limits.max_json_depth):
+        raise RecordingError(f"{path}: nested deeper than {limits.max_json_depth}")
+    if companion.chunks is None:
+        return companion, None
+    return companion, [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
+
+
+def _chunk(line: str, number: int, path: Path) -> Chunk:
+    match = _CHUNK.fullmatch(line)
+    if match is None:
+        raise RecordingError(f'{path}: chunk {number} is not as "+<ms> <bytes>"')
+    return Chunk(int(match[1]), int(match[2]))
+
+
+def write_companion(file: BinaryIO, companion: Companion, lines: Iterable[str] | None) -> None:
+    """Write `NAME.json`, the same bytes for the same content.
+
+    Args:
+        file: Where to.
+        companion: All but its `chunks`, which are taken from `lines`.
+        lines: One for each read, as `+35 36`, so that they need not be in memory at once;
+            None for none.
+    """
+    fields: dict[str, Any] = msgspec.to_builtins(companion)
+    del fields["chunks"]
+    head = msgspec.json.format(msgspec.json.encode(fields), indent=2)
+    file.write(head.removesuffix(b"\n}"))
+    if lines is not None:
+        file.write(b',\n  "chunks": [')
+        separator = "\n"
+        for line in lines:
+            file.write(f'{separator}    "{line}"'.encode())
+            separator = ",\n"
+        file.write(b"]" if separator == "\n" else b"\n  ]")
+    file.write(b"\n}\n")
