@@ -280,9 +280,12 @@ def test_defaults_are_those_of_the_design() -> None:
         max_held_bytes=64 * 1024 * 1024,
         max_accumulated_bytes=256 * 1024 * 1024,
         max_error_body_bytes=64 * 1024,
+        max_recording_bytes=1024 * 1024 * 1024,
+        max_companion_bytes=256 * 1024 * 1024,
     )
 
 
 def test_table_holds_every_bound() -> None:
     bounds = {limit for limit, _, _ in [*DECODED.values(), *TRANSCODED.values()]}
-    assert bounds | {"max_error_body_bytes"} == set(Limits.__struct_fields__)
+    elsewhere = {"max_error_body_bytes", "max_recording_bytes", "max_companion_bytes"}
+    assert bounds | elsewhere == set(Limits.__struct_fields__)

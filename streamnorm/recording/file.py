@@ -22,6 +22,7 @@ from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (
     Chunk,
     Companion,
+    Provenance,
     RecordedRequest,
     RecordedResponse,
     decode_companion,
@@ -87,7 +88,7 @@ class Recording:
         self.body = body
         self.dialect = companion.dialect
         self.server = companion.server
-        self.provenance = companion.provenance
+        self.provenance: Provenance = companion.provenance
         self.request: RecordedRequest | None = companion.request
         self.response: RecordedResponse = companion.response
         self.redacted = companion.redacted

@@ -58,6 +58,7 @@ __all__ = [
     "Chunk",
     "Companion",
     "End",
+    "Provenance",
     "RecordedRequest",
     "RecordedResponse",
     "Suffix",
@@ -69,6 +70,9 @@ __all__ = [
 
 End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 """How a body ended."""
+
+Provenance: TypeAlias = Literal["recorded", "written"]
+"""Whether a server sent the bytes."""
 
 Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
 """What a file with a body is called, after its name."""
@@ -119,7 +123,7 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
     streamnorm_recording: Literal[1]
     dialect: str | None = None
     server: str | None = None
-    provenance: Literal["recorded", "written"] = "recorded"
+    provenance: Provenance = "recorded"
     request: RecordedRequest | None = None
     response: RecordedResponse = RecordedResponse()
     redacted: int = 0
