@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from streamnorm.codec import Checker, Decoder, Dialect, Encoder
 from streamnorm.dialects import anthropic, openai_chat
@@ -99,11 +99,8 @@ def encoder(
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
     """
-    known = _dialect(dialect)
-    if known.encoder is None:
-        writable = ", ".join(n for n, d in DIALECTS.items() if d.encoder is not None)
-        raise UnknownDialect(f"no encoder of dialect {known.name!r}, expected one of {writable}")
-    return known.encoder(
+    make: Callable[..., Encoder] = _part(dialect, "encoder")
+    return make(
         model=model,
         strict=strict,
         on_loss=on_loss,
@@ -119,19 +116,27 @@ def checker(dialect: str) -> Checker:
     Raises:
         UnknownDialect: There is no such dialect, or its bytes are not checked.
     """
-    known = _dialect(dialect)
-    if known.checker is None:
-        checked = ", ".join(n for n, d in DIALECTS.items() if d.checker is not None)
-        raise UnknownDialect(f"no checker of dialect {known.name!r}, expected one of {checked}")
-    return known.checker()
+    make: Callable[[], Checker] = _part(dialect, "checker")
+    return make()
 
 
 def _make_decoder(name: str, **options: Any) -> Decoder:
+    make: Callable[..., Decoder] = _part(name, "decoder")
+    return make(**options)
+
+
+def _part(name: str, what: Literal["decoder", "encoder", "checker"]) -> Any:
+    """Return what a dialect does its part with.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it does not do that.
+    """
     known = _dialect(name)
-    if known.decoder is None:
-        readable = ", ".join(n for n, d in DIALECTS.items() if d.decoder is not None)
-        raise UnknownDialect(f"no decoder of dialect {known.name!r}, expected one of {readable}")
-    return known.decoder(**options)
+    part = getattr(known, what)
+    if part is None:
+        others = ", ".join(n for n, d in DIALECTS.items() if getattr(d, what) is not None)
+        raise UnknownDialect(f"no {what} of dialect {known.name!r}, expected one of {others}")
+    return part
 
 
 class _UnnamedDecoder(Decoder):

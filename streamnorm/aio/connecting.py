@@ -127,10 +127,10 @@ def connect(
     pump = EventPump(
         connection,
         dialect,
+        errors=errors,
         server=server,
         think_tags=think_tags,
         limits=limits,
-        errors=errors,
         on_note=on_note,
         on_end=on_end,
     )

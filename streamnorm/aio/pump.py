@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -25,7 +25,7 @@ from streamnorm.losses import Loss, Note, OnNote
 from streamnorm.messages import Message
 from streamnorm.transcode import Transcoder
 
-__all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump"]
+__all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump", "ReadOptions"]
 
 T = TypeVar("T")
 
@@ -33,6 +33,21 @@ Errors: TypeAlias = Literal["raise", "yield"]
 """What becomes of a `StreamError`: raised as its exception, or the last event."""
 
 OnEnd: TypeAlias = Callable[[Outcome], None]
+
+
+class DecodeOptions(TypedDict, total=False):
+    """What `decoder` takes besides the dialect."""
+
+    server: str | None
+    think_tags: bool
+    limits: Limits
+    on_note: OnNote | None
+
+
+class ReadOptions(DecodeOptions, total=False):
+    """What `events` and `tap` take besides the dialect."""
+
+    on_end: OnEnd | None
 
 
 class Head(Protocol):
@@ -240,15 +255,11 @@ class DecodingPump(Pump[T]):
         head: Head,
         dialect: str | None,
         *,
-        server: str | None,
-        think_tags: bool,
-        limits: Limits,
-        on_note: OnNote | None,
-        on_end: OnEnd | None,
+        on_end: OnEnd | None = None,
+        **options: Unpack[DecodeOptions],
     ) -> None:
-        self._decoder = decoder(
-            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
-        )
+        limits = options.get("limits", Limits())
+        self._decoder = decoder(dialect, **options)
         self._accumulator = Accumulator(limits=limits)
         super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
 

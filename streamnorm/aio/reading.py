@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from streamnorm.aio.pump import DecodingPump, Errors, Head, OnEnd
+from typing import Unpack
+
+from streamnorm.aio.pump import DecodingPump, Errors, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
 from streamnorm.events import Event, StreamError
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
 
 __all__ = ["EventPump", "events", "iter_events"]
 
@@ -20,25 +20,13 @@ class EventPump(DecodingPump[Event]):
         head: Head,
         dialect: str | None,
         *,
-        server: str | None,
-        think_tags: bool,
-        limits: Limits,
         errors: Errors,
-        on_note: OnNote | None,
-        on_end: OnEnd | None,
+        **options: Unpack[ReadOptions],
     ) -> None:
         if errors not in ("raise", "yield"):
             raise ValueError(f"errors is {errors!r}, expected 'raise' or 'yield'")
         self._raises = errors == "raise"
-        super().__init__(
-            head,
-            dialect,
-            server=server,
-            think_tags=think_tags,
-            limits=limits,
-            on_note=on_note,
-            on_end=on_end,
-        )
+        super().__init__(head, dialect, **options)
 
     def feed(self, data: bytes) -> Event | None:
         if not self._open:
@@ -84,12 +72,8 @@ def events(
     source: AsyncSource,
     *,
     dialect: str | None = None,
-    server: str | None = None,
-    think_tags: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
     errors: Errors = "raise",
-    on_note: OnNote | None = None,
-    on_end: OnEnd | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Stream[Event]:
     """Return the events of a response, or of any bytes that come one after the other.
 
@@ -101,42 +85,27 @@ def events(
         source: An httpx, httpx2 or aiohttp response, an `httpx_sse.EventSource`, or an
             asynchronous iterable of bytes.  It is closed with the stream.
         dialect: Dialect to read; None to find out from the first frames, at most 16.
-        server: Who sends, where that decides between two readings.
-        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
-        limits: Bounds.
         errors: `raise` raises a `StreamError` as its exception once the events before it
             are delivered; `yield` gives it as the last event.
-        on_note: Called with each note as it happens.
-        on_end: Called with the outcome, once, on every path.
+        **options: `server`: who sends, where that decides between two readings;
+            `think_tags`: read `<think>…</think>` at the start of an answer as reasoning;
+            `limits`: bounds; `on_note`: called with each note as it happens; `on_end`:
+            called with the outcome, once, on every path.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
     """
     reader = AsyncReader(source)
-    pump = EventPump(
-        reader,
-        dialect,
-        server=server,
-        think_tags=think_tags,
-        limits=limits,
-        errors=errors,
-        on_note=on_note,
-        on_end=on_end,
-    )
-    return Stream(pump, reader)
+    return Stream(EventPump(reader, dialect, errors=errors, **options), reader)
 
 
 def iter_events(
     source: Source,
     *,
     dialect: str | None = None,
-    server: str | None = None,
-    think_tags: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
     errors: Errors = "raise",
-    on_note: OnNote | None = None,
-    on_end: OnEnd | None = None,
+    **options: Unpack[ReadOptions],
 ) -> SyncStream[Event]:
     """Return the events of a synchronous source; the twin of `events`.
 
@@ -144,26 +113,12 @@ def iter_events(
         source: An httpx or httpx2 response, an `httpx_sse.EventSource`, or an iterable
             of bytes.  It is closed with the stream.
         dialect: As for `events`, like all that follow.
-        server: Who sends.
-        think_tags: Read `<think>…</think>` as reasoning.
-        limits: Bounds.
         errors: `raise` or `yield`.
-        on_note: Called with each note.
-        on_end: Called with the outcome.
+        **options: Those of `events`.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
     """
     reader = Reader(source)
-    pump = EventPump(
-        reader,
-        dialect,
-        server=server,
-        think_tags=think_tags,
-        limits=limits,
-        errors=errors,
-        on_note=on_note,
-        on_end=on_end,
-    )
-    return SyncStream(pump, reader)
+    return SyncStream(EventPump(reader, dialect, errors=errors, **options), reader)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
-from streamnorm.aio.pump import DecodingPump, Head, OnEnd
+from streamnorm.aio.pump import DecodingPump, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource
 from streamnorm.aio.stream import Stream
 from streamnorm.errors import LimitExceeded
 from streamnorm.events import Completed, Event, Failed, StreamError, Truncated
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
 
 __all__ = ["TapPump", "tap"]
 
@@ -23,25 +22,12 @@ class TapPump(DecodingPump[bytes]):
         head: Head,
         dialect: str | None,
         observer: Callable[[Event], object],
-        *,
-        server: str | None,
-        think_tags: bool,
-        limits: Limits,
-        on_note: OnNote | None,
-        on_end: OnEnd | None,
+        **options: Unpack[ReadOptions],
     ) -> None:
         self._keeps = True  # whether the message is not too large to be kept
         self._observer = observer
         self._begun = False  # whether bytes went out
-        super().__init__(
-            head,
-            dialect,
-            server=server,
-            think_tags=think_tags,
-            limits=limits,
-            on_note=on_note,
-            on_end=on_end,
-        )
+        super().__init__(head, dialect, **options)
 
     def feed(self, data: bytes) -> bytes | None:
         if not self._open:
@@ -89,11 +75,7 @@ def tap(
     observer: Callable[[Event], object],
     *,
     dialect: str | None = None,
-    server: str | None = None,
-    think_tags: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-    on_note: OnNote | None = None,
-    on_end: OnEnd | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Stream[bytes]:
     """Return the bytes of a response untouched, and show their events to an observer.
 
@@ -105,25 +87,11 @@ def tap(
         observer: Called with each event, before the bytes that complete it go out.  What
             it raises ends the stream.
         dialect: Dialect to read; None to find out from the first frames, at most 16.
-        server: Who sends, where that decides between two readings.
-        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
-        on_end: Called with the outcome, once, on every path.
+        **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
         TypeError: `source` is no source.
     """
     reader = AsyncReader(source)
-    pump = TapPump(
-        reader,
-        dialect,
-        observer,
-        server=server,
-        think_tags=think_tags,
-        limits=limits,
-        on_note=on_note,
-        on_end=on_end,
-    )
-    return Stream(pump, reader)
+    return Stream(TapPump(reader, dialect, observer, **options), reader)
