@@ -161,6 +161,18 @@ def test_message_beyond_its_bound_ends_an_endless_stream() -> None:
         accumulator.extend(TextDelta(0, "0123456789") for _ in range(101))
 
 
+def test_message_beyond_its_bound_grows_no_more() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=100))
+    accumulator.extend([TEXT, TextDelta(0, "x" * 200)])
+    told = set()
+    for _ in range(3):
+        accumulator.push(TextDelta(0, "x" * 200))
+        with pytest.raises(LimitExceeded) as caught:
+            accumulator.message()
+        told.add(str(caught.value))
+    assert len(told) == 1
+
+
 def test_events_of_a_message_say_each_thing_once() -> None:
     message = Message(
         "m",
