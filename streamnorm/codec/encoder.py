@@ -68,6 +68,7 @@ class Encoder(ABC):
         can = capabilities(self.dialect, reasoning=reasoning, include_usage=include_usage)
         self.extras = extras
         self._model = model
+        self._tier: str | None = None
         self._losses = Losses(strict=strict, on_loss=on_loss)
         self._projector = Projector(can, self._losses)
         self._renders: dict[type, Callable[[Any], bytes]] = {
@@ -132,6 +133,15 @@ class Encoder(ABC):
     @abstractmethod
     def close(self) -> bytes:
         """Return what follows the last event.  Never a success that was not encoded."""
+
+    def _note_tier(self, word: object) -> None:
+        """Take what the source calls its tier of service, if this dialect has a word for it."""
+        if isinstance(word, str):
+            self._tier = self._projector.capabilities.service_tiers.get(word)
+
+    def _tiered(self) -> dict[str, Any]:
+        """Return the field that tells the tier of service, if it is known."""
+        return {"service_tier": self._tier} if self._tier is not None else {}
 
     # One event each; the projector lets through what the dialect has a place for.
 

@@ -85,7 +85,6 @@ class AnthropicEncoder(Encoder):
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
         self._usage = Usage()
-        self._tier: str | None = None
         self._next = 0
         # Of each block: its frames' constant head, up to the text of a delta.
         self._heads: dict[int, bytes] = {}
@@ -158,7 +157,7 @@ class AnthropicEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         extra = event.extra or {}
-        self._note_tier(extra)
+        self._note_tier(extra.get("service_tier"))
         message: dict[str, Any] = {
             **(extra if self.extras else {}),
             "id": event.id,
@@ -174,12 +173,12 @@ class AnthropicEncoder(Encoder):
 
     def _usage_update(self, event: UsageUpdate) -> bytes:
         self._usage = event.usage
-        self._note_tier(event.usage.extra or {})
+        self._note_tier((event.usage.extra or {}).get("service_tier"))
         return b""
 
     def _message_stop(self, event: MessageStop) -> bytes:
         extra = event.extra or {}
-        self._note_tier(extra)
+        self._note_tier(extra.get("service_tier"))
         delta: dict[str, Any] = {
             "stop_reason": reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
@@ -206,14 +205,8 @@ class AnthropicEncoder(Encoder):
 
     def _counts(self) -> dict[str, Any]:
         """Return the usage, with what else was told of it where the source is the same."""
-        tier = {"service_tier": self._tier} if self._tier is not None else {}
         extra = self._usage.extra if self.extras else None
-        return {**(extra or {}), **usage_to_wire(self._usage), **tier}
-
-    def _note_tier(self, extra: dict[str, Any]) -> None:
-        word = extra.get("service_tier")
-        if isinstance(word, str):
-            self._tier = self.projector.capabilities.service_tiers.get(word)
+        return {**(extra or {}), **usage_to_wire(self._usage), **self._tiered()}
 
 
 def _frame(event: str, body: dict[str, Any]) -> bytes:

@@ -136,7 +136,6 @@ class ChatEncoder(Encoder):
         self._field = options.get("reasoning", "reasoning_content")
         self._chunk: dict[str, Any] = {}  # the fields of every chunk but its choices
         self._first: dict[str, Any] = {}  # fields of the first chunk alone
-        self._tier: str | None = None
         self._answers: dict[int, _Answer] = {}
         self._slots: dict[int, _Slot] = {}
         self._usage = Usage()
@@ -336,14 +335,6 @@ class ChatEncoder(Encoder):
             return self._delta(answer, value)
         head = answer.head + b"}," + _dumps(value)[1:-1]
         return head + b',"finish_reason":null}]}\n\n'
-
-    def _note_tier(self, word: object) -> None:
-        tiers = self.projector.capabilities.service_tiers
-        if isinstance(word, str):
-            self._tier = tiers.get(word)
-
-    def _tiered(self) -> dict[str, Any]:
-        return {"service_tier": self._tier} if self._tier is not None else {}
 
     # Chunks
 
