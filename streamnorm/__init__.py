@@ -6,83 +6,22 @@
         async for event in streamnorm.events(response):
             ...
 
-The core does no I/O and loads no HTTP library; `events`, `transcode`, `tap`,
-`connect` and `EventStreamResponse` load theirs on first use.
+Importing the package loads nothing else: each name loads its module when it is first used.
+The core does no I/O; `events`, `transcode`, `tap`, `connect` and `EventStreamResponse` load
+anyio, and what opens connections an HTTP library.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from streamnorm import sse
-from streamnorm._registry import decoder, detect, encoder
-from streamnorm.accumulate import Accumulator, accumulate, message_events
-from streamnorm.blocks import (
-    Block,
-    Citation,
-    Document,
-    Image,
-    OpaqueBlock,
-    Reasoning,
-    RedactedReasoning,
-    Refusal,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    ToolCall,
-    ToolResult,
-)
-from streamnorm.codec import Decoder, Encoder, Feed
-from streamnorm.errors import (
-    ArgumentsError,
-    DecodeError,
-    LimitExceeded,
-    LocalProtocolError,
-    LossyEncoding,
-    NotAStream,
-    ProtocolError,
-    RecordingError,
-    RemoteProtocolError,
-    StreamnormError,
-    TruncatedStream,
-    UnknownDialect,
-    UnrecordedRequest,
-    UpstreamError,
-)
-from streamnorm.events import (
-    Abandoned,
-    BlockStart,
-    BlockStop,
-    CitationDelta,
-    Completed,
-    Event,
-    Failed,
-    JSONDelta,
-    MessageStart,
-    MessageStop,
-    Opaque,
-    Outcome,
-    Ping,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    StopReason,
-    StreamError,
-    TextDelta,
-    Truncated,
-    Usage,
-    UsageUpdate,
-)
-from streamnorm.grammar import Violation
-from streamnorm.limits import Limits
-from streamnorm.losses import Loss, Note, project
-from streamnorm.messages import Message
-from streamnorm.partial_json import PartialJSON, ValueDelta
-from streamnorm.transcode import Transcoder
-from streamnorm.validation import validate
-
 if TYPE_CHECKING:
+    from streamnorm import sse
+    from streamnorm._registry import decoder, detect, encoder
+    from streamnorm.accumulate import Accumulator, accumulate, message_events
     from streamnorm.aio import (
         Stream,
         SyncStream,
@@ -94,7 +33,71 @@ if TYPE_CHECKING:
         transcode,
     )
     from streamnorm.asgi import EventStreamResponse
+    from streamnorm.blocks import (
+        Block,
+        Citation,
+        Document,
+        Image,
+        OpaqueBlock,
+        Reasoning,
+        RedactedReasoning,
+        Refusal,
+        ServerToolCall,
+        ServerToolResult,
+        Text,
+        ToolCall,
+        ToolResult,
+    )
+    from streamnorm.codec import Decoder, Encoder, Feed
+    from streamnorm.errors import (
+        ArgumentsError,
+        DecodeError,
+        LimitExceeded,
+        LocalProtocolError,
+        LossyEncoding,
+        NotAStream,
+        ProtocolError,
+        RecordingError,
+        RemoteProtocolError,
+        StreamnormError,
+        TruncatedStream,
+        UnknownDialect,
+        UnrecordedRequest,
+        UpstreamError,
+    )
+    from streamnorm.events import (
+        Abandoned,
+        BlockStart,
+        BlockStop,
+        CitationDelta,
+        Completed,
+        Event,
+        Failed,
+        JSONDelta,
+        MessageStart,
+        MessageStop,
+        Opaque,
+        Outcome,
+        Ping,
+        ReasoningDelta,
+        RefusalDelta,
+        SignatureDelta,
+        StopReason,
+        StreamError,
+        TextDelta,
+        Truncated,
+        Usage,
+        UsageUpdate,
+    )
+    from streamnorm.grammar import Violation
+    from streamnorm.limits import Limits
+    from streamnorm.losses import Loss, Note, project
+    from streamnorm.messages import Message
+    from streamnorm.partial_json import PartialJSON, ValueDelta
     from streamnorm.recording import Recording
+    from streamnorm.transcode import Transcoder
+    from streamnorm.validation import validate
+
 
 __all__ = [
     "Abandoned",
@@ -178,31 +181,64 @@ __all__ = [
     "validate",
 ]
 
-_LAZY = {
-    "EventStreamResponse": "streamnorm.asgi",
-    "Recording": "streamnorm.recording",
-    "Stream": "streamnorm.aio",
-    "SyncStream": "streamnorm.aio",
-    "connect": "streamnorm.aio",
-    "events": "streamnorm.aio",
-    "iter_events": "streamnorm.aio",
-    "iter_transcode": "streamnorm.aio",
-    "tap": "streamnorm.aio",
-    "transcode": "streamnorm.aio",
+# Where each name is at home.
+_NAMES = {
+    "streamnorm._registry": "decoder detect encoder",
+    "streamnorm.accumulate": "Accumulator accumulate message_events",
+    "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
+    "streamnorm.asgi": "EventStreamResponse",
+    "streamnorm.blocks": (
+        "Block Citation Document Image OpaqueBlock Reasoning RedactedReasoning Refusal "
+        "ServerToolCall ServerToolResult Text ToolCall ToolResult"
+    ),
+    "streamnorm.codec": "Decoder Encoder Feed",
+    "streamnorm.errors": (
+        "ArgumentsError DecodeError LimitExceeded LocalProtocolError LossyEncoding "
+        "NotAStream ProtocolError RecordingError RemoteProtocolError StreamnormError "
+        "TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
+    ),
+    "streamnorm.events": (
+        "Abandoned BlockStart BlockStop CitationDelta Completed Event Failed JSONDelta "
+        "MessageStart MessageStop Opaque Outcome Ping ReasoningDelta RefusalDelta "
+        "SignatureDelta StopReason StreamError TextDelta Truncated Usage UsageUpdate"
+    ),
+    "streamnorm.grammar": "Violation",
+    "streamnorm.limits": "Limits",
+    "streamnorm.losses": "Loss Note project",
+    "streamnorm.messages": "Message",
+    "streamnorm.partial_json": "PartialJSON ValueDelta",
+    "streamnorm.recording": "Recording",
+    "streamnorm.transcode": "Transcoder",
+    "streamnorm.validation": "validate",
 }
 
-# The imports above left the modules of these names where the functions belong.
-for _name in _LAZY.keys() & globals().keys():
-    del globals()[_name]
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        value = getattr(import_module(_LAZY[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "sse":
+        return import_module("streamnorm.sse")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Keep the names of functions from the modules that are called the same.
+
+    Importing `streamnorm.events` puts the module into the package, under its last name,
+    where the function `events` belongs.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOMES):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

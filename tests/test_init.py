@@ -29,3 +29,16 @@ def test_importing_loads_nothing_that_does_io() -> None:
     code = "import sys, streamnorm; print(sorted({'anyio', 'asyncio', 'httpx'} & {*sys.modules}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_importing_loads_no_module_of_ours_before_its_names_are_used() -> None:
+    code = "import sys, streamnorm; print([m for m in sys.modules if m.startswith('streamnorm.')])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["accumulate", "events", "transcode"])
+def test_function_is_there_after_the_module_of_its_name_was_imported(name: str) -> None:
+    code = f"import streamnorm.{name}; print(callable(streamnorm.{name}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "True\n"
