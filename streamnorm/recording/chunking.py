@@ -42,8 +42,6 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
     Raises:
         ValueError: There is no such way.
     """
-    if not body:
-        return []
     if how == "recorded" and recorded is not None:
         ends = list(_sums(recorded))
     elif how in ("recorded", "event"):
@@ -54,6 +52,8 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
         ends = list(_random_ends(len(body), how.removeprefix("random:")))
     else:
         ends = list(range(_size(how), len(body), _size(how)))
+    if not body:
+        return []
     if not ends or ends[-1] < len(body):
         ends.append(len(body))
     return ends

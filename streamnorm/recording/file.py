@@ -11,9 +11,10 @@ from typing import BinaryIO
 
 import msgspec
 
+from streamnorm._json import FAST_ERRORS
 from streamnorm._registry import decoder
 from streamnorm.accumulate import accumulate
-from streamnorm.errors import RecordingError
+from streamnorm.errors import RecordingError, UnknownDialect
 from streamnorm.events import Abandoned, Event, Outcome
 from streamnorm.limits import Limits
 from streamnorm.messages import Message
@@ -25,6 +26,7 @@ from streamnorm.recording.format import (
     Provenance,
     RecordedRequest,
     RecordedResponse,
+    Suffix,
     decode_companion,
     read_bounded,
     split_name,
@@ -43,13 +45,15 @@ def load_companion(path: str | Path) -> Companion:
     Raises:
         RecordingError: It is not of this format.
     """
-    return _load_companion(split_name(Path(path))[0], _LIMITS)[0]
+    return _load_companion(*split_name(Path(path)), _LIMITS)[0]
 
 
-def _load_companion(name: str, limits: Limits) -> tuple[Companion, list[Chunk] | None]:
+def _load_companion(
+    name: str, suffix: Suffix | None, limits: Limits
+) -> tuple[Companion, list[Chunk] | None]:
     path = Path(name + ".json")
     if not path.is_file():
-        return Companion(1), None
+        return Companion(1, response=RecordedResponse(body=suffix or ".sse")), None
     data = read_bounded(path, limits.max_companion_bytes)
     return decode_companion(data, path, limits)
 
@@ -106,7 +110,7 @@ class Recording:
             RecordingError: A file cannot be read, or is not of this format.
         """
         name, suffix = split_name(Path(path))
-        companion, reads = _load_companion(name, limits)
+        companion, reads = _load_companion(name, suffix, limits)
         file = Path(name + (suffix or companion.response.body))
         body = read_bounded(file, limits.max_recording_bytes)
         if suffix is not None and suffix != companion.response.body:
@@ -218,7 +222,7 @@ class Recording:
         Raises:
             UnknownDialect: Its dialect is none that can be read.
         """
-        return self._decoded[0]
+        return list(self._decoded[0])
 
     def message(self) -> Message:
         """Return the message that the events tell.
@@ -250,7 +254,7 @@ class Recording:
         lines = read_bounded(path, _LIMITS.max_companion_bytes).split(b"\n")
         try:
             return [_EVENT.decode(line) for line in lines if line]
-        except (msgspec.MsgspecError, UnicodeError) as exc:
+        except FAST_ERRORS as exc:
             raise RecordingError(f"{path}: {exc}") from exc
 
     def __str__(self) -> str:
@@ -303,8 +307,14 @@ class Recording:
             case "eof" | "reset" | "timeout" as end:
                 return end
             case "aborted" | "incomplete":
-                whole = self.is_stream and not isinstance(self.outcome, Abandoned)
-                return "eof" if whole else "reset"
+                return "eof" if self.is_stream and self._is_whole() else "reset"
+
+    def _is_whole(self) -> bool:
+        """Tell whether the terminal of a stream is known to be there."""
+        try:
+            return not isinstance(self.outcome, Abandoned)
+        except UnknownDialect:
+            return False
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -50,7 +50,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from streamnorm._json import FAST_ERRORS, too_deep
+from streamnorm._json import FAST_ERRORS, compact, too_deep
 from streamnorm.errors import RecordingError
 from streamnorm.limits import Limits
 
@@ -217,8 +217,8 @@ def write_companion(file: BinaryIO, companion: Companion, lines: Iterable[str] |
     """
     fields: dict[str, Any] = msgspec.to_builtins(companion)
     del fields["chunks"]
-    head = msgspec.json.format(msgspec.json.encode(fields), indent=2)
-    file.write(head.removesuffix(b"\n}"))
+    head = msgspec.json.format(compact(fields), indent=2)
+    file.write(head.removesuffix("\n}").encode())
     if lines is not None:
         file.write(b',\n  "chunks": [')
         separator = "\n"

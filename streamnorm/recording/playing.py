@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from typing import Self
 
 import anyio
 
 from streamnorm.errors import StreamnormError
-from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 
 __all__ = ["AsyncPlayer", "Pace", "PlaybackReset", "PlaybackTimeout", "Player"]
+
+
+# `time.sleep` refuses what the clock of the system cannot count, such as forever.
+_LONGEST_SLEEP_S = 86400.0
 
 
 class PlaybackReset(StreamnormError):
@@ -61,8 +66,8 @@ class _Schedule:
     """What comes when: times are counted from the start, so that no error adds up."""
 
     def __init__(self, playback: Playback, pace: Pace, read_timeout_s: float | None) -> None:
-        self._steps = iter(playback.steps)
-        self._end = playback.end
+        self._steps: Iterator[Step] = iter(playback.steps)
+        self._end: PlaybackEnd = playback.end
         self._pace = pace
         self._read_timeout_s = read_timeout_s
         self._due_s = 0.0
@@ -87,6 +92,7 @@ class _Schedule:
         if self._pace.times_out(step, self._read_timeout_s):
             # Where there is no timeout, no time passes either.
             self._due_s += (self._read_timeout_s or 0.0) if self._pace.speed else 0.0
+            self._steps, self._end = iter(()), "timeout"  # who has given up reads no more
             return self._due_s, None
         self._due_s += self._pace.wait_s(step)
         return self._due_s, step.data
@@ -144,9 +150,8 @@ class Player:
         if self._started_at is None:
             self._started_at = time.monotonic()
         due_s, data = self._schedule.next()
-        wait_s = self._started_at + due_s - time.monotonic()
-        if wait_s > 0:
-            time.sleep(wait_s)
+        while (wait_s := self._started_at + due_s - time.monotonic()) > 0:
+            time.sleep(min(wait_s, _LONGEST_SLEEP_S))
         if data is None:
             raise PlaybackTimeout("nothing came for longer than the reader waits")
         return data

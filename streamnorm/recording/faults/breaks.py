@@ -1,0 +1,140 @@
+"""Faults that end a body, or make it late."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Unpack
+
+from msgspec import structs
+
+from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.faults.fault import Fault, Misfit, Place, PlacedFault, Where
+from streamnorm.recording.faults.layout import boundary, events_of, is_stream, split
+from streamnorm.recording.faults.providers import dialect_of, error_frames
+
+__all__ = ["cut", "error_event", "slow_first_byte", "stall", "truncate"]
+
+
+def cut(**where: Unpack[Where]) -> Fault:
+    """Return a fault: the connection breaks there.
+
+    Raises:
+        ValueError: There is not one place.
+    """
+    return _Cut(Place(**where))
+
+
+def truncate(**where: Unpack[Where]) -> Fault:
+    """Return a fault: the body ends there, as if it were whole.
+
+    Raises:
+        ValueError: There is not one place.
+    """
+    return _Truncate(Place(**where))
+
+
+def stall(*, s: float = math.inf, **where: Unpack[Where]) -> Fault:
+    """Return a fault: silence of `s` seconds before what stands there.
+
+    Raises:
+        ValueError: There is not one place, or no such time.
+    """
+    return _Stall(Place(**where), s)
+
+
+def slow_first_byte(s: float) -> Fault:
+    """Return a fault: silence of `s` seconds before the body, whose head is there.
+
+    Raises:
+        ValueError: There is no such time.
+    """
+    return _SlowFirstByte(s)
+
+
+def error_event(**where: Unpack[Where]) -> Fault:
+    """Return a fault: the provider reports that it is overloaded, and ends the stream.
+
+    Its error has the form that the dialect of the answer has for errors behind the head of a
+    response.  It stands at the beginning of the event that is there: providers write whole
+    events.
+
+    Raises:
+        ValueError: There is not one place.
+    """
+    return _ErrorEvent(Place(**where))
+
+
+class _Cut(PlacedFault, frozen=True):
+    name: ClassVar[str] = "cut"
+    end: ClassVar[PlaybackEnd] = "reset"
+
+    def spoil(self, playback: Playback) -> Playback:
+        before, _ = split(playback.steps, self.place.offset(playback.body))
+        return structs.replace(playback, steps=tuple(before), end=self.end)
+
+
+class _Truncate(_Cut, frozen=True):
+    name: ClassVar[str] = "truncate"
+    end: ClassVar[PlaybackEnd] = "eof"
+
+
+class _Stall(PlacedFault, frozen=True):
+    name: ClassVar[str] = "stall"
+    s: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_seconds(self.name, self.s)
+
+    def spoil(self, playback: Playback) -> Playback:
+        return _later(playback, self.place.offset(playback.body), self.s)
+
+    def details(self) -> list[str]:
+        return [*super().details(), f"s={self.s:g}"]
+
+
+class _SlowFirstByte(Fault, frozen=True):
+    name: ClassVar[str] = "slow_first_byte"
+    s: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self.name, self.s)
+
+    def spoil(self, playback: Playback) -> Playback:
+        if not playback.body:
+            raise Misfit("body of 0 bytes")
+        return _later(playback, 0, self.s)
+
+    def details(self) -> list[str]:
+        return [f"{self.s:g}"]
+
+
+class _ErrorEvent(PlacedFault, frozen=True):
+    name: ClassVar[str] = "error_event"
+
+    def spoil(self, playback: Playback) -> Playback:
+        body = playback.body
+        if not is_stream(body):
+            raise Misfit("body that is no stream")
+        events = events_of(body)
+        dialect = dialect_of(playback.dialect, events)
+        if dialect is None:
+            raise Misfit("stream of an unknown dialect")
+        at = boundary(body, self.place.offset(body))
+        before, _ = split(playback.steps, at)
+        error = error_frames(dialect, body, [event for event in events if event.end <= at])
+        return structs.replace(playback, steps=(*before, Step(0.0, error)), end="eof")
+
+
+def _check_seconds(name: str, s: float) -> None:
+    if not s > 0:
+        raise ValueError(f"{name} of {s:g} seconds, expected more than 0")
+
+
+def _later(playback: Playback, at: int, s: float) -> Playback:
+    """Return an answer with silence before a place."""
+    before, after = split(playback.steps, at)
+    # Before the end there is nothing that could be late but the end itself.
+    first, *rest = after or [Step(0.0, b"")]
+    late = structs.replace(first, stall_s=first.stall_s + s)
+    return structs.replace(playback, steps=(*before, late, *rest))

@@ -1,0 +1,207 @@
+"""Faults that change the bytes of a body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Unpack
+
+from msgspec import structs
+
+from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.faults.fault import Fault, Misfit, Place, PlacedFault, Where
+from streamnorm.recording.faults.layout import (
+    Located,
+    events_of,
+    inserted,
+    line_end,
+    removed,
+    unended,
+)
+from streamnorm.recording.faults.providers import dialect_of, is_terminal
+
+__all__ = ["bom", "crlf", "drop", "drop_terminal", "duplicate", "garbage", "reorder"]
+
+_BOM = b"\xef\xbb\xbf"
+# Neither UTF-8 nor a line of an event stream, and no line end, so that it spoils the line
+# that it stands in.
+_GARBAGE = b"\x80\xfe\xff\x00\xc3\x28"
+_BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
+_SHOWN_BYTES = 16
+
+
+def garbage(*, data: bytes = _GARBAGE, **where: Unpack[Where]) -> Fault:
+    """Return a fault: bytes that belong to nothing, put in there.
+
+    Args:
+        data: The bytes; by default some that are no UTF-8, and end no line.
+        where: The place.
+
+    Raises:
+        ValueError: There is not one place, or there are no bytes.
+    """
+    return _Garbage(Place(**where), data)
+
+
+def drop(**where: Unpack[Where]) -> Fault:
+    """Return a fault: one event is missing.
+
+    Raises:
+        ValueError: There is not one place.
+    """
+    return _Drop(Place(**where))
+
+
+def duplicate(**where: Unpack[Where]) -> Fault:
+    """Return a fault: one event comes twice.
+
+    Raises:
+        ValueError: There is not one place.
+    """
+    return _Duplicate(Place(**where))
+
+
+def reorder(**where: Unpack[Where]) -> Fault:
+    """Return a fault: one event comes behind the next.
+
+    Raises:
+        ValueError: There is not one place.
+    """
+    return _Reorder(Place(**where))
+
+
+def drop_terminal() -> Fault:
+    """Return a fault: what tells that the message is complete is missing.
+
+    That is `[DONE]`, `message_stop`, `response.completed`, `incomplete` or `failed`, or what
+    has a `finishReason`, wherever the stream has one.
+    """
+    return _DropTerminal()
+
+
+def crlf() -> Fault:
+    """Return a fault: every line ends in CRLF."""
+    return _CRLF()
+
+
+def bom() -> Fault:
+    """Return a fault: a byte order mark comes first, if none does already."""
+    return _BOMFirst()
+
+
+class _Garbage(PlacedFault, frozen=True):
+    name: ClassVar[str] = "garbage"
+    data: bytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.data:
+            raise ValueError("garbage of 0 bytes, expected some")
+
+    def spoil(self, playback: Playback) -> Playback:
+        at = self.place.offset(playback.body)
+        return _with(playback, inserted(playback.steps, at, self.data))
+
+    def details(self) -> list[str]:
+        if self.data == _GARBAGE:
+            return super().details()
+        short = len(self.data) <= _SHOWN_BYTES
+        return [
+            *super().details(),
+            f"data={self.data!r}" if short else f"data={len(self.data)} bytes",
+        ]
+
+
+class _Drop(PlacedFault, frozen=True):
+    name: ClassVar[str] = "drop"
+
+    def spoil(self, playback: Playback) -> Playback:
+        _, event = self.place.located(events_of(playback.body))
+        return _with(playback, removed(playback.steps, event.start, event.end))
+
+
+class _Duplicate(PlacedFault, frozen=True):
+    name: ClassVar[str] = "duplicate"
+
+    def spoil(self, playback: Playback) -> Playback:
+        body = playback.body
+        _, event = self.place.located(events_of(body))
+        steps = list(playback.steps)
+        return _with(playback, _behind(steps, body, event, body[event.start : event.end]))
+
+
+class _Reorder(PlacedFault, frozen=True):
+    name: ClassVar[str] = "reorder"
+
+    def spoil(self, playback: Playback) -> Playback:
+        body = playback.body
+        events = events_of(body)
+        number, event = self.place.located(events)
+        if number + 1 == len(events):
+            raise Misfit(f"event {number} of {len(events)} has no next")
+        following = events[number + 1]
+        steps = _behind(list(playback.steps), body, following, body[event.start : event.end])
+        return _with(playback, removed(steps, event.start, event.end))
+
+
+class _DropTerminal(Fault, frozen=True):
+    name: ClassVar[str] = "drop_terminal"
+
+    def spoil(self, playback: Playback) -> Playback:
+        events = events_of(playback.body)
+        dialect = dialect_of(playback.dialect, events)
+        terminals = [event for event in events if is_terminal(dialect, event.frame)]
+        if not terminals:
+            raise Misfit(f"no terminal in {len(events)} events")
+        steps = list(playback.steps)
+        for event in reversed(terminals):
+            steps = removed(steps, event.start, event.end)
+        return _with(playback, steps)
+
+
+class _CRLF(Fault, frozen=True):
+    name: ClassVar[str] = "crlf"
+
+    def spoil(self, playback: Playback) -> Playback:
+        return _with(playback, list(_with_crlf(playback)))
+
+
+class _BOMFirst(Fault, frozen=True):
+    name: ClassVar[str] = "bom"
+
+    def spoil(self, playback: Playback) -> Playback:
+        if playback.body.startswith(_BOM):
+            return playback
+        first, *rest = playback.steps or (Step(0.0, b""),)
+        return _with(playback, [structs.replace(first, data=_BOM + first.data), *rest])
+
+
+def _with(playback: Playback, steps: list[Step]) -> Playback:
+    return structs.replace(playback, steps=tuple(steps))
+
+
+def _behind(steps: list[Step], body: bytes, event: Located, data: bytes) -> list[Step]:
+    """Return the steps with another event behind one, which gets the blank line it lacks."""
+    if event.end == len(body) and unended(body):
+        newline = line_end(body, b"\n")
+        missing = newline if body.endswith((b"\r", b"\n")) else newline * 2
+        data = missing + data
+    return inserted(steps, event.end, data)
+
+
+def _with_crlf(playback: Playback) -> Iterator[Step]:
+    """Yield the steps with CRLF at the end of each line, cut where they were cut."""
+    body = playback.body
+    bare = _BARE_LINE_END.finditer(body)
+    next_bare = next(bare, None)
+    position = end = 0
+    for step in playback.steps:
+        end += len(step.data)
+        pieces: list[bytes] = []
+        while next_bare is not None and next_bare.start() < end:
+            pieces += [body[position : next_bare.start()], b"\r\n"]
+            position = next_bare.end()
+            next_bare = next(bare, None)
+        pieces.append(body[position:end])
+        position = end
+        yield structs.replace(step, data=b"".join(pieces))

@@ -1,0 +1,122 @@
+"""Where the events of a body stand, and pieces put in and taken out at a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from streamnorm.recording.chunking import event_ends
+from streamnorm.recording.exchange import Step
+from streamnorm.sse import Frame, SSEDecoder
+
+__all__ = [
+    "Located",
+    "boundary",
+    "events_of",
+    "inserted",
+    "is_stream",
+    "line_end",
+    "removed",
+    "split",
+    "unended",
+]
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BLANK_END = re.compile(rb"(?:(?>\r\n|\r|\n)){2}\Z")
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+class Located(Struct, frozen=True):
+    """An event, and its bytes in the body, from the blank line before it to its own.
+
+    Attributes:
+        start: Offset of its first byte.
+        end: Offset behind its last.
+        frame: What it says.
+    """
+
+    start: int
+    end: int
+    frame: Frame
+
+
+def events_of(body: bytes) -> list[Located]:
+    """Return the events of a body, the last of them perhaps without its blank line."""
+    sse = SSEDecoder()
+    events: list[Located] = []
+    start = 0
+    for end in event_ends(body):
+        frames: Sequence[Frame | None] = sse.feed(body[start:end])
+        if not frames and end == len(body):
+            frames = [sse.unterminated()]
+        events += [Located(start, end, frame) for frame in frames if frame is not None]
+        start = end
+    return events
+
+
+def is_stream(body: bytes) -> bool:
+    """Tell whether a body may be a stream of events: it is neither JSON nor HTML."""
+    return body.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<")
+
+
+def boundary(body: bytes, at: int) -> int:
+    """Return the last place up to `at` where an event may begin."""
+    ends = event_ends(body)
+    if unended(body):
+        del ends[-1]
+    return max((end for end in ends if end <= at), default=0)
+
+
+def line_end(body: bytes, default: bytes) -> bytes:
+    """Return how the lines of a body end, or the default if it has no line end."""
+    found = _LINE_END.search(body)
+    return default if found is None else found[0]
+
+
+def unended(body: bytes) -> bool:
+    """Tell whether the last event of a body lacks its blank line."""
+    return bool(body) and _BLANK_END.search(body, max(0, len(body) - 4)) is None
+
+
+def split(steps: Iterable[Step], at: int) -> tuple[list[Step], list[Step]]:
+    """Return the steps before and behind a place.
+
+    A step that lies across it becomes two, which arrive at the same time.
+    """
+    before: list[Step] = []
+    after: list[Step] = []
+    left = at
+    for step in steps:
+        size = len(step.data)
+        if after or (size > left == 0):
+            after.append(step)
+        elif size <= left:
+            before.append(step)
+            left -= size
+        else:
+            before.append(structs.replace(step, data=step.data[:left]))
+            after.append(Step(0.0, step.data[left:]))
+            left = 0
+    return before, after
+
+
+def inserted(steps: Iterable[Step], at: int, data: bytes) -> list[Step]:
+    """Return the steps with bytes put in at a place; they arrive with those before them."""
+    before, after = split(steps, at)
+    return [*before, Step(0.0, data), *after]
+
+
+def removed(steps: Iterable[Step], start: int, end: int) -> list[Step]:
+    """Return the steps without some bytes; what follows them arrives when it did."""
+    before, rest = split(steps, start)
+    gone, after = split(rest, end - start)
+    if after:
+        first = after[0]
+        after[0] = structs.replace(
+            first,
+            delay_s=first.delay_s + sum(step.delay_s for step in gone),
+            stall_s=first.stall_s + sum(step.stall_s for step in gone),
+        )
+    return [*before, *after]

@@ -1,0 +1,214 @@
+"""Cassettes of vcrpy (version 1, YAML or JSON) and of cassetter (version 1, YAML).
+
+Both are a list of interactions.  They differ in the bodies:
+
+    vcrpy       request: body: text or bytes         response: body: {string: text or bytes}
+    cassetter   body: {type: json, content: value}   or text, binary (in hexadecimal), none
+
+A widespread serializer for vcrpy writes `parsed_body: value` in the place of a JSON body.
+Where only the value of a JSON body was kept, its text is that of `json.dumps`, which is what
+these tools replay.
+
+Sources, read 2026-11-22: https://vcrpy.readthedocs.io and https://kludex.github.io/cassetter,
+and what vcrpy 9.4.2 and cassetter 0.16.1 write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
+
+from streamnorm._json import InvalidJSON, convert, is_array, is_object
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.importing.entries import Entry, checked, decoded
+from streamnorm.recording.importing.trees import Foreign, Unreadable, json_value
+
+__all__ = ["cassette_entries"]
+
+T = TypeVar("T")
+
+# Others hold what is no HTTP exchange, such as `ws_interactions`.
+_KNOWN = {"version", "interactions", "recorded_with", "metadata"}
+
+
+class _Request(Struct):
+    method: str
+    uri: str
+    headers: Any = None
+    body: Any = None
+    parsed_body: Any | UnsetType = UNSET
+
+
+class _Response(Struct):
+    status: Any = None
+    headers: Any = None
+    body: Any = None
+    parsed_body: Any | UnsetType = UNSET
+    # As vcrpy before 6 wrote the responses of httpx.
+    status_code: int | None = None
+    content: Any = None
+
+
+class _Interaction(Struct):
+    request: _Request
+    response: _Response
+    recorded_at: Any = None
+
+
+class _Cassette(Struct):
+    version: int
+    interactions: list[_Interaction]
+
+
+class _Status(Struct):
+    code: int
+
+
+def cassette_entries(value: dict[str, Any], max_bytes: int) -> Iterator[Entry]:
+    """Yield the exchanges of a cassette in the order in which they were recorded.
+
+    That is the order of the file, but for cassetter, which sorts them and tells their times.
+
+    Args:
+        value: The file as plain values.
+        max_bytes: Bound of all bodies together, decoded.
+
+    Raises:
+        Unreadable: It is no cassette, or an interaction is no HTTP exchange.
+    """
+    for key in value:
+        if key not in _KNOWN and value[key]:
+            raise Unreadable("a cassette that holds more than HTTP interactions")
+    cassette = _convert(value, _Cassette)
+    if cassette.version != 1:
+        raise Unreadable(f"a cassette of version {cassette.version}, expected 1")
+    for number, interaction in _recorded_order(cassette.interactions):
+        try:
+            entry = checked(_entry(interaction, max_bytes))
+        except Unreadable as exc:
+            raise Unreadable(f"interactions[{number}]: {exc}") from exc
+        max_bytes -= len(entry.body)
+        yield entry
+
+
+def _recorded_order(interactions: list[_Interaction]) -> list[tuple[int, _Interaction]]:
+    """Return interactions with their places in the file, sorted by time if all have one."""
+    numbered = list(enumerate(interactions))
+    try:
+        times = [datetime.fromisoformat(item.recorded_at) for item in interactions]
+        return sorted(numbered, key=lambda pair: times[pair[0]])
+    except (TypeError, ValueError):  # none, no time, or with and without an offset
+        return numbered
+
+
+def _entry(interaction: _Interaction, max_bytes: int) -> Entry:
+    asked, response = interaction.request, interaction.response
+    headers = _headers(response.headers)
+    # `str` makes plain words of YAML into mere texts.
+    method, url = str(asked.method), str(asked.uri)
+    request = WireRequest(method, url, _headers(asked.headers), _asked_body(asked))
+    return Entry(request, _status(response), headers, _body(response, headers, max_bytes))
+
+
+def _status(response: _Response) -> int:
+    if response.status_code is not None:
+        return response.status_code
+    if is_object(response.status):
+        return _convert(response.status, _Status).code
+    return _convert(response.status, int)
+
+
+def _headers(value: Any) -> tuple[tuple[str, str], ...]:
+    """Return headers that are a mapping of names to values or lists of values."""
+    if value is None:
+        return ()
+    if not is_object(value):
+        raise Unreadable("headers that are no mapping")
+    return tuple(
+        (name, _header(item))
+        for name, items in value.items()
+        for item in (items if is_array(items) else [items])
+    )
+
+
+def _header(value: Any) -> str:
+    match value:
+        case bytes():
+            return value.decode("latin-1")
+        case str():
+            return str(value)
+        case _:
+            raise Unreadable("a header that is no text")
+
+
+def _asked_body(request: _Request) -> bytes | None:
+    if request.parsed_body is not UNSET:
+        return _dumped(request.parsed_body)
+    if isinstance(request.body, Foreign):
+        return None  # an upload, which vcrpy keeps as a Python object
+    body = _stored(request.body)
+    return body.encode() if isinstance(body, str) else body
+
+
+def _body(response: _Response, headers: tuple[tuple[str, str], ...], max_bytes: int) -> bytes:
+    if response.parsed_body is not UNSET:
+        body = _dumped(response.parsed_body)
+    else:
+        stored = _stored(response.content if response.body is None else response.body)
+        # What is text is not compressed, whatever its headers say.
+        body = stored.encode() if isinstance(stored, str) else decoded(stored, headers, max_bytes)
+    if len(body) > max_bytes:
+        raise Unreadable("bodies that are too large together")
+    return body
+
+
+def _stored(body: Any) -> str | bytes:
+    """Return the text or the bytes that a body was kept as."""
+    if is_object(body):
+        if body.keys() == {"type"} or body.keys() == {"type", "content"}:
+            return _typed(body["type"], body.get("content"))
+        if "string" not in body:
+            return _dumped(body)
+        body = body["string"]
+    match body:
+        case None:
+            return b""
+        case str():
+            return str(body)
+        case bytes():
+            return body
+        case _:
+            raise Unreadable("a body that is neither text nor bytes")
+
+
+def _typed(kind: Any, content: Any) -> str | bytes:
+    """Return a body of cassetter."""
+    match kind:
+        case "none":
+            return b""
+        case "json":
+            return _dumped(content)
+        case "text" if content is None or isinstance(content, str):
+            return str(content or "")
+        case "binary" if isinstance(content, str):
+            try:
+                return bytes.fromhex(content)
+            except ValueError as exc:
+                raise Unreadable("a binary body that is not hexadecimal") from exc
+        case _:
+            raise Unreadable("a body that is not of type json, text, binary or none")
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(json_value(value)).encode()
+
+
+def _convert(value: Any, type: type[T]) -> T:
+    try:
+        return convert(value, type)
+    except InvalidJSON as exc:
+        raise Unreadable(f"no cassette: {exc}") from exc

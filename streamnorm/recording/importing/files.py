@@ -1,0 +1,100 @@
+"""Which format a file is of, and where its exchanges go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from streamnorm._json import InvalidJSON, decode_any, is_object
+from streamnorm.errors import RecordingError
+from streamnorm.limits import Limits
+from streamnorm.recording.file import Recording
+from streamnorm.recording.format import read_bounded
+from streamnorm.recording.importing.cassettes import cassette_entries
+from streamnorm.recording.importing.entries import Entry, recording_of
+from streamnorm.recording.importing.har import har_entries
+from streamnorm.recording.importing.trees import Unreadable, read_yaml
+from streamnorm.recording.operations import slug_of
+from streamnorm.recording.tape import Recorder
+
+__all__ = ["import_file"]
+
+_LIMITS = Limits()
+# What stands around a JSON body in a file.
+_MAX_DEPTH = _LIMITS.max_json_depth + 16
+
+
+def import_file(path: Path | str, directory: Path | str) -> list[Recording]:
+    """Write the exchanges of a cassette or a HAR file as recordings.
+
+    Cassettes are those of vcrpy and cassetter.  What the file holds decides what it is, and
+    its suffix whether that is YAML or JSON.  Secrets are left out as they are when a stream
+    is recorded.  These formats know no reads and no timing, so the recordings have none; a
+    HAR file that `export_har` wrote gives what was exported.
+
+    Args:
+        path: The file.
+        directory: Where to; recordings are numbered behind those that are there.
+
+    Returns:
+        The recordings, in the order of the file.
+
+    Raises:
+        RecordingError: The file cannot be read, or holds something that is no HTTP exchange;
+            or a recording cannot be written.  Nothing has been written then.
+        ModuleNotFoundError: PyYAML, which the extra `import` brings, is not installed.
+    """
+    path = Path(path)
+    data = read_bounded(path, _LIMITS.max_companion_bytes)
+    try:
+        entries = list(_entries(data, path))
+        recordings = [recording_of(entry) for entry in entries]
+    except Unreadable as exc:
+        raise RecordingError(f"{path}: {exc}") from exc
+    _save(recordings, Path(directory))
+    return recordings
+
+
+def _entries(data: bytes, path: Path) -> Iterator[Entry]:
+    is_yaml = _is_yaml(data, path)
+    value = read_yaml(data, max_depth=_MAX_DEPTH) if is_yaml else _json_value(data)
+    if is_object(value) and "interactions" in value:
+        return cassette_entries(value, _LIMITS.max_recording_bytes)
+    if is_object(value) and "log" in value and not is_yaml:
+        return har_entries(value, path, _LIMITS)
+    raise Unreadable("neither a cassette of version 1 nor a HAR file")
+
+
+def _is_yaml(data: bytes, path: Path) -> bool:
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return True
+    return not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+
+
+def _json_value(data: bytes) -> Any:
+    try:
+        return decode_any(data.decode("utf-8-sig"), max_depth=_MAX_DEPTH)
+    except InvalidJSON as exc:
+        raise Unreadable(str(exc)) from exc
+    except UnicodeDecodeError as exc:
+        raise Unreadable("no UTF-8") from exc
+
+
+def _save(recordings: list[Recording], directory: Path) -> None:
+    """Write all of them or none."""
+    recorder = Recorder(directory)
+    names: list[str] = []
+    try:
+        for recording in recordings:
+            # Of what is written down, without the secrets that a path may hold.
+            url = "" if recording.request is None else recording.request.url
+            names.append(recorder.next_name(slug_of(url)))
+            recording.save(names[-1] + recording.response.body)
+    except RecordingError:
+        for name, recording in zip(names, recordings, strict=False):
+            for suffix in (recording.response.body, ".json"):
+                with suppress(OSError):
+                    Path(name + suffix).unlink()
+        raise

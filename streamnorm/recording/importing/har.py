@@ -1,0 +1,279 @@
+"""HAR 1.2, in and out.
+
+What HAR has no word for stands in fields of our own, which begin with an underscore as the
+format demands: `_chunks` the reads of a body, as `+35 36` (milliseconds since the read
+before, bytes), and `_streamnorm` the rest of the recording's companion.
+
+Source, read 2026-11-22: http://www.softwareishard.com/blog/har-12-spec/
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import UNSET, Struct, field, structs
+
+from streamnorm._json import InvalidJSON, convert, is_object
+from streamnorm.errors import RecordingError
+from streamnorm.limits import Limits
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.file import Recording, replace_file
+from streamnorm.recording.format import (
+    Chunk,
+    Companion,
+    RecordedRequest,
+    decode_companion,
+)
+from streamnorm.recording.importing.entries import Entry, checked, kind_of
+from streamnorm.recording.importing.trees import Unreadable
+
+__all__ = ["export_har", "har_entries"]
+
+# HAR demands a date; recordings have none, and two exports are to be the same.
+_DATE = "1970-01-01T00:00:00.000Z"
+_COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown one"
+# What a recording without a request is said to have asked.
+_UNKNOWN_URL = "http://unknown.invalid/"
+_KINDS = {
+    ".sse": "text/event-stream",
+    ".body.json": "application/json",
+    ".body.bin": "application/octet-stream",
+}
+_NO_KIND = "x-unknown"  # what browsers write
+
+
+class _Header(Struct):
+    name: str
+    value: str = ""
+
+
+class _PostData(Struct):
+    text: str | None = None
+    encoding: str | None = None
+
+
+class _Request(Struct):
+    method: str
+    url: str
+    headers: list[_Header] = []
+    post_data: _PostData | None = field(name="postData", default=None)
+
+
+class _Content(Struct):
+    size: int = 0
+    mime_type: str = field(name="mimeType", default="")
+    text: str | None = None
+    encoding: str | None = None
+
+
+class _Response(Struct):
+    status: int
+    content: _Content
+    headers: list[_Header] = []
+
+
+class _Entry(Struct):
+    request: _Request
+    response: _Response
+    chunks: Any = field(name="_chunks", default=None)
+    companion: Any = field(name="_streamnorm", default=None)
+
+
+class _Log(Struct):
+    entries: list[_Entry]
+
+
+class _HAR(Struct):
+    log: _Log
+
+
+def har_entries(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Entry]:
+    """Yield the exchanges of a HAR file, in its order.
+
+    Args:
+        value: The file as plain values.
+        path: The file, for messages.
+        limits: `max_recording_bytes` bounds all bodies together.
+
+    Raises:
+        Unreadable: It is no HAR file, or an entry is no HTTP exchange.
+        RecordingError: What an export of ours said is damaged.
+    """
+    try:
+        har = convert(value, _HAR)
+    except InvalidJSON as exc:
+        raise Unreadable(f"no HAR: {exc}") from exc
+    size = 0
+    for number, item in enumerate(har.log.entries):
+        where = f"log.entries[{number}]"
+        try:
+            entry = _exported(_entry(item), item, Path(f"{path}: {where}"), limits)
+        except Unreadable as exc:
+            raise Unreadable(f"{where}: {exc}") from exc
+        size += len(entry.body)
+        if size > limits.max_recording_bytes:
+            raise Unreadable(f"{where}: bodies of more than {limits.max_recording_bytes} bytes")
+        yield entry
+
+
+def _entry(item: _Entry) -> Entry:
+    asked, content = item.request, item.response.content
+    headers = _pairs(item.response.headers)
+    if not kind_of(headers) and content.mime_type not in ("", _NO_KIND):
+        headers += (("content-type", content.mime_type),)
+    if content.text is None and content.size > 0:
+        raise Unreadable("a response whose body was not kept")
+    body = _bytes(content.text or "", content.encoding)
+    request = WireRequest(asked.method, asked.url, _pairs(asked.headers), _asked_body(asked))
+    return Entry(request, item.response.status, headers, body)
+
+
+def _pairs(headers: list[_Header]) -> tuple[tuple[str, str], ...]:
+    return tuple((header.name, header.value) for header in headers)
+
+
+def _asked_body(request: _Request) -> bytes | None:
+    data = request.post_data
+    if data is None:
+        return b""
+    if data.text is None:
+        return None  # an upload, of which only the fields were kept
+    return _bytes(data.text, data.encoding)
+
+
+def _bytes(text: str, encoding: str | None) -> bytes:
+    if encoding != "base64":
+        return text.encode()
+    try:
+        return binascii.a2b_base64("".join(text.split()), strict_mode=True)
+    except ValueError as exc:  # no base64, or no ASCII
+        raise Unreadable("a body that is no base64") from exc
+
+
+def _exported(entry: Entry, item: _Entry, where: Path, limits: Limits) -> Entry:
+    """Return an entry with what our own export says of it."""
+    if item.companion is None:
+        return checked(entry)
+    if not is_object(item.companion):
+        raise Unreadable("_streamnorm that is no object")
+    text = msgspec.json.encode({**item.companion, "chunks": item.chunks})
+    companion, reads = decode_companion(text, where, limits)
+    if reads is not None and sum(read.size for read in reads) != len(entry.body):
+        raise Unreadable("_chunks of another size than the body")
+    return structs.replace(entry, companion=companion, reads=reads)
+
+
+def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
+    """Write recordings as one HAR file, in their order.
+
+    `import_file` gives the same recordings back.  The same recordings give the same bytes.
+
+    Raises:
+        RecordingError: The file cannot be written.
+    """
+    path = Path(path)
+    log = {
+        "version": "1.2",
+        "creator": {"name": "streamnorm", "version": version("streamnorm")},
+        "entries": [_exchange(recording) for recording in recordings],
+        "comment": _COMMENT,
+    }
+    text = msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
+    try:
+        replace_file(path, lambda out: out.write(text))
+    except OSError as exc:
+        raise RecordingError(f"{path}: {exc.strerror}") from exc
+
+
+def _exchange(recording: Recording) -> dict[str, Any]:
+    reads = recording.reads
+    gaps_ms = [read.gap_ms for read in reads or [Chunk(0, 0)]] or [0]
+    exchange: dict[str, Any] = {
+        "startedDateTime": _DATE,
+        "time": sum(gaps_ms),
+        "request": _request(recording.request),
+        "response": _response(recording),
+        "cache": {},
+        "timings": {"send": 0, "wait": gaps_ms[0], "receive": sum(gaps_ms[1:])},
+        "_streamnorm": _companion(recording),
+    }
+    if reads is not None:
+        exchange["_chunks"] = [str(read) for read in reads]
+    return exchange
+
+
+def _companion(recording: Recording) -> dict[str, Any]:
+    companion = Companion(
+        1,
+        recording.dialect,
+        recording.server,
+        recording.provenance,
+        recording.request,
+        recording.response,
+        recording.redacted,
+    )
+    fields: dict[str, Any] = msgspec.to_builtins(companion)
+    del fields["chunks"]
+    return fields
+
+
+def _request(request: RecordedRequest | None) -> dict[str, Any]:
+    request = request or RecordedRequest("POST", _UNKNOWN_URL, {})
+    body = request.text
+    if request.body is not UNSET:
+        body = msgspec.json.encode(request.body).decode()
+    query = request.url.partition("#")[0].partition("?")[2]
+    fields: dict[str, Any] = {
+        "method": request.method,
+        "url": request.url,
+        "httpVersion": "unknown",
+        "cookies": [],
+        "headers": _named(request.headers.items()),
+        "queryString": _named(parse_qsl(query, keep_blank_values=True)),
+        "headersSize": -1,
+        "bodySize": len((body or "").encode()) if request.bytes is None else request.bytes,
+    }
+    if body is not None:
+        kind = request.headers.get("content-type", "application/json")
+        fields["postData"] = {"mimeType": kind, "text": body}
+    return fields
+
+
+def _response(recording: Recording) -> dict[str, Any]:
+    response = recording.response
+    kind = response.headers.get("content-type", _KINDS[response.body])
+    content: dict[str, Any] = {"size": len(recording.body), "mimeType": kind}
+    try:
+        content["text"] = recording.body.decode()
+    except UnicodeDecodeError:
+        content["text"] = binascii.b2a_base64(recording.body, newline=False).decode()
+        content["encoding"] = "base64"
+    return {
+        "status": response.status,
+        "statusText": _phrase(response.status),
+        "httpVersion": "unknown",
+        "cookies": [],
+        "headers": _named(response.headers.items()),
+        "content": content,
+        "redirectURL": "",
+        "headersSize": -1,
+        "bodySize": -1,
+    }
+
+
+def _named(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in pairs]
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

@@ -1,0 +1,304 @@
+"""Whether two requests are the same, but for what clients vary by themselves.
+
+Read in requests that Claude Code, Codex, opencode, Gemini CLI, Qwen Code, pi and the
+official SDKs sent in November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec import UNSET
+
+from streamnorm._json import is_array, is_object
+from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.operations import dialect_of, path_of, query_of
+from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_header
+
+__all__ = ["normalise", "same_operation", "same_request", "without_secrets"]
+
+_SCRUBBED = "xxxxxxxx"
+# The shortest value that is looked for in texts has six characters.
+_SCRUBBED_RUN = re.compile("x{6,}")
+
+_SESSION_FIELDS = frozenset({"client_metadata", "prompt_cache_key", "safety_identifier"})
+_CALL_IDS = frozenset({"call_id", "tool_call_id", "tool_use_id"})
+_CALL_TYPES = frozenset({"mcp_tool_use", "server_tool_use", "tool_use"})
+_CALL_PLACES = frozenset({"functionCall", "functionResponse", "tool_calls"})
+# What a model or a tool said, and schemas: a name in there has no meaning of its own.
+_FOREIGN = frozenset(
+    {
+        "args",
+        "arguments",
+        "input",
+        "input_schema",
+        "parameters",
+        "parametersJsonSchema",
+        "response",
+        "responseJsonSchema",
+        "responseSchema",
+        "schema",
+    }
+)
+_BILLING = "x-anthropic-billing-header:"
+
+# As far as the year, whatever the language; and the time of the day, if it is told.
+_DATE = (
+    r"[^\n:;!?()<]{0,40}?(?<![0-9])[0-9]{4}(?![0-9])[^\s<\"]*"
+    r"(?:,?(?: at)? [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?[AP]M)?(?: [A-Z]{2,5}\b)?)?"
+)
+_PATH = r"(?:/|~|[A-Za-z]:[\\/])"
+_DIRECTORIES = (
+    r"(?:(?:primary|current|additional) )?working director(?:y|ies)"
+    r"|workspace (?:root(?: folder)?|director(?:y|ies))"
+    r"|I'm currently working in the (?:following )?director(?:y|ies)"
+    r"|the project's temporary directory is"
+)
+# Each with words of which one is in any text that it matches, in lower case: to look for
+# them costs next to nothing.
+_ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
+    (tuple(words.split("|")), re.compile(pattern, re.IGNORECASE | re.MULTILINE), replacement)
+    for words, pattern, replacement in (
+        (
+            "date",
+            rf"((?:today['\u2019]s date|current date(?: and time)?)(?: is(?: now)?)?:? ){_DATE}",
+            r"\1<date>",
+        ),
+        (
+            "<current_|<timezone>",
+            r"<(current_date|current_time|timezone)>[^<\n]*<",
+            r"<\1><",
+        ),
+        ("<cwd>|<root>", rf"<(cwd|root)>{_PATH}[^<\n]*<", r"<\1><"),
+        # The directory on the same line, or a list of them on the next ones.
+        (
+            "director|workspace root",
+            rf"^([ \t*-]*(?:{_DIRECTORIES}):[*]*)"
+            rf"(?:[ \t]*{_PATH}[^\n]*|(?:\n[ \t]*-[ \t]+{_PATH}[^\n]*)+)",
+            r"\1 <directory>",
+        ),
+        # Above the tree of its files.
+        ("├|└", rf"^{_PATH}[^\n]*(?=\n\n?[├└])", "<directory>"),
+        ("os version:", r"^([ \t*-]*OS Version:)[^\n]*", r"\1"),
+        # What Codex writes above the output of a command.
+        ("chunk id:", r"^(Chunk ID:) [0-9a-f]+$", r"\1"),
+        ("wall time", r"^(Wall time:?) [0-9.e-]+ seconds$", r"\1"),
+        ('"chunk_id"', r'("chunk_id":) ?"[0-9a-f]+"', r"\1"),
+        ('"wall_time_', r'("wall_time_seconds":) ?[0-9.e-]+', r"\1"),
+    )
+)
+
+
+def normalise(
+    request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
+) -> RecordedRequest:
+    """Return a request without what clients vary by themselves.
+
+    That is: headers and the host; ids of the session, of input items and of the user;
+    `cache_control`; Claude Code's billing block; ids of tool calls, which become `call-1`,
+    `call-2` in the order in which they appear; the date, the working directory and the
+    like where an agent tells them to its model; the length of what was scrubbed.
+
+    Args:
+        request: Without secrets.
+        ignore: Regular expressions; what they match in a string is taken out.
+    """
+    return _rewritten(request, _Normaliser(ignore))
+
+
+def without_secrets(
+    request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
+) -> RecordedRequest:
+    """Return a request in which all secrets look the same, without headers and the host.
+
+    Args:
+        request: Without secrets.
+        ignore: Regular expressions; what they match in a string is taken out.
+    """
+    return _rewritten(request, _Rewriter(ignore))
+
+
+def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: str | None) -> bool:
+    """Tell whether method, path and dialect are the same.
+
+    One path may begin where the other has gone some segments already: behind a proxy, or a
+    base URL with a path of its own.
+
+    Args:
+        asked: What is asked.
+        recorded: What was asked when it was recorded.
+        dialect: That of the recording; None if it is not known.
+    """
+    if asked.method.upper() != recorded.method.upper():
+        return False
+    if dialect is not None and dialect_of(asked.url) not in (dialect, None):
+        return False
+    shorter, longer = sorted((path_of(asked.url), path_of(recorded.url)), key=len)
+    return longer.endswith(shorter)
+
+
+def same_request(asked: RecordedRequest, recorded: RecordedRequest) -> bool:
+    """Tell whether query and body are the same.
+
+    Numbers are compared by their value; the order of an object's members does not count.
+    A recording that tells no body, as one written by hand, is the same as any.
+    """
+    if query_of(asked.url) != query_of(recorded.url):
+        return False
+    if recorded.body is UNSET and recorded.text is None and recorded.bytes is None:
+        return True
+    return _same_json(asked.body, recorded.body) and (
+        (asked.text, asked.bytes) == (recorded.text, recorded.bytes)
+    )
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    if is_object(one) and is_object(other):
+        return one.keys() == other.keys() and all(_same_json(v, other[k]) for k, v in one.items())
+    if is_array(one) and is_array(other):
+        return len(one) == len(other) and all(map(_same_json, one, other))
+    # True is 1 in Python, and in no JSON.
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
+def _rewritten(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
+    path = rewriter.text(path_of(request.url))
+    query = urlencode([(name, rewriter.text(value)) for name, value in query_of(request.url)])
+    return RecordedRequest(
+        request.method.upper(),
+        f"{path}?{query}" if query else path,
+        {},
+        UNSET if request.body is UNSET else rewriter.body(request.body),
+        None if request.text is None else rewriter.text(request.text),
+        request.bytes,
+    )
+
+
+class _Rewriter:
+    """Takes out what two requests may differ in whatever sends them."""
+
+    def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
+        self._ignore = [re.compile(pattern) for pattern in ignore]
+
+    def text(self, text: str) -> str:
+        for pattern in self._ignore:
+            text = pattern.sub("", text)
+        return _SCRUBBED_RUN.sub(_SCRUBBED, text) if "xxxxxx" in text else text
+
+    def body(self, value: Any) -> Any:
+        return self.foreign(value)
+
+    def foreign(self, value: Any) -> Any:
+        """Return a value in which no name means anything."""
+        if isinstance(value, str):
+            return self.text(value)
+        if is_array(value):
+            return [self.foreign(item) for item in value]
+        if is_object(value):
+            return {
+                key: _SCRUBBED if _is_scrubbed(key, item) else self.foreign(item)
+                for key, item in value.items()
+            }
+        return value
+
+
+class _Normaliser(_Rewriter):
+    """Takes out what clients vary by themselves."""
+
+    def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
+        super().__init__(ignore)
+        self._calls: dict[str, str] = {}
+        self._items: dict[str, str] = {}
+
+    def text(self, text: str) -> str:
+        text = super().text(text)
+        lower = text.lower()
+        for words, pattern, replacement in _ENVIRONMENT:
+            if any(word in lower for word in words):
+                text = pattern.sub(replacement, text)
+        return text
+
+    def body(self, value: Any) -> Any:
+        if not is_object(value):
+            return self._value(value, "")
+        return {
+            key: self._field(key, item)
+            for key, item in value.items()
+            if key not in _SESSION_FIELDS and not (key == "metadata" and not _metadata(item))
+        }
+
+    def _field(self, key: str, value: Any) -> Any:
+        """Return a member of the body itself."""
+        if key == "input" and is_array(value):
+            return [self._value(_item(item), "") for item in value]
+        if key == "metadata":
+            return self.foreign(_metadata(value))
+        if key == "system" and is_array(value):
+            value = [block for block in value if not _is_billing(block)]
+        return self._value(value, key)
+
+    def _value(self, value: Any, place: str) -> Any:
+        """Return a value without what varies.
+
+        Args:
+            value: Any JSON.
+            place: Name of the member that it is, or an element of.
+        """
+        if is_array(value):
+            return [self._value(item, place) for item in value]
+        if not is_object(value) or place in _FOREIGN:
+            return self.foreign(value)
+        return {
+            key: self._member(value, key, item, place)
+            for key, item in value.items()
+            if key != "cache_control"
+        }
+
+    def _member(self, owner: dict[str, Any], key: str, value: Any, place: str) -> Any:
+        if not isinstance(value, str):
+            return self._value(value, key)
+        if _is_scrubbed(key, value):
+            return _SCRUBBED
+        if key in _CALL_IDS or (key == "id" and _is_call(owner, place)):
+            return self._calls.setdefault(value, f"call-{len(self._calls) + 1}")
+        if key == "approval_request_id" or (key == "id" and _is_reference(owner)):
+            return self._items.setdefault(value, f"item-{len(self._items) + 1}")
+        return self.text(value)
+
+
+def _is_scrubbed(key: str, value: Any) -> bool:
+    """Tell whether a member is a secret that was replaced; such a one may be short."""
+    return (
+        isinstance(value, str)
+        and value.strip("x") == "" != value
+        and (is_secret_field(key) or is_secret_header(key))
+    )
+
+
+def _metadata(value: Any) -> Any:
+    """Return what the metadata of a request tell of something else than the user."""
+    if not is_object(value):
+        return value
+    return {key: item for key, item in value.items() if key != "user_id"}
+
+
+def _item(item: Any) -> Any:
+    """Return an item of the input without its id, unless that is all there is of it."""
+    if not is_object(item) or _is_reference(item):
+        return item
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+def _is_reference(item: dict[str, Any]) -> bool:
+    return item.get("type") == "item_reference"
+
+
+def _is_billing(block: Any) -> bool:
+    return is_object(block) and str(block.get("text")).startswith(_BILLING)
+
+
+def _is_call(owner: dict[str, Any], place: str) -> bool:
+    return place in _CALL_PLACES or owner.get("type") in _CALL_TYPES

@@ -1,0 +1,185 @@
+"""The secrets of an exchange, and what it looks like without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
+
+from streamnorm._json import InvalidJSON, decode_any
+from streamnorm.limits import Limits
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.secrets.credentials import (
+    in_form,
+    in_header,
+    in_json,
+    in_url,
+    public_url,
+    replace_strings,
+)
+from streamnorm.recording.secrets.forms import Forms
+from streamnorm.recording.secrets.scrubbing import Finder, Scrubber
+
+__all__ = ["Secrets"]
+
+_REQUEST_HEADERS = frozenset(
+    {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"}
+)
+_RESPONSE_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
+
+# A shorter value stands in many places where it is no secret.
+_MIN_CHARS = 6
+# What is given where no key is needed; some stand in bodies, such as in `fp_ollama`.
+_PLACEHOLDERS = frozenset(
+    {"anything", "api-key", "api_key", "apikey", "bearer", "lm-studio", "no-key", "not-needed"}
+    | {"ollama", "placeholder", "sk-no-key-required", "unused"}
+)
+_MAX_DEPTH = Limits().max_json_depth
+
+
+class _Body(TypedDict, total=False):
+    body: Any
+    text: str
+    bytes: int
+
+
+class Secrets:
+    """The secrets of one exchange, learnt as it passes.
+
+    Args:
+        redact: What else is a secret: texts, literally, and regular expressions.
+
+    Attributes:
+        count: How many were replaced so far.
+    """
+
+    def __init__(self, redact: Sequence[str | re.Pattern[str]] = ()) -> None:
+        self.count = 0
+        texts = [item.rstrip("\\") for item in redact if isinstance(item, str)]
+        self._values = dict.fromkeys(text for text in texts if text)
+        self._patterns = [item for item in redact if not isinstance(item, str)]
+        self._forms: Forms | None = None
+
+    def request(self, request: WireRequest) -> RecordedRequest:
+        """Learn the credentials of a request, and return it without them."""
+        for name, value in request.headers:
+            self._learn(in_header(name, value))
+        self._learn(in_url(request.url))
+        # Before the rest is written, as it may tell what stands there.
+        body = self._body(request)
+        return RecordedRequest(
+            request.method,
+            self._scrub_text(public_url(request.url)),
+            self._headers(request.headers, _REQUEST_HEADERS),
+            **body,
+        )
+
+    def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Learn the credentials of a response; return its harmless headers without them."""
+        headers = list(headers)
+        for name, value in headers:
+            self._learn(in_header(name, value))
+        return self._headers(headers, _RESPONSE_HEADERS)
+
+    def scrub(self, data: bytes) -> bytes:
+        """Return a whole text with an "x" for each byte of a secret."""
+        scrubber = self.stream()
+        return scrubber.feed(data) + scrubber.close()
+
+    def stream(self) -> Scrubber:
+        """Return what scrubs a body in pieces, of what is known when a piece is settled."""
+        return Scrubber(lambda: Finder(self._current_forms(), self._patterns), self._add)
+
+    def _learn(self, values: Iterable[str]) -> None:
+        for value in values:
+            # In JSON it would be two, of which one must not be left over.
+            text = value.strip().rstrip("\\")
+            if len(text) < _MIN_CHARS or not text.strip("x") or text.lower() in _PLACEHOLDERS:
+                continue
+            if text not in self._values:
+                self._values[text] = None
+                self._forms = None
+
+    def _current_forms(self) -> Forms:
+        if self._forms is None:
+            self._forms = Forms(self._values)
+        return self._forms
+
+    def _add(self) -> None:
+        self.count += 1
+
+    def _headers(
+        self, headers: Iterable[tuple[str, str]], allowed: frozenset[str]
+    ) -> dict[str, str]:
+        kept: dict[str, str] = {}
+        for name, value in headers:
+            name = name.lower()
+            if name in allowed:
+                value = self._scrub_text(value)
+                kept[name] = f"{kept[name]}, {value}" if name in kept else value
+        return kept
+
+    def _body(self, request: WireRequest) -> _Body:
+        if not request.body:
+            return {}
+        try:
+            text = request.body.decode()
+        except UnicodeDecodeError:
+            return {"bytes": len(request.body)}
+        try:
+            value = decode_any(text, max_depth=_MAX_DEPTH)
+        except InvalidJSON:
+            if any(
+                "form-urlencoded" in v for n, v in request.headers if n.lower() == "content-type"
+            ):
+                self._learn(in_form(text))
+            return {"text": self._scrub_text(text)}
+        self._learn(in_json(value))
+        return {"body": self._public(value)}
+
+    def _public(self, value: Any) -> Any:
+        """Return a decoded JSON value without secrets."""
+        texts: list[str] = []
+
+        def collect(text: str) -> str:
+            texts.append(text)
+            return text
+
+        value = replace_strings(value, collect, self._hide)
+        scrubbed = self._scrub_texts(texts)
+        if scrubbed is texts:
+            return value
+        replaced = iter(scrubbed)
+        return replace_strings(value, lambda _: next(replaced), lambda hidden: hidden)
+
+    def _scrub_texts(self, texts: list[str]) -> list[str]:
+        """Scrub many texts; one after the other would take long for those of a large prompt."""
+        # What matches is to match in its own text, not beyond it.
+        special = {text for p in self._patterns for text in texts if p.search(text)}
+        pieces = [b"" if text in special else _encode(text) for text in texts]
+        scrubber = Scrubber(lambda: Finder(self._current_forms(), ()), self._add)
+        # Nothing that is found has a NUL in it.
+        joined = b"\0".join(pieces)
+        replaced = scrubber.feed(joined) + scrubber.close()
+        if replaced == joined and not special:
+            return texts
+        scrubbed: list[str] = []
+        at = 0
+        for text, piece in zip(texts, pieces, strict=True):
+            plain = replaced[at : at + len(piece)].decode("utf-8", "replace")
+            scrubbed.append(self._scrub_text(text) if text in special else plain)
+            at += len(piece) + 1
+        return scrubbed
+
+    def _hide(self, text: str) -> str:
+        self.count += bool(text)
+        return "x" * len(_encode(text))
+
+    def _scrub_text(self, text: str) -> str:
+        # A regular expression may match a part of a character where a long text is cut.
+        return self.scrub(_encode(text)).decode("utf-8", "replace")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

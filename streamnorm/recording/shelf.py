@@ -1,0 +1,359 @@
+"""The recordings of a directory, and which of them answers a request."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias, TypedDict, Unpack
+
+import msgspec
+from msgspec import UNSET, structs
+
+from streamnorm.errors import RecordingError, UnrecordedRequest
+from streamnorm.recording.chunking import Rechunk, cut_points
+from streamnorm.recording.difference import difference, likeness
+from streamnorm.recording.exchange import Playback, Responder, WireRequest
+from streamnorm.recording.file import Recording
+from streamnorm.recording.format import RecordedRequest, split_name
+from streamnorm.recording.matching import (
+    normalise,
+    same_operation,
+    same_request,
+    without_secrets,
+)
+from streamnorm.recording.operations import dialect_of
+from streamnorm.recording.secrets import Secrets
+
+__all__ = ["Drift", "DriftWarning", "Match", "ReplayFault", "ReplayOptions", "Shelf", "responder"]
+
+Match: TypeAlias = (
+    Literal["normalised", "exact", "sequence"] | Callable[[RecordedRequest, RecordedRequest], bool]
+)
+"""When a recording answers a request of its method, path and dialect: if query and body are
+the same but for what clients vary by themselves, if they are the same, or whatever they are.
+A function gets what is asked and what was recorded, both without secrets, and says itself."""
+
+Drift: TypeAlias = Literal["error", "warn", "ignore"]
+"""What happens if none answers: an error, or the next one is played, with a warning or without."""
+
+# A client that asks again and again must not fill the memory.
+_MAX_UNRECORDED = 100
+_MAX_COMPARED = 50
+_MAX_URL_CHARS = 200
+_SUFFIXES = (".sse", ".body.json", ".body.bin", ".json")
+_DIGITS = re.compile("([0-9]+)", re.ASCII)
+
+
+class DriftWarning(UserWarning):
+    """A recording was played although the request differs from the one that was recorded."""
+
+
+class ReplayFault(Protocol):
+    """What spoils an answer."""
+
+    @property
+    def times(self) -> int | None:
+        """How many requests it spoils; None for all."""
+        ...
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it answers in place of a recording, which stays to be played."""
+        ...
+
+    def __call__(self, playback: Playback, /) -> Playback:
+        """Return the answer, spoilt."""
+        ...
+
+
+class ReplayOptions(TypedDict, total=False):
+    """How recordings are found and played: the keyword arguments of `Shelf`."""
+
+    match: Match
+    drift: Drift
+    rechunk: Rechunk
+    faults: Sequence[ReplayFault]
+    ignore: Sequence[str | re.Pattern[str]]
+    redact: Sequence[str | re.Pattern[str]]
+
+
+class _Entry:
+    """A recording, and whether it was played."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        request: RecordedRequest | None,
+        compared: RecordedRequest | None,
+    ) -> None:
+        self.recording = recording
+        self.request = request
+        self.compared = compared
+        self.played = False
+
+    def is_of(self, compared: RecordedRequest) -> bool:
+        """Tell whether a request is of the method, path and dialect of this one."""
+        dialect = self.recording.dialect
+        if self.compared is None:
+            return dialect is None or dialect_of(compared.url) in (dialect, None)
+        return same_operation(compared, self.compared, dialect)
+
+
+class Shelf:
+    """Answer requests from recordings.
+
+    A directory is a script: each of its recordings is played once, in the order of their
+    names for requests of the same method, path and dialect.  Of those that are left the
+    first whose request is the same answers, so that requests may come at the same time.  A
+    recording that tells no request answers any, when those before it were played.
+
+    A single file answers any number of requests.
+
+    Args:
+        path: A directory, or a file of a recording.
+        match: Which recording answers a request.
+        drift: What happens if none does, but one of that method, path and dialect is left.
+        rechunk: How the bodies are cut into pieces.
+        faults: What spoils the answers, one after the other.  One that replaces is alone
+            with its request, and comes before those that do not.
+        ignore: Regular expressions; what they match in the strings of both requests is
+            not compared.
+        redact: What is a secret besides those that are known, as when it was recorded.
+
+    Attributes:
+        path: The directory, or the file.
+        recordings: All recordings, in the order in which they are played.
+        how_to_record: What is told of an unrecorded request, for people.
+
+    Raises:
+        RecordingError: There is no such path, or a recording is damaged.
+        ValueError: An option has no such value.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        match: Match = "normalised",
+        drift: Drift = "error",
+        rechunk: Rechunk = "recorded",
+        faults: Sequence[ReplayFault] = (),
+        ignore: Sequence[str | re.Pattern[str]] = (),
+        redact: Sequence[str | re.Pattern[str]] = (),
+    ) -> None:
+        if not callable(match) and match not in ("normalised", "exact", "sequence"):
+            raise ValueError(f"match {match!r}, expected normalised, exact, sequence or a function")
+        if drift not in ("error", "warn", "ignore"):
+            raise ValueError(f"drift {drift!r}, expected error, warn or ignore")
+        for name, patterns in (("ignore", ignore), ("redact", redact)):
+            if isinstance(patterns, str):
+                raise ValueError(f"{name} is a string, expected a sequence of them")
+        cut_points(b"\n", rechunk, None)
+        self.path = Path(path)
+        directory = self.path if self.path.is_dir() else self.path.parent
+        self.how_to_record = (
+            f"wrap your client's transport in RecordingTransport(inner, {str(directory)!r}), "
+            f"or run: streamnorm record --upstream URL --out {directory}"
+        )
+        self._once = self.path.is_dir()
+        self._match = match
+        self._drift = drift
+        self._rechunk: Rechunk = rechunk
+        self._faults = tuple(faults)
+        self._times_left = [fault.times for fault in faults]
+        self._ignore = [re.compile(pattern) for pattern in ignore]
+        self._redact = tuple(redact)
+        self._lock = threading.RLock()  # a function of the caller may look at us
+        self._unrecorded: list[UnrecordedRequest] = []
+        self._entries = [self._entry(recording) for recording in _load(self.path)]
+        self.recordings = tuple(entry.recording for entry in self._entries)
+
+    @property
+    def unplayed(self) -> tuple[Recording, ...]:
+        """The recordings that have answered no request."""
+        with self._lock:
+            return tuple(entry.recording for entry in self._entries if not entry.played)
+
+    @property
+    def unrecorded(self) -> tuple[UnrecordedRequest, ...]:
+        """What `respond` raised so far, at most 100: a client may keep it to itself."""
+        with self._lock:
+            return tuple(self._unrecorded)
+
+    def respond(self, request: WireRequest, /) -> Playback:
+        """Return the answer.
+
+        Raises:
+            UnrecordedRequest: No recording answers the request.
+        """
+        asked = Secrets(self._redact).request(request)
+        compared = self._comparable(asked)
+        with self._lock:
+            entry, left = self._find(asked, compared)
+            drifted = entry is None
+            if entry is None and left and self._drift != "error":
+                entry = left[0]
+            if entry is None:
+                error = self._refusal(request, compared, left)
+                if len(self._unrecorded) < _MAX_UNRECORDED:
+                    self._unrecorded.append(error)
+                raise error
+            faults = self._take_faults()
+            entry.played = entry.played or not any(fault.replaces for fault in faults)
+        if drifted and self._drift == "warn":
+            name, diff = _nearest(compared, [entry])
+            text = f"{_told(request, compared)} is answered by {name}, which differs:\n{diff}"
+            warnings.warn(text, DriftWarning, stacklevel=2)
+        playback = entry.recording.playback(self._rechunk)
+        if playback.dialect is None:
+            playback = structs.replace(playback, dialect=dialect_of(asked.url))
+        for fault in faults:
+            playback = fault(playback)
+        return playback
+
+    def _entry(self, recording: Recording) -> _Entry:
+        request = recording.request
+        if request is None:
+            return _Entry(recording, None, None)
+        request = self._scrubbed(request)
+        return _Entry(recording, request, self._comparable(request))
+
+    def _scrubbed(self, request: RecordedRequest) -> RecordedRequest:
+        """Return a recorded request as if it were asked now: it may be written by hand."""
+        body: bytes | None = (request.text or "").encode(errors="replace")
+        if request.body is not UNSET:
+            body = msgspec.json.encode(request.body)
+        wire = WireRequest(request.method, request.url, tuple(request.headers.items()), body)
+        scrubbed = Secrets(self._redact).request(wire)
+        return structs.replace(scrubbed, bytes=request.bytes)
+
+    def _comparable(self, request: RecordedRequest) -> RecordedRequest:
+        if self._match in ("normalised", "sequence"):
+            return normalise(request, self._ignore)
+        return without_secrets(request, self._ignore)
+
+    def _find(
+        self, asked: RecordedRequest, compared: RecordedRequest
+    ) -> tuple[_Entry | None, list[_Entry]]:
+        """Return what answers, and what is left of this method, path and dialect."""
+        unplayed = [entry for entry in self._entries if not (self._once and entry.played)]
+        left = [entry for entry in unplayed if entry.is_of(compared)]
+        match = self._match
+        if callable(match):
+            for entry in unplayed:
+                if entry.request is not None and match(asked, entry.request):
+                    return entry, left
+        for entry in left:
+            if entry.compared is None:
+                answers = entry is left[0]
+            elif callable(match):
+                answers = False
+            else:
+                answers = match == "sequence" or same_request(compared, entry.compared)
+            if answers:
+                return entry, left
+        return None, left
+
+    def _take_faults(self) -> list[ReplayFault]:
+        """Return the faults of this request, and count them."""
+        ready = [n for n, left in enumerate(self._times_left) if left != 0]
+        ready = [n for n in ready if self._faults[n].replaces][:1] or ready
+        for n in ready:
+            if (left := self._times_left[n]) is not None:
+                self._times_left[n] = left - 1
+        return [self._faults[n] for n in ready]
+
+    def _refusal(
+        self, request: WireRequest, compared: RecordedRequest, left: list[_Entry]
+    ) -> UnrecordedRequest:
+        """Return the error that says why nothing answers."""
+        kin = [entry for entry in self._entries if entry.is_of(compared)]
+        if not self._entries:
+            why = f"nothing is recorded in {self.path}"
+        elif not kin:
+            count = len(self._entries)
+            why = f"{count} recorded in {self.path}, none of this method, path and dialect"
+        elif not left:
+            why = f"all {len(kin)} that {self.path} holds of it were played"
+        else:
+            why = f"{len(left)} of it left in {self.path}, none with this query and body"
+        lines = [f"no recording answers {_told(request, compared)}: {why}"]
+        nearest, diff = _nearest(compared, left or kin or self._entries)
+        if nearest is not None:
+            lines.append(diff or f"it is the same as {nearest}")
+        lines.append(f"to record it: {self.how_to_record}")
+        return UnrecordedRequest("\n".join(lines), diff=diff, nearest=nearest)
+
+
+def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:
+    """Return what answers requests: recordings, where a path is given.
+
+    Args:
+        source: A directory of recordings, a file of one, or what answers itself.
+        options: Those of `Shelf`, for a path.
+
+    Raises:
+        TypeError: The source is neither, or there are options for what answers itself.
+        RecordingError: There is no such path, or a recording is damaged.
+        ValueError: An option has no such value.
+    """
+    if isinstance(source, (str, Path)):
+        return Shelf(source, **options)
+    if not callable(getattr(source, "respond", None)):
+        raise TypeError(f"a {type(source).__name__}, expected a path or a responder")
+    if options:
+        raise TypeError(f"{', '.join(options)} given with a responder, expected a path with them")
+    return source
+
+
+def _told(request: WireRequest, compared: RecordedRequest) -> str:
+    dialect = dialect_of(compared.url) or "no known dialect"
+    size = "body not kept" if request.body is None else f"{len(request.body)} bytes"
+    return f"{compared.method} {compared.url[:_MAX_URL_CHARS]} ({dialect}, {size})"
+
+
+def _nearest(compared: RecordedRequest, entries: Sequence[_Entry]) -> tuple[str | None, str]:
+    """Return the name of the recording that is most like a request, and the diff to it."""
+    likenesses = [
+        (likeness(compared, entry.compared), entry.recording.name, entry.compared)
+        for entry in entries[:_MAX_COMPARED]
+        if entry.compared is not None
+    ]
+    if not likenesses:
+        return None, ""
+    _, name, nearest = max(likenesses, key=lambda found: found[0])
+    return name, difference(compared, nearest, name)
+
+
+def _load(path: Path) -> list[Recording]:
+    """Read all recordings of a directory, or the one that a path names."""
+    if path.is_dir():
+        return [Recording.load(file) for file in _files(path)]
+    name, _ = split_name(path)
+    if not any(Path(name + suffix).is_file() for suffix in _SUFFIXES):
+        raise RecordingError(f"{path}: no such directory or recording")
+    return [Recording.load(path)]
+
+
+def _files(directory: Path) -> list[Path]:
+    """Return one file of each recording, in the order of their names, `2-` before `10-`."""
+    try:
+        paths = sorted(path for path in directory.iterdir() if path.is_file())
+    except OSError as exc:
+        raise RecordingError(f"{directory}: {exc.strerror}") from exc
+    found: dict[str, Path] = {}
+    for path in paths:
+        if path.name.endswith(_SUFFIXES) and not path.name.startswith("."):
+            name, suffix = split_name(path)
+            # The companion, where there is one, knows which file is the body.
+            if suffix is None or name not in found:
+                found[name] = path
+    return [found[name] for name in sorted(found, key=_natural)]
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    parts = _DIGITS.split(name)
+    return [int(part) if n % 2 else part for n, part in enumerate(parts)], name

@@ -1,0 +1,183 @@
+"""An exchange of a foreign file, and the recording that it becomes."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.importing.entries import Entry, checked, decoded, recording_of
+from streamnorm.recording.importing.trees import Unreadable
+
+CHAT_URL = "https://api.deepseek.com/v1/chat/completions"
+
+
+def entry(
+    *,
+    url: str = CHAT_URL,
+    method: str = "POST",
+    status: int = 200,
+    kind: str = "",
+    body: bytes = b"",
+) -> Entry:
+    headers = (("Content-Type", kind),) if kind else ()
+    request = WireRequest(method, url, (("Content-Type", "application/json"),), b'{"n": 1}')
+    return Entry(request, status, headers, body)
+
+
+def bare_deflate(data: bytes) -> bytes:
+    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflater.compress(data) + deflater.flush()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "suffix"),
+    [
+        ("text/event-stream", b"data: 1\n\n", ".sse"),
+        ("Text/Event-Stream; charset=utf-8", b"", ".sse"),
+        ("application/json", b"{}", ".body.json"),
+        ("application/problem+json", b"{}", ".body.json"),
+        ("application/json", b"no json", ".body.json"),
+        ("text/plain", b"data: 1\n\n", ".body.bin"),
+        ("application/octet-stream", b"{}", ".body.bin"),
+        ("", b"data: 1\n\n", ".sse"),
+        ("", b": comment\n\n", ".sse"),
+        ("", b"\xef\xbb\xbfevent: a\n\n", ".sse"),
+        ("", b'{"a": 1}', ".body.json"),
+        ("", b"<html>", ".body.bin"),
+        ("", b"\xff", ".body.bin"),
+        ("", b"", ".body.bin"),
+    ],
+)
+def test_file_of_the_body_is_called_by_its_kind(kind: str, body: bytes, suffix: str) -> None:
+    recording = recording_of(entry(kind=kind, body=body))
+    assert (recording.response.body, recording.body) == (suffix, body)
+
+
+def test_recording_tells_the_exchange_and_no_timing() -> None:
+    recording = recording_of(entry(kind="text/event-stream", status=201))
+    assert recording.request is not None
+    assert (recording.request.method, recording.request.url) == ("POST", CHAT_URL)
+    assert recording.request.headers == {"content-type": "application/json"}
+    assert recording.request.body == {"n": 1}
+    assert (recording.dialect, recording.server) == ("openai_chat", "deepseek")
+    assert (recording.provenance, recording.reads) == ("recorded", None)
+    assert (recording.response.status, recording.response.end) == (201, "eof")
+    assert recording.response.headers == {"content-type": "text/event-stream"}
+
+
+def test_headers_of_the_bytes_that_were_sent_are_left_out() -> None:
+    told = entry(kind="text/event-stream")
+    sent = (("Content-Encoding", "gzip"), ("content-length", "3"), ("Transfer-Encoding", "chunked"))
+    recording = recording_of(Entry(told.request, 200, told.headers + sent, b""))
+    assert recording.response.headers == {"content-type": "text/event-stream"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/v1/messages",
+        "ftp://host/",
+        "wss://host/",
+        "data:text/plain,a",
+        "https://",
+        "http://[::1",
+        "http://host:99999/",
+        "http://host:x/",
+    ],
+)
+def test_exchange_without_an_http_url_is_refused(url: str) -> None:
+    with pytest.raises(Unreadable, match="no http or https URL"):
+        checked(entry(url=url))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/", "https://h", "http://[::1]:80/x?y#z"])
+def test_exchange_with_an_http_url_passes(url: str) -> None:
+    assert checked(entry(url=url)).request.url == url
+
+
+@pytest.mark.parametrize("method", ["", "GET /", "PÖST", "PO\nST"])
+def test_exchange_without_a_method_is_refused(method: str) -> None:
+    with pytest.raises(Unreadable, match="no HTTP method"):
+        checked(entry(method=method))
+
+
+@pytest.mark.parametrize("status", [-1, 0, 99, 1000, 10**30])
+def test_status_of_other_than_three_digits_is_refused(status: int) -> None:
+    with pytest.raises(Unreadable, match="no HTTP status"):
+        checked(entry(status=status))
+
+
+@pytest.mark.parametrize("status", [100, 999])
+def test_status_of_three_digits_passes(status: int) -> None:
+    assert checked(entry(status=status)).status == status
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", gzip.compress(b"data: 1\n\n")),
+        ("X-GZIP", gzip.compress(b"data: 1\n\n")),
+        ("deflate", zlib.compress(b"data: 1\n\n")),
+        ("deflate", bare_deflate(b"data: 1\n\n")),
+        ("identity, gzip", gzip.compress(b"data: 1\n\n")),
+        ("deflate, gzip", gzip.compress(zlib.compress(b"data: 1\n\n"))),
+        ("", b"data: 1\n\n"),
+        ("identity", b"data: 1\n\n"),
+        ("gzip", b"data: 1\n\n"),  # which a tool had decoded
+    ],
+)
+def test_content_coding_is_taken_off(coding: str, body: bytes) -> None:
+    assert decoded(body, [("Content-Encoding", coding)], 100) == b"data: 1\n\n"
+
+
+def test_body_without_a_content_coding_stays() -> None:
+    body = gzip.compress(b"data: 1\n\n")
+    assert decoded(body, [("content-type", "application/gzip")], 100) == body
+
+
+def test_content_codings_of_several_headers_are_one_list() -> None:
+    body = gzip.compress(zlib.compress(b"a"))
+    headers = [("content-encoding", "deflate"), ("content-encoding", "gzip")]
+    assert decoded(body, headers, 100) == b"a"
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "compress"])
+def test_unknown_content_coding_is_refused(coding: str) -> None:
+    with pytest.raises(Unreadable, match="another content coding than gzip and deflate"):
+        decoded(b"\x8b\x00", [("content-encoding", coding)], 100)
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "wrong"),
+    [
+        ("gzip", gzip.compress(b"abc")[:-9], "ends early"),
+        ("gzip", gzip.compress(b"abc")[:-8] + b"\x00" * 8, "damaged"),
+        ("gzip", gzip.compress(b"abc") * 2, "more behind its end"),
+        ("gzip", b"\x1f\x8b\xff", "damaged|ends early"),
+        ("deflate", b"\xff\xff\xff", "damaged"),
+        ("deflate", b"", "ends early"),
+    ],
+)
+def test_damaged_body_is_refused(coding: str, body: bytes, wrong: str) -> None:
+    with pytest.raises(Unreadable, match=wrong):
+        decoded(body, [("content-encoding", coding)], 100)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, bare_deflate])
+def test_decoded_size_is_bounded(compress: object) -> None:
+    assert callable(compress)
+    coding = "gzip" if compress is gzip.compress else "deflate"
+    headers = [("content-encoding", coding)]
+    assert decoded(compress(b"a" * 100), headers, 100) == b"a" * 100
+    with pytest.raises(Unreadable, match="more than 100 bytes"):
+        decoded(compress(b"a" * 101), headers, 100)
+
+
+def test_repr_shows_no_secret() -> None:
+    request = WireRequest("GET", "https://h/?key=canary", (("authorization", "canary"),), b"canary")
+    shown = repr(Entry(request, 200, (("set-cookie", "canary"),), b"canary"))
+    assert "canary" not in shown

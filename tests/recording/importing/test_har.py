@@ -1,0 +1,376 @@
+"""HAR 1.2, in and out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import recordings
+from msgspec import UNSET
+
+from streamnorm import Recording, RecordingError
+from streamnorm.recording import Companion, RecordedRequest, RecordedResponse
+from streamnorm.recording.format import Chunk, split_name
+from streamnorm.recording.importing import export_har, import_file
+
+STREAM = 'data: {"n": 1}\r\n\r\ndata: Ünd 💡\n\n'
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    """Return an entry as a browser writes it."""
+    request: dict[str, Any] = {
+        "method": "POST",
+        "url": "https://api.mistral.ai/v1/chat/completions",
+        "httpVersion": "http/2.0",
+        "headers": [
+            {"name": ":path", "value": "/v1/chat/completions"},
+            {"name": "Content-Type", "value": "application/json"},
+        ],
+        "queryString": [],
+        "cookies": [],
+        "headersSize": -1,
+        "bodySize": 17,
+        "postData": {"mimeType": "application/json", "text": '{"stream": true}'},
+    }
+    response: dict[str, Any] = {
+        "status": 200,
+        "statusText": "",
+        "httpVersion": "http/2.0",
+        "headers": [{"name": "Content-Type", "value": "text/event-stream"}],
+        "cookies": [],
+        "content": {"size": 1, "mimeType": "text/event-stream", "text": STREAM},
+        "redirectURL": "",
+        "headersSize": -1,
+        "bodySize": -1,
+    }
+    request.update(changes.pop("request", {}))
+    response.update(changes.pop("response", {}))
+    return {
+        "startedDateTime": "2026-11-22T10:00:00.000Z",
+        "time": 12.5,
+        "request": request,
+        "response": response,
+        "cache": {},
+        "timings": {"send": 0.5, "wait": 10, "receive": 2},
+        **changes,
+    }
+
+
+def imported(tmp_path: Path, *entries: Any) -> list[Recording]:
+    creator = {"name": "WebInspector", "version": "537.36"}
+    log = {"version": "1.2", "creator": creator, "pages": [], "entries": list(entries)}
+    (tmp_path / "a.har").write_text(json.dumps({"log": log}))
+    return import_file(tmp_path / "a.har", tmp_path / "out")
+
+
+def content(**fields: Any) -> dict[str, Any]:
+    return {"content": {"size": 1, "mimeType": "text/event-stream", **fields}}
+
+
+def exported(tmp_path: Path, *given: Recording) -> dict[str, Any]:
+    export_har(given, tmp_path / "x.har")
+    value = json.loads((tmp_path / "x.har").read_bytes())
+    assert isinstance(value, dict)
+    return value
+
+
+def test_entry_of_a_browser_is_read(tmp_path: Path) -> None:
+    (recording,) = imported(tmp_path, entry())
+    assert recording.body == STREAM.encode()
+    assert recording.path == tmp_path / "out" / "01-chat-completions.sse"
+    assert recording.request is not None
+    assert recording.request.headers == {"content-type": "application/json"}
+    assert recording.request.body == {"stream": True}
+    assert recording.response.headers == {"content-type": "text/event-stream"}
+    assert (recording.dialect, recording.server) == ("openai_chat", "mistral")
+    assert (recording.reads, recording.provenance) == (None, "recorded")
+
+
+def test_body_in_base64_is_decoded(tmp_path: Path) -> None:
+    text = base64.b64encode(b"data: \xff\n\n").decode()
+    (recording,) = imported(tmp_path, entry(response=content(text=text, encoding="base64")))
+    assert recording.body == b"data: \xff\n\n"
+
+
+def test_body_is_decoded_already_whatever_its_headers_say(tmp_path: Path) -> None:
+    headers = [{"name": "content-encoding", "value": "br"}]
+    (recording,) = imported(tmp_path, entry(response={"headers": headers}))
+    assert recording.body == STREAM.encode()
+
+
+@pytest.mark.parametrize(
+    ("mime", "header", "kept"),
+    [
+        ("application/json; charset=utf-8", [], "application/json; charset=utf-8"),
+        (
+            "text/plain",
+            [{"name": "Content-Type", "value": "text/event-stream"}],
+            "text/event-stream",
+        ),
+        ("x-unknown", [], None),
+        ("", [], None),
+    ],
+)
+def test_content_type_is_that_of_the_headers_before_that_of_the_content(
+    mime: str, header: list[dict[str, str]], kept: str | None, tmp_path: Path
+) -> None:
+    response = {"headers": header, **content(text="{}", mimeType=mime)}
+    (recording,) = imported(tmp_path, entry(response=response))
+    assert recording.response.headers.get("content-type") == kept
+
+
+def test_response_without_a_body_is_empty(tmp_path: Path) -> None:
+    for size in (0, -1):
+        (recording,) = imported(tmp_path, entry(response=content(size=size)))
+        assert recording.body == b""
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        (None, (UNSET, None)),
+        ({"mimeType": "text/plain", "text": "words"}, (UNSET, "words")),
+        ({"mimeType": "a/b", "text": "eyJhIjogMX0=", "encoding": "base64"}, ({"a": 1}, None)),
+        ({"mimeType": "multipart/form-data", "params": [{"name": "a"}]}, (UNSET, None)),
+        ({"mimeType": "a/b", "text": "", "params": [{"name": "a", "value": "b"}]}, (UNSET, None)),
+    ],
+)
+def test_request_body_is_kept_where_it_is_told(
+    data: object, kept: tuple[object, object], tmp_path: Path
+) -> None:
+    (recording,) = imported(tmp_path, entry(request={"postData": data}))
+    assert recording.request is not None
+    assert (recording.request.body, recording.request.text) == kept
+
+
+HOSTILE = {
+    r"object missing required field `entries` - at `\$\.log`": {"log": {}},
+    r"expected `object`, got `array` - at `\$\.log`": {"log": []},
+    r"expected `array`, got `int` - at `\$\.log\.entries`": {"log": {"entries": 5}},
+    r"expected `object`, got `int` - at `\$\.log\.entries\[1\]`": {
+        "log": {"entries": [entry(), 5]}
+    },
+    r"log\.entries\[1\]: no http or https URL": {
+        "log": {"entries": [entry(), entry(request={"url": "wss://h/socket"})]}
+    },
+    r"log\.entries\[0\]: no HTTP status": {"log": {"entries": [entry(response={"status": 0})]}},
+    r"log\.entries\[0\]: no HTTP status of": {
+        "log": {"entries": [entry(response={"status": 10**40})]}
+    },
+    r"log\.entries\[0\]: a response whose body was not kept": {
+        "log": {"entries": [entry(response=content(size=9))]}
+    },
+    r"log\.entries\[0\]: a body that is no base64": {
+        "log": {"entries": [entry(response=content(text="é", encoding="base64"))]}
+    },
+    r"expected `str \| null`, got `array` - at .*\.text": {
+        "log": {"entries": [entry(response=content(text=[]))]}
+    },
+    r"log\.entries\[0\]: _streamnorm that is no object": {
+        "log": {"entries": [entry(_streamnorm=[])]}
+    },
+    r"log\.entries\[0\]: no companion of a recording": {
+        "log": {"entries": [entry(_streamnorm={"streamnorm_recording": 2})]}
+    },
+    r"log\.entries\[0\]: _chunks of another size": {
+        "log": {"entries": [entry(_streamnorm={"streamnorm_recording": 1}, _chunks=["+0 1"])]}
+    },
+    r'log\.entries\[0\]: chunk 0 is not as "\+<ms> <bytes>"': {
+        "log": {"entries": [entry(_streamnorm={"streamnorm_recording": 1}, _chunks=["canary"])]}
+    },
+}
+
+
+@pytest.mark.parametrize(("wrong", "value"), HOSTILE.items(), ids=range(len(HOSTILE)))
+def test_what_is_no_har_of_exchanges_is_refused(
+    wrong: str, value: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "a.har").write_text(json.dumps(value))
+    with pytest.raises(RecordingError, match=rf"a\.har: .*{wrong}") as refused:
+        import_file(tmp_path / "a.har", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert "canary" not in str(refused.value)
+
+
+def test_reads_of_others_are_no_reads_of_ours(tmp_path: Path) -> None:
+    (recording,) = imported(tmp_path, entry(_chunks=[{"at": 1}]))
+    assert recording.reads is None
+
+
+def recording(body: bytes, **fields: Any) -> Recording:
+    reads = fields.pop("reads", None)
+    return Recording(body, Companion(1, **fields), reads=reads)
+
+
+def test_export_is_a_har_of_version_1_2(tmp_path: Path) -> None:
+    asked = RecordedRequest(
+        "POST",
+        "https://h.example/v1/messages?beta=true&x=",
+        {"content-type": "application/json"},
+        {"é": 1},
+    )
+    answered = RecordedResponse(529, {"content-type": "text/event-stream"})
+    reads = [Chunk(412, 6), Chunk(35, 2), Chunk(0, 2)]
+    har = exported(
+        tmp_path, recording(b"data: \xc3\xa9\n\n", request=asked, response=answered, reads=reads)
+    )
+    log = har["log"]
+    assert (log["version"], log["creator"]["name"]) == ("1.2", "streamnorm")
+    assert "startedDateTime" in log["comment"]
+    assert log["entries"] == [
+        {
+            "startedDateTime": "1970-01-01T00:00:00.000Z",
+            "time": 447,
+            "request": {
+                "method": "POST",
+                "url": "https://h.example/v1/messages?beta=true&x=",
+                "httpVersion": "unknown",
+                "cookies": [],
+                "headers": [{"name": "content-type", "value": "application/json"}],
+                "queryString": [{"name": "beta", "value": "true"}, {"name": "x", "value": ""}],
+                "headersSize": -1,
+                "bodySize": 8,
+                "postData": {"mimeType": "application/json", "text": '{"é":1}'},
+            },
+            "response": {
+                "status": 529,
+                "statusText": "",
+                "httpVersion": "unknown",
+                "cookies": [],
+                "headers": [{"name": "content-type", "value": "text/event-stream"}],
+                "content": {"size": 10, "mimeType": "text/event-stream", "text": "data: é\n\n"},
+                "redirectURL": "",
+                "headersSize": -1,
+                "bodySize": -1,
+            },
+            "cache": {},
+            "timings": {"send": 0, "wait": 412, "receive": 35},
+            "_streamnorm": {
+                "streamnorm_recording": 1,
+                "dialect": None,
+                "server": None,
+                "provenance": "recorded",
+                "request": {
+                    "method": "POST",
+                    "url": "https://h.example/v1/messages?beta=true&x=",
+                    "headers": {"content-type": "application/json"},
+                    "body": {"é": 1},
+                },
+                "response": {
+                    "status": 529,
+                    "headers": {"content-type": "text/event-stream"},
+                    "body": ".sse",
+                    "end": "eof",
+                },
+                "redacted": 0,
+            },
+            "_chunks": ["+412 6", "+35 2", "+0 2"],
+        }
+    ]
+
+
+def test_export_without_times_says_zero(tmp_path: Path) -> None:
+    for reads in (None, []):
+        (exchange,) = exported(tmp_path, recording(b"", reads=reads))["log"]["entries"]
+        assert exchange["timings"] == {"send": 0, "wait": 0, "receive": 0}
+        assert exchange["time"] == 0
+        assert exchange.get("_chunks") == reads
+
+
+@pytest.mark.parametrize(
+    ("suffix", "mime"),
+    [
+        (".sse", "text/event-stream"),
+        (".body.json", "application/json"),
+        (".body.bin", "application/octet-stream"),
+    ],
+)
+def test_export_of_a_body_alone_tells_what_it_is(suffix: Any, mime: str, tmp_path: Path) -> None:
+    response = RecordedResponse(200, {}, suffix)
+    (exchange,) = exported(tmp_path, recording(b"\xff\x00", response=response))["log"]["entries"]
+    assert exchange["response"]["content"] == {
+        "size": 2,
+        "mimeType": mime,
+        "text": "/wA=",
+        "encoding": "base64",
+    }
+    assert exchange["response"]["statusText"] == "OK"
+    assert exchange["request"]["url"] == "http://unknown.invalid/"
+    assert "postData" not in exchange["request"]
+
+
+def test_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    given = [
+        recording(b"data: 1\n\n"),
+        recording(b"{}", response=RecordedResponse(body=".body.json")),
+    ]
+    export_har(given, tmp_path / "one.har")
+    export_har(iter(given), str(tmp_path / "two.har"))
+    assert (tmp_path / "one.har").read_bytes() == (tmp_path / "two.har").read_bytes()
+
+
+def test_export_of_nothing_is_a_har_without_entries(tmp_path: Path) -> None:
+    assert exported(tmp_path)["log"]["entries"] == []
+    assert import_file(tmp_path / "x.har", tmp_path / "out") == []
+
+
+def test_export_to_where_nothing_can_be_written_is_a_recording_error(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"gone/x\.har: No such file"):
+        export_har([], tmp_path / "gone" / "x.har")
+
+
+URL = "https://api.example.com/v1/messages"
+ROUND = {
+    "nothing-told": recording(b"data: 1\n\n"),
+    "reads": recording(b"data: 1\n\n", reads=[Chunk(3, 4), Chunk(0, 0), Chunk(99, 5)]),
+    "no-reads": recording(b"", reads=[]),
+    "bytes": recording(b"\xff\x00", response=RecordedResponse(body=".body.bin")),
+    "bom": recording(b"\xef\xbb\xbfdata: 1\r\r", dialect="gemini", server="mine"),
+    "written": recording(b"", provenance="written", redacted=3),
+    "end": recording(b"data", response=RecordedResponse(404, {}, ".sse", "reset")),
+    "null": recording(b"", request=RecordedRequest("POST", URL, {}, None)),
+    "deep": recording(
+        b"", request=RecordedRequest("POST", URL, {}, json.loads("[" * 128 + "]" * 128))
+    ),
+    "numbers": recording(b"", request=RecordedRequest("POST", URL, {}, [2**63, 1.5, 1e22, 0.1])),
+    "text": recording(b"", request=RecordedRequest("POST", URL, {}, text='{"is": "text"}')),
+    "redacted": recording(
+        b"data: xxxxxxxxx\n\n",
+        request=RecordedRequest("POST", URL, {}, {"api_key": "xxxxxxxx", "a": "xxxxxxxx"}),
+        redacted=3,
+    ),
+    "form": recording(b"", request=RecordedRequest("POST", URL, {}, text="a=1&b=2")),
+    "size": recording(b"", request=RecordedRequest("POST", URL, {}, bytes=12)),
+    "none": recording(b"", request=RecordedRequest("GET", URL, {})),
+    "no-url": recording(b"", request=RecordedRequest("GET", "/v1/messages", {})),
+}
+
+
+def assert_comes_back(given: Iterable[Recording], paths: list[Path], tmp_path: Path) -> None:
+    export_har(given, tmp_path / "x.har")
+    back = import_file(tmp_path / "x.har", tmp_path / "out")
+    for before, after in zip(paths, back, strict=True):
+        assert after.path is not None
+        assert after.path.read_bytes() == before.read_bytes()
+        companions = [Path(split_name(path)[0] + ".json") for path in (before, after.path)]
+        assert companions[0].read_text() == companions[1].read_text()
+
+
+@pytest.mark.parametrize("given", ROUND.values(), ids=ROUND)
+def test_export_and_import_give_the_same_files(given: Recording, tmp_path: Path) -> None:
+    given = Recording(given.body, given._companion(), reads=given.reads)
+    given.save(tmp_path / "before" / f"a{given.response.body}")
+    assert given.path is not None
+    assert_comes_back([given], [given.path], tmp_path)
+    (back,) = import_file(tmp_path / "x.har", tmp_path / "again")
+    assert back.reads == given.reads
+
+
+def test_recordings_of_this_project_come_back_as_the_same_files(tmp_path: Path) -> None:
+    given = recordings("openai_chat", "anthropic")
+    assert len(given) > 100
+    assert_comes_back(given, [r.path for r in given if r.path], tmp_path)

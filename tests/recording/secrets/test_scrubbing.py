@@ -1,0 +1,319 @@
+"""Scrubbing bytes: what looks like a secret, what must stay, and bodies in pieces."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from base64 import b64encode, urlsafe_b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnorm.recording.secrets import Secrets, scrubbing
+from streamnorm.recording.secrets.forms import Forms, Span
+from streamnorm.recording.secrets.scrubbing import Finder, Scrubber
+
+# As long and as odd as the real ones, but nobody's.
+_MIXED = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7bC9dE1fG3hI5jK7lM9nO1pQ3r"
+SHAPED = {
+    "openai": f"sk-{_MIXED[:48]}",
+    "openai project": f"sk-proj-{_MIXED[:20]}_{_MIXED[:30]}-{_MIXED}",
+    "deepseek": "sk-0123456789abcdef0123456789abcdef",
+    "anthropic": f"sk-ant-api03-{_MIXED[:40]}-{_MIXED[:40]}_AA",
+    "openrouter": f"sk-or-v1-{'0123456789abcdef' * 4}",
+    "google": f"AIzaSy{_MIXED[:33]}",
+    "google oauth": f"ya29.a0{_MIXED}_-{_MIXED}",
+    "groq": f"gsk_{_MIXED[:52]}",
+    "xai": f"xai-{_MIXED}",
+    "hugging face": f"hf_{_MIXED[:34]}",
+    "aws": "AKIAQ2W3E4R5T6Y7U8I9",
+    "github": f"ghp_{_MIXED[:36]}",
+    "github fine-grained": f"github_pat_{_MIXED[:22]}_{_MIXED[:59]}",
+    "perplexity": f"pplx-{_MIXED[:48]}",
+    "jwt": f"eyJhbGciOiJI{_MIXED[:8]}.eyJzdWIiOiIx{_MIXED}.{_MIXED[:43]}",
+    "organization": f"org-{_MIXED[:24]}",
+    "project": f"proj_{_MIXED[:24]}",
+}
+BEFORE = [
+    "",
+    " ",
+    '"',
+    "'",
+    "=",
+    ":",
+    "(",
+    "/k/",
+    "\\n",
+    "\\t",
+    '\\"',
+    "%20",
+    "%3D",
+    "\\u003d",
+    "é",
+]
+AFTER = ["", " ", '"', "\\n", "'", "&", ")", "/20260101/x", ", ", ".\n", "…"]
+
+
+def scrub(text: str | bytes, **known: list[str]) -> bytes:
+    data = text.encode() if isinstance(text, str) else text
+    return Secrets(**known).scrub(data)
+
+
+@pytest.mark.parametrize("shaped", SHAPED.values(), ids=SHAPED)
+def test_what_is_shaped_as_a_secret_is_replaced(shaped: str) -> None:
+    for before in BEFORE:
+        if before == "/k/" and shaped[:4] in ("AIza", "AKIA", "eyJh"):
+            continue  # a slash is a letter of base64
+        for after in AFTER:
+            expected = before.encode() + b"x" * len(shaped) + after.encode()
+            assert scrub(before + shaped + after) == expected, (before, after)
+
+
+@pytest.mark.parametrize("shaped", SHAPED.values(), ids=SHAPED)
+def test_what_is_shaped_as_a_secret_is_nothing_inside_of_a_longer_word(shaped: str) -> None:
+    for before in ("a", "7", "_"):
+        assert scrub(before + shaped) == (before + shaped).encode()
+
+
+@pytest.mark.parametrize("word", ["Bearer", "bearer"])
+def test_token_of_a_bearer_is_replaced(word: str) -> None:
+    token = "Ab/c+d.e~f_g-h1234567=="  # noqa: S105 - nobody's
+    assert scrub(f'"{word}  {token}" x') == f'"{word}  {"x" * len(token)}" x'.encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-learn-compatible-estimators and sk-learn-compatible-estimators-v2024",
+        "sk-ant-api03-your-key-goes-here",
+        "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "sk-dodo-YOUR_KEY",
+        "risk-0123456789abcdef0123456789abcdef task-0123456789abcdef0123456789",
+        "org-chart org-wide-policy-2024-for-all-teams org-mode",
+        "proj_name proj_alpha_2_of_the_year_2024_and_more",
+        "hf_hub_download hf_transfer xai-grok-4-fast-reasoning-2025 pplx-70b-online",
+        "Bearer authentication, Bearer tokens, Bearer YOUR_API_KEY_GOES_HERE",
+        "the bearer of 12345678901234567890",
+        "AIza and AKIA, AKIAS, eyJ, eyJhbGciOiJIUzI1NiJ9 alone, eyJh.eyJh.x",
+        "ghp_ github_pat_ ya29. gsk_",
+        "chatcmpl-AbCdEf0123456789AbCdEf0123456789 cmpl-0123456789abcdef0123456789abcdef",
+        "call_AbCdEf0123456789AbCdEf01 toolu_01AbCdEf0123456789AbCdEf msg_01AbCdEf0123456789AbCdEf",
+        "resp_0123456789abcdef0123456789abcdef req_011CAbCdEf0123456789AbCd",
+        "rs_0123456789abcdef fc_0123456789abcdef gen-1760000000-AbCdEf0123456789AbCd",
+        "fp_0123456789 run-0123456789abcdef0123456789 123e4567-e89b-12d3-a456-426614174000",
+        'data: {"usage":{"prompt_tokens":150000},"token":"Hello","key":"value123456"}',
+    ],
+)
+def test_ordinary_text_and_ids_stay(text: str) -> None:
+    assert scrub(text) == text.encode()
+
+
+def test_signatures_stay_byte_for_byte() -> None:
+    dice = random.Random(7)  # noqa: S311 - no secret
+    for _ in range(200):
+        raw = dice.randbytes(300)
+        for signature in (b64encode(raw), urlsafe_b64encode(raw), b"gAAAAAB" + b64encode(raw)):
+            event = b'data: {"signature":"' + signature + b'"}\n\n'
+            assert Secrets(["sk-ant-of-nobody"]).scrub(event) == event
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ('{"api_key": "ab", "n": 1}', "ab"),
+        ('{"x-apiKey":"a\\"b\\\\","n":1}', 'a\\"b\\\\'),
+        ('{"access_token" :\n"a b", "n": 1}', "a b"),
+        ('{"args":"{\\"password\\": \\"it\\\\\\"s\\", \\"n\\": 1}"}', 'it\\\\\\"s'),
+    ],
+)
+def test_fields_that_are_named_as_secrets_are_replaced(text: str, hidden: str) -> None:
+    assert scrub(text) == text.replace(hidden, "x" * len(hidden)).encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": "password", "name": "n"}',
+        '{"password": {"type": "string"}, "required": ["password", "name"]}',
+        '{"password": null, "api_key": "", "next": "name"}',
+        'password", "api_key": 3, "n": "m"',
+        '{"prompt_tokens": "many", "password_hint": "none"}',
+    ],
+)
+def test_fields_that_only_tell_of_secrets_stay(text: str) -> None:
+    assert scrub(text) == text.encode()
+
+
+def test_fields_far_behind_the_start_are_those_of_a_model() -> None:
+    field = b'{"password": "abc"}'
+    body = field.ljust(1024 * 1024 + 64 * 1024) + field
+    assert scrub(body) == body.replace(b"abc", b"xxx", 1)
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ("notebook", r'"a\notebook"'),
+        ("beef77", r'"\ubeef77"'),
+        ("eef777", r'"\ubeef777"'),
+        ("u00e9secret", r'"\u00e9secret"'),
+        ("/secret/", r'"\/secret\/"'),
+        ('"secret"', r'"say \"secret\" twice"'),
+        ("secret\\", r'"say secret\\"'),
+        ("back\\slash", r'"say back\\slash"'),
+    ],
+)
+def test_json_is_json_still(known: str, text: str) -> None:
+    scrubbed = scrub(text, redact=[known])
+    assert len(scrubbed) == len(text)
+    assert known.strip("\\") not in json.loads(scrubbed)
+
+
+def test_escaped_backslash_before_a_secret_stays() -> None:
+    assert scrub(r'"C:\\notebook"', redact=["notebook"]) == rb'"C:\\xxxxxxxx"'
+
+
+@pytest.mark.parametrize("backslashes", [1, 2, 17, 18])
+def test_no_escape_is_torn_where_the_window_ends(backslashes: int) -> None:
+    odd = backslashes % 2
+    for behind in range(backslashes + 2):
+        before = '"'.ljust(48 * 1024 - behind, "-") + "\\" * (backslashes - odd)
+        scrubbed = scrub(before + "\\" * odd + 'notebook"', redact=["notebook"])
+        assert scrubbed.decode() == before + "x" * (odd + 8) + '"'
+
+
+def test_what_overlaps_or_continues_counts_once() -> None:
+    key = SHAPED["openai"]
+    secrets = Secrets([key, key[5:20]])
+    assert secrets.scrub(f"{key}{key} Bearer {key}".encode()).count(b"x") == 3 * len(key)
+    assert secrets.count == 2
+
+
+def test_context_of_a_pattern_is_seen_across_pieces() -> None:
+    pattern = re.compile(r"(?<=user=)[a-zé]+")
+    for length in range(48 * 1024 - 12, 48 * 1024 + 2):
+        body = b"-" * length + "user=zoé;".encode()
+        assert scrub(body, redact=[pattern]) == b"-" * length + b"user=xxxx;"  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "form", [SHAPED["anthropic"], r"no\u0062ody", "bm9ib2R5LW5vYm9keTEy", "nobody"]
+)
+def test_secret_is_found_wherever_the_window_ends(form: str) -> None:
+    for length in range(48 * 1024 - len(form) - 10, 48 * 1024 + 12, 3):
+        body = b"-" * (length - 1) + b" " + form.encode()
+        secrets = Secrets(["nobody", "nobody-nobody12"])
+        stream = secrets.stream()
+        out = stream.feed(body + b" " * 10_000) + stream.close()
+        assert out == b"-" * (length - 1) + b" " + b"x" * len(form) + b" " * 10_000
+        assert secrets.count == 1
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        b"x",
+        b"\\",
+        b'"',
+        b"7",
+        b"sk-",
+        b" sk-a1",
+        b"eyJaaaaaaaa.",
+        b"%25",
+        b"\\u0073",
+        b'api_key":"',
+    ],
+)
+def test_little_is_held_back_whatever_comes(unit: bytes) -> None:
+    secrets = Secrets(["nobody7"])
+    stream = secrets.stream()
+    held = 0
+    for _ in range(10):
+        piece = unit * (30_000 // len(unit))
+        held += len(piece) - len(stream.feed(piece))
+        assert held <= 56 * 1024
+    assert len(stream.close()) == held
+    assert stream.close() == b""
+
+
+def test_single_bytes_are_searched_no_more_often_than_a_whole_body(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched = 0
+
+    class Counting(Finder):
+        def find(self, data: bytes, low: int, high: int, *, fields: bool) -> list[Span]:
+            nonlocal searched
+            searched += len(data)
+            return super().find(data, low, high, fields=fields)
+
+    monkeypatch.setattr(scrubbing, "_STRIDE", 1024)
+    stream = Scrubber(lambda: Counting(Forms([]), ()), lambda: None)
+    for _ in range(20_000):
+        stream.feed(b"a")
+    stream.close()
+    # Each byte is searched once, and seen as what follows eight times, as 8 KiB follow.
+    assert searched < 20_000 * 10
+
+
+_KNOWN = ["k3y+of/nobody", "söme öther"]
+_PARTS = st.sampled_from(
+    [
+        *SHAPED.values(),
+        *_KNOWN,
+        *("k3y%2Bof%2fnobody", r"k3y+of\/nobody", r"\u006b3y+of/nobody", r"\\u006b3y+of\\/nobody"),
+        *("azN5K29mL25vYm9keQ==", "OmszeStvZi9ub2JvZHk6", "k3y+of/nob", r"s\u00f6me+%C3%B6ther"),
+        *(
+            "sk-",
+            "Bearer ",
+            "eyJ",
+            "\\",
+            "\\\\",
+            "\\n",
+            "\\u00",
+            "%",
+            "%25",
+            '"',
+            "\n\n",
+            " ",
+            "a1",
+            "ä",
+            "data: ",
+        ),
+        *('"password": "', '\\"api_key\\": \\"', "jo@corp", "@corp"),
+    ]
+)
+_BODIES = st.lists(_PARTS, max_size=12).map("".join).map(str.encode) | st.binary(max_size=60)
+
+
+@given(_BODIES, st.lists(st.integers(0, 400), max_size=8), st.integers(20, 300))
+def test_chunks_give_what_the_whole_gives(body: bytes, cuts: list[int], stride: int) -> None:
+    """The same bytes come out, as many as went in, however they came and are searched."""
+    whole = Secrets([*_KNOWN, re.compile("[a-z]{1,9}@corp")])
+    expected = whole.scrub(body)
+    assert len(expected) == len(body)
+    for byte, was in zip(expected, body, strict=True):
+        assert byte in (was, ord("x"))
+    pieces = [
+        body[start:end]
+        for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(body)], strict=True)
+    ]
+    for size in (scrubbing._STRIDE, stride):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scrubbing, "_STRIDE", size)
+            secrets = Secrets([*_KNOWN, re.compile("[a-z]{1,9}@corp")])
+            stream = secrets.stream()
+            out = b"".join([stream.feed(piece) for piece in pieces]) + stream.close()
+        assert out == expected
+        assert secrets.count == whole.count
+
+
+@given(_BODIES)
+def test_what_was_scrubbed_holds_no_secret(body: bytes) -> None:
+    once = Secrets(_KNOWN).scrub(body)
+    assert _KNOWN[0].encode() not in once
+    assert _KNOWN[1].encode() not in once
+    assert rb"\u006b3y+of/nobody" not in once
+    assert b"eStvZi9ub2JvZH" not in once

@@ -1,0 +1,124 @@
+"""What becomes of whole recordings of every dialect that is read, when they are spoilt."""
+
+from __future__ import annotations
+
+import pytest
+from corpus import recordings
+from streams import DIALECTS
+from terminals import terminal_was_read
+
+from streamnorm import Completed, Event, Failed, Outcome, Truncated, decoder
+from streamnorm.gate import Gate
+from streamnorm.recording import Recording, faults
+from streamnorm.recording.exchange import Playback
+from streamnorm.recording.faults import Fault
+
+COMPLETE = [
+    recording
+    for recording in recordings(*DIALECTS)
+    if isinstance(recording.outcome, Completed) and recording.response.end == "eof"
+]
+
+whole = pytest.mark.parametrize("recording", COMPLETE, ids=lambda recording: recording.name)
+
+
+def read(playback: Playback, server: str | None) -> tuple[list[Event], Outcome | None]:
+    """Read an answer, as one who waits for ten minutes."""
+    reader = decoder(playback.dialect, server=server)
+    events: list[Event] = []
+    for step in playback.steps:
+        if step.stall_s > 600:
+            return events + reader.abort(TimeoutError()), reader.outcome
+        events += reader.feed(step.data)
+    match playback.end:
+        case "eof":
+            events += reader.close()
+        case "reset":
+            events += reader.abort(ConnectionResetError())
+        case "timeout":
+            events += reader.abort(TimeoutError())
+    return events, reader.outcome
+
+
+def of_kind(recording: Recording, *kinds: str) -> list[Fault]:
+    found = [fault for fault in faults.every(recording) if str(fault).partition("(")[0] in kinds]
+    assert {str(fault).partition("(")[0] for fault in found} <= {*kinds}
+    return found
+
+
+@whole
+def test_break_before_the_terminal_is_a_truncated_stream(recording: Recording) -> None:
+    found = of_kind(recording, "cut", "stall")
+    assert len(found) >= 4
+    for fault in found:
+        _, outcome = read(fault(recording.playback()), recording.server)
+        assert isinstance(outcome, Truncated), fault
+        kind = "transport" if str(fault).startswith("cut") else "stalled"
+        assert outcome.error.kind == kind
+
+
+@whole
+def test_clean_end_completes_only_what_was_complete(recording: Recording) -> None:
+    for fault in of_kind(recording, "truncate", "drop_terminal"):
+        spoilt = fault(recording.playback())
+        _, outcome = read(spoilt, recording.server)
+        told = terminal_was_read(spoilt.body, str(recording.dialect))
+        assert isinstance(outcome, Completed if told else Truncated), fault
+        if isinstance(outcome, Truncated):
+            assert outcome.error.kind == "truncated"
+
+
+@whole
+def test_stream_without_its_terminal_is_never_complete_without_leniency(
+    recording: Recording,
+) -> None:
+    for fault in of_kind(recording, "drop_terminal"):
+        _, outcome = read(fault(recording.playback()), recording.server)
+        assert not isinstance(outcome, Completed) or outcome.lenient
+
+
+@whole
+def test_error_event_is_the_providers_failure(recording: Recording) -> None:
+    found = of_kind(recording, "error_event")
+    assert len(found) >= 2
+    for fault in found:
+        _, outcome = read(fault(recording.playback()), recording.server)
+        assert isinstance(outcome, Failed), fault
+        status = {"anthropic": 529, "openai_chat": 503}[str(recording.dialect)]
+        assert (outcome.error.kind, outcome.error.retryable) == ("upstream", True)
+        # The type of Chat Completions says "server", its code "overloaded".
+        assert outcome.error.status_hint in (status, 529)
+
+
+@whole
+def test_line_ends_mark_and_slowness_change_no_event(recording: Recording) -> None:
+    for fault in of_kind(recording, "crlf", "bom", "slow_first_byte", "content_type"):
+        for rechunk in ("event", "hostile"):
+            spoilt = fault(recording.playback(rechunk))
+            events, outcome = read(spoilt, recording.server)
+            assert events == recording.events(), fault
+            assert outcome == recording.outcome
+
+
+@whole
+def test_error_response_is_found_by_the_gate(recording: Recording) -> None:
+    found = of_kind(recording, "http")
+    assert len(found) == 4
+    for fault in found:
+        spoilt = fault(recording.playback())
+        error_of = decoder(recording.dialect).body_error
+        gate = Gate(spoilt.status, spoilt.headers["content-type"], body_error=error_of)
+        assert gate.feed(spoilt.body) == b""
+        gate.close()
+        assert gate.error is not None
+        assert (gate.error.kind, gate.error.status_hint) == ("upstream", spoilt.status)
+        assert gate.error.code
+        assert gate.error.retryable is (spoilt.status >= 429)
+
+
+@whole
+def test_damage_inside_never_raises_and_ends_in_one_outcome(recording: Recording) -> None:
+    for fault in of_kind(recording, "garbage", "drop", "duplicate", "reorder"):
+        for rechunk in ("event", "hostile"):
+            _, outcome = read(fault(recording.playback(rechunk)), recording.server)
+            assert outcome is not None

@@ -1,0 +1,236 @@
+"""What the files of a recording say, to the letter, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from streamnorm import Limits, RecordingError
+from streamnorm.recording.format import (
+    Chunk,
+    Companion,
+    RecordedRequest,
+    RecordedResponse,
+    decode_companion,
+    read_bounded,
+    split_name,
+    write_companion,
+)
+
+PATH = Path("folder/a.json")
+
+FULL = Companion(
+    1,
+    "openai_chat",
+    "openai",
+    "recorded",
+    RecordedRequest(
+        "POST",
+        "https://api.example-models.com/v1/chat/completions",
+        {"content-type": "application/json"},
+        {"model": "small", "messages": [], "seed": None},
+    ),
+    RecordedResponse(200, {"content-type": "text/event-stream"}, ".sse", "eof"),
+    2,
+)
+
+FULL_TEXT = """\
+{
+  "streamnorm_recording": 1,
+  "dialect": "openai_chat",
+  "server": "openai",
+  "provenance": "recorded",
+  "request": {
+    "method": "POST",
+    "url": "https://api.example-models.com/v1/chat/completions",
+    "headers": {
+      "content-type": "application/json"
+    },
+    "body": {
+      "model": "small",
+      "messages": [],
+      "seed": null
+    }
+  },
+  "response": {
+    "status": 200,
+    "headers": {
+      "content-type": "text/event-stream"
+    },
+    "body": ".sse",
+    "end": "eof"
+  },
+  "redacted": 2,
+  "chunks": [
+    "+412 321",
+    "+35 36"
+  ]
+}
+"""
+
+
+def written(companion: Companion, lines: list[str] | None = None) -> str:
+    file = io.BytesIO()
+    write_companion(file, companion, lines)
+    return file.getvalue().decode()
+
+
+def read(text: str, **limits: Any) -> tuple[Companion, list[Chunk] | None]:
+    return decode_companion(text.encode(), PATH, Limits(**limits))
+
+
+def companion(**fields: Any) -> str:
+    return json.dumps({"streamnorm_recording": 1, **fields})
+
+
+def test_companion_is_written_to_the_letter() -> None:
+    assert written(FULL, ["+412 321", "+35 36"]) == FULL_TEXT
+
+
+def test_companion_is_read_as_it_was_written() -> None:
+    found, reads = read(FULL_TEXT)
+    assert found.request == FULL.request
+    assert found.response == FULL.response
+    assert (found.dialect, found.server, found.redacted) == ("openai_chat", "openai", 2)
+    assert reads == [Chunk(412, 321), Chunk(35, 36)]
+    assert [str(chunk) for chunk in reads] == ["+412 321", "+35 36"]
+
+
+def test_reads_that_are_unknown_and_no_reads_are_not_the_same() -> None:
+    assert read(written(FULL, None))[1] is None
+    assert "chunks" not in written(FULL, None)
+    assert read(written(FULL, []))[1] == []
+    assert written(FULL, []).endswith('"redacted": 2,\n  "chunks": []\n}\n')
+
+
+def test_what_a_companion_leaves_out_is_as_plain_as_can_be() -> None:
+    assert read(companion()) == (
+        Companion(1, None, None, "recorded", None, RecordedResponse(200, {}, ".sse", "eof"), 0),
+        None,
+    )
+
+
+@pytest.mark.parametrize("body", [None, {}, [], "text", 0, False, {"a": "\u2028é💡"}])
+def test_body_of_any_json_comes_back(body: object) -> None:
+    request = RecordedRequest("POST", "u", {}, body)
+    text = written(Companion(1, request=request))
+    assert json.loads(text)["request"]["body"] == body
+    assert read(text)[0].request == request
+
+
+@pytest.mark.parametrize(
+    ("request_", "kept"),
+    [
+        (RecordedRequest("GET", "u", {}), {}),
+        (RecordedRequest("POST", "u", {}, text="a=b"), {"text": "a=b"}),
+        (RecordedRequest("POST", "u", {}, bytes=9), {"bytes": 9}),
+    ],
+)
+def test_request_without_a_json_body_says_what_it_has(
+    request_: RecordedRequest, kept: dict[str, object]
+) -> None:
+    text = written(Companion(1, request=request_))
+    head = {"method": request_.method, "url": "u", "headers": {}}
+    assert json.loads(text)["request"] == head | kept
+    again = read(text)[0].request
+    assert again == request_
+    assert again is not None
+    assert again.body is UNSET
+
+
+def test_half_a_character_in_a_request_is_written_as_unknown() -> None:
+    request = RecordedRequest("POST", "u", {}, {"text": "a\ud83d"})
+    assert json.loads(written(Companion(1, request=request)))["request"]["body"] == {
+        "text": "a\ufffd"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "no companion"),
+        ("[]", "no companion"),
+        ("{}", "streamnorm_recording"),
+        ('{"streamnorm_recording": 2}', "no companion"),
+        ('{"streamnorm_recording": "1"}', "no companion"),
+        (companion(extra=1), "extra"),
+        (companion(dialect=1), "dialect"),
+        (companion(provenance="guessed"), "provenance"),
+        (companion(redacted="many"), "redacted"),
+        (companion(request={"method": "GET", "url": "u"}), "headers"),
+        (companion(request={"method": "G", "url": "u", "headers": {}, "key": "v"}), "key"),
+        (companion(request={"method": "G", "url": "u", "headers": {"a": 1}}), "headers"),
+        (companion(response={"end": "happy"}), "response.end"),
+        (companion(response={"body": "../../secret.sse"}), "response.body"),
+        (companion(response={"cookies": {}}), "cookies"),
+        (companion(chunks="+1 2"), "chunks"),
+        (companion(chunks=[[1, 2]]), "chunks"),
+        ('{"streamnorm_recording": 1, "server": "\\ud83d"}', "no companion"),
+    ],
+)
+def test_companion_of_another_form_is_refused_by_name(text: str, told: str) -> None:
+    with pytest.raises(RecordingError) as caught:
+        read(text)
+    assert str(caught.value).startswith(f"{PATH}: no companion of a recording: ")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "1 2", "+1", "+1 2 ", " +1 2", "+1  2", "+-1 2", "+1 -2", "+1.5 2", "+1 2\n"),
+        *("+\u0661 2", "+1234567890123 2", "+1 1234567890123"),
+    ],
+)
+def test_read_of_another_form_is_refused_by_number(line: str) -> None:
+    with pytest.raises(RecordingError, match="chunk 1 is not as") as caught:
+        read(companion(chunks=["+1 2", line]))
+    assert str(caught.value).startswith(str(PATH))
+    assert read(companion(chunks=["+999999999999 0"]))[1] == [Chunk(999999999999, 0)]
+
+
+def test_request_nests_as_deep_as_the_bound_and_no_deeper() -> None:
+    def nested(depth: int) -> str:
+        body: object = 1
+        for _ in range(depth):
+            body = [body]
+        return companion(request={"method": "P", "url": "u", "headers": {}, "body": body})
+
+    assert read(nested(5), max_json_depth=5)[0].request is not None
+    with pytest.raises(RecordingError, match=r"a\.json: nested deeper than 5$"):
+        read(nested(6), max_json_depth=5)
+    deep = '{"streamnorm_recording": 1, "request": ' + "[" * 10**5
+    with pytest.raises(RecordingError, match="no companion"):
+        read(deep)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "suffix"),
+    [
+        ("d/a.sse", "d/a", ".sse"),
+        ("d/a.body.json", "d/a", ".body.json"),
+        ("d/a.body.bin", "d/a", ".body.bin"),
+        ("d/a.json", "d/a", None),
+        ("d/a", "d/a", None),
+        ("d/gemini-2.5-flash.sse", "d/gemini-2.5-flash", ".sse"),
+        ("d.sse/a", "d.sse/a", None),
+        ("a.bin", "a.bin", None),
+    ],
+)
+def test_files_of_one_recording_share_a_name(path: str, name: str, suffix: str | None) -> None:
+    assert split_name(Path(path)) == (name, suffix)
+
+
+def test_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+    path = tmp_path / "a.sse"
+    path.write_bytes(b"12345")
+    assert read_bounded(path, 6) == read_bounded(path, 5) == b"12345"
+    with pytest.raises(RecordingError, match=r"a\.sse: more than 4 bytes$"):
+        read_bounded(path, 4)
+    with pytest.raises(RecordingError, match=r": Is a directory$"):
+        read_bounded(tmp_path, 4)

@@ -1,0 +1,388 @@
+"""Which requests are the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.matching import (
+    normalise,
+    same_operation,
+    same_request,
+    without_secrets,
+)
+
+CHAT = "https://api.example.com/v1/chat/completions"
+
+
+def post(body: Any, url: str = CHAT) -> RecordedRequest:
+    return RecordedRequest("POST", url, {}, body)
+
+
+def same(one: Any, other: Any, **options: Any) -> bool:
+    return same_request(normalise(post(one), **options), normalise(post(other), **options))
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+# What JSON is the same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ({"n": 1}, {"n": 1.0}),
+        ([1, [2]], [1.0, [2.0]]),
+        (None, None),
+    ],
+)
+def test_same_values_are_the_same(one: Any, other: Any) -> None:
+    assert same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1, 2], [2, 1]),
+        ([1], [1, 1]),
+        ({"stream": True}, {"stream": 1}),
+        ({"stream": False}, {"stream": 0}),
+        ({"a": None}, {}),
+        ({"a": 1}, {"b": 1}),
+        ({"a": {"b": [1]}}, {"a": {"b": [2]}}),
+        ("1", 1),
+        ({}, []),
+    ],
+)
+def test_other_values_are_not_the_same(one: Any, other: Any) -> None:
+    assert not same(one, other)
+
+
+def test_null_body_is_not_an_empty_one() -> None:
+    asked = RecordedRequest("POST", CHAT, {})
+    assert not same_request(asked, post(None))
+
+
+def test_recording_that_tells_no_body_is_the_same_as_any() -> None:
+    assert same_request(post({"a": 1}), RecordedRequest("POST", CHAT, {}))
+    assert not same_request(RecordedRequest("POST", CHAT, {}), post({"a": 1}))
+
+
+@pytest.mark.parametrize("field", [{"text": "b"}, {"bytes": 2}])
+def test_bodies_that_are_no_json_are_compared(field: dict[str, Any]) -> None:
+    one = RecordedRequest("POST", CHAT, {}, **field)
+    other = RecordedRequest("POST", CHAT, {}, text="a", bytes=None)
+    assert same_request(one, one)
+    assert not same_request(one, other)
+
+
+# Operation
+
+
+def of(url: str, method: str = "POST") -> RecordedRequest:
+    return RecordedRequest(method, url, {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "recorded"),
+    [
+        ("http://127.0.0.1:9/v1/messages", "https://api.example.com/v1/messages"),
+        ("http://h/v1/messages", "http://h/proxy/v1/messages"),
+        ("http://h/team/proxy/v1/messages", "http://h/v1/messages"),
+        ("http://h/v1//messages/", "http://h/v1/messages"),
+        ("http://h/v1/m%3Ago", "http://h/v1/m:go"),
+        ("http://h", "http://h/"),
+    ],
+)
+def test_path_is_the_same_behind_a_prefix(asked: str, recorded: str) -> None:
+    assert same_operation(of(asked), of(recorded), None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "recorded"),
+    [
+        ("http://h/v1/messages", "http://h/v2/messages"),
+        ("http://h/v1/messages", "http://h/v1/messages/count_tokens"),
+        ("http://h/av1/messages", "http://h/v1/messages"),
+        ("http://h/v1/messages", "http://h/"),
+    ],
+)
+def test_path_is_another(asked: str, recorded: str) -> None:
+    assert not same_operation(of(asked), of(recorded), None)
+
+
+def test_method_counts_and_its_case_does_not() -> None:
+    assert same_operation(of(CHAT, "post"), of(CHAT, "POST"), None)
+    assert not same_operation(of(CHAT, "GET"), of(CHAT, "POST"), None)
+
+
+def test_dialect_of_the_recording_counts_where_the_path_tells_one() -> None:
+    assert same_operation(of(CHAT), of(CHAT), "openai_chat")
+    assert not same_operation(of(CHAT), of(CHAT), "anthropic")
+    assert same_operation(of("http://h/llm"), of("http://h/llm"), "anthropic")
+
+
+def test_query_counts_and_its_order_does_not() -> None:
+    asked = normalise(post({}, CHAT + "?beta=true&alt=sse"))
+    assert same_request(asked, normalise(post({}, "http://h/x?alt=sse&beta=true")))
+    assert not same_request(asked, normalise(post({}, CHAT + "?alt=sse")))
+
+
+def test_headers_and_host_are_left_out() -> None:
+    request = RecordedRequest("post", "https://u:p@h:1/v1/x?b=2&a=1#f", {"accept": "*/*"}, {})
+    assert normalise(request) == RecordedRequest("POST", "/v1/x?a=1&b=2", {}, {})
+
+
+# What clients vary
+
+
+def test_ids_of_session_and_user_are_left_out() -> None:
+    body = {
+        "model": "m",
+        "prompt_cache_key": "k",
+        "client_metadata": {"turn": "1"},
+        "safety_identifier": "s",
+        "metadata": {"user_id": "u"},
+    }
+    assert normalise(post(body)).body == {"model": "m"}
+
+
+def test_other_metadata_is_kept() -> None:
+    assert normalise(post({"metadata": {"user_id": "u", "run": "r"}})).body == {
+        "metadata": {"run": "r"}
+    }
+
+
+def test_session_fields_elsewhere_are_kept() -> None:
+    body = {"tools": [{"prompt_cache_key": "k", "metadata": {"user_id": "u"}}]}
+    assert normalise(post(body)).body == body
+
+
+def test_cache_control_is_left_out_but_not_where_it_is_somebodys_argument() -> None:
+    mark = {"type": "ephemeral"}
+    body = {
+        "system": [{"type": "text", "text": "s", "cache_control": mark}],
+        "tools": [
+            {
+                "name": "t",
+                "cache_control": mark,
+                "input_schema": {"properties": {"cache_control": {"type": "string"}}},
+            }
+        ],
+        "messages": [
+            {"content": [{"type": "tool_use", "id": "a", "input": {"cache_control": "no"}}]}
+        ],
+    }
+    assert normalise(post(body)).body == {
+        "system": [{"type": "text", "text": "s"}],
+        "tools": [
+            {"name": "t", "input_schema": {"properties": {"cache_control": {"type": "string"}}}}
+        ],
+        "messages": [
+            {"content": [{"type": "tool_use", "id": "call-1", "input": {"cache_control": "no"}}]}
+        ],
+    }
+
+
+def test_billing_block_is_left_out() -> None:
+    billing = {"type": "text", "text": "x-anthropic-billing-header: cc_version=1; cc_entry=cli;"}
+    assert normalise(post({"system": [billing, {"type": "text", "text": "s"}]})).body == {
+        "system": [{"type": "text", "text": "s"}]
+    }
+
+
+def test_ids_of_input_items_are_left_out_and_references_numbered() -> None:
+    body = {
+        "input": [
+            {"type": "message", "id": "msg_1", "content": [{"type": "input_text", "id": "kept"}]},
+            {"type": "item_reference", "id": "msg_9"},
+            {"type": "item_reference", "id": "msg_7"},
+            {"type": "mcp_approval_response", "approval_request_id": "msg_9", "approve": True},
+            "no item",
+        ]
+    }
+    assert normalise(post(body)).body == {
+        "input": [
+            {"type": "message", "content": [{"type": "input_text", "id": "kept"}]},
+            {"type": "item_reference", "id": "item-1"},
+            {"type": "item_reference", "id": "item-2"},
+            {"type": "mcp_approval_response", "approval_request_id": "item-1", "approve": True},
+            "no item",
+        ]
+    }
+
+
+def chat(*ids: str) -> Any:
+    calls = [{"id": i, "type": "function", "function": {"name": "f"}} for i in ids[:2]]
+    results = [{"role": "tool", "tool_call_id": i, "content": "r"} for i in ids[2:]]
+    return {"messages": [{"role": "assistant", "tool_calls": calls}, *results]}
+
+
+def messages(*ids: str) -> Any:
+    calls = [{"type": "tool_use", "id": i, "name": "f", "input": {}} for i in ids[:2]]
+    results = [{"type": "tool_result", "tool_use_id": i, "content": "r"} for i in ids[2:]]
+    return {"messages": [{"content": calls}, {"content": results}]}
+
+
+def responses(*ids: str) -> Any:
+    calls = [{"type": "function_call", "call_id": i, "name": "f"} for i in ids[:2]]
+    return {"input": calls + [{"type": "function_call_output", "call_id": i} for i in ids[2:]]}
+
+
+def gemini(*ids: str) -> Any:
+    calls = [{"functionCall": {"id": i, "name": "f"}} for i in ids[:2]]
+    results = [{"functionResponse": {"id": i, "name": "f"}} for i in ids[2:]]
+    return {"contents": [{"parts": calls}, {"parts": results}]}
+
+
+@pytest.mark.parametrize("dialect", [chat, messages, responses, gemini])
+def test_ids_of_tool_calls_are_mapped_consistently(dialect: Callable[..., Any]) -> None:
+    body = dialect("a", "b", "b", "a")
+    assert same(body, dialect("p", "q", "q", "p"))
+    assert not same(body, dialect("p", "q", "p", "q"))
+    assert normalise(post(body)).body == dialect("call-1", "call-2", "call-2", "call-1")
+
+
+def test_id_that_is_of_no_call_is_kept() -> None:
+    assert not same({"tools": [{"id": "a"}]}, {"tools": [{"id": "b"}]})
+
+
+def test_arguments_are_compared() -> None:
+    def call(path: str) -> Any:
+        return {"content": [{"type": "tool_use", "id": "a", "input": {"id": path}}]}
+
+    assert same({"messages": [call("x")]}, {"messages": [call("x")]})
+    assert not same({"messages": [call("x")]}, {"messages": [call("y")]})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Claude Code
+        ("Today's date is 2026-11-21.\n</r>", "Today's date is 2027-01-02.\n</r>"),
+        (
+            "# Env\n - Primary working directory: /home/a\n x",
+            "# Env\n - Primary working directory: /b\n x",
+        ),
+        (" - OS Version: Linux 6.1\nx", " - OS Version: Darwin 25\nx"),
+        # Codex
+        ("<cwd>/home/a</cwd>", "<cwd>C:\\b</cwd>"),
+        ("<current_date>2026-11-21</current_date>", "<current_date>2026-11-22</current_date>"),
+        ("<timezone>UTC</timezone>", "<timezone>Asia/Tokyo</timezone>"),
+        (
+            "Chunk ID: 4bda85\nWall time: 0.0 seconds\nx",
+            "Chunk ID: 00ff\nWall time: 12.5 seconds\nx",
+        ),
+        (
+            '{"chunk_id":"ab12","wall_time_seconds":0.1}',
+            '{"chunk_id":"c3","wall_time_seconds":2e-05}',
+        ),
+        # opencode
+        (
+            "<env>\n  Working directory: /a\n  Today's date: Sat Nov 21 2026\n</env>",
+            "<env>\n  Working directory: /b/c\n  Today's date: Mon Jan 4 2027\n</env>",
+        ),
+        # Gemini CLI
+        (
+            "Today's date is Saturday, November 21, 2026 (formatted according to the locale).",
+            "Today's date is Samstag, 2. Januar 2027 (formatted according to the locale).",
+        ),
+        (
+            "- **Workspace Directories:**\n  - /a\n  - /b\nx\n\n/a/\n├───f\n",
+            "- **Workspace Directories:**\n  - /c\nx\n\n/c/d/\n├───f\n",
+        ),
+        (
+            "I'm currently working in the directory: /a\nx",
+            "I'm currently working in the directory: ~/b\nx",
+        ),
+        # Qwen Code
+        (
+            "The current date is: Saturday, November 21, 2026. Note",
+            "The current date is: Monday, January 4, 2027. Note",
+        ),
+        # pi
+        (
+            "Current date: 2026-11-21\nCurrent working directory: /a",
+            "Current date: 2027-01-04\nCurrent working directory: /b",
+        ),
+        (
+            "Current date and time: Saturday, November 21, 2026 at 10:30:15 AM UTC\nx",
+            "Current date and time: Monday, January 4, 2027 at 1:02:03 PM CET\nx",
+        ),
+        (
+            "Today\u2019s date: 2026\u5e7411\u670821\u65e5",
+            "Today\u2019s date: 2027\u5e741\u67084\u65e5",
+        ),
+    ],
+)
+def test_what_an_agent_tells_of_its_environment_is_left_out(one: str, other: str) -> None:
+    assert same(says(one), says(other))
+    assert not same(says(one + "\nand"), says(other + "\nor"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Today's date is 2026-11-21. Say yes", "Today's date is 2026-11-21. Say no"),
+        ("Today's date is a fruit", "Today's date is a meeting"),
+        ("The date was 2026-11-21", "The date was 2026-11-22"),
+        ("The working directory: is it /a?", "The working directory: is it /b?"),
+        ("Working directory: none", "Working directory: any"),
+        ("<cwd>none</cwd>", "<cwd>any</cwd>"),
+        ("look into /a\n", "look into /b\n"),
+    ],
+)
+def test_what_only_looks_like_it_is_compared(one: str, other: str) -> None:
+    assert not same(says(one), says(other))
+
+
+def test_scrubbed_runs_are_the_same_whatever_their_length() -> None:
+    assert same(says("key xxxxxx."), says("key xxxxxxxxxxxxxxxx."))
+    assert not same(says("key xxxxx."), says("key xxxxxxxxxxxxxxxx."))
+    assert not same(says("key xxxxxxxx."), says("key xxxxxxxx!"))
+
+
+@pytest.mark.parametrize("compared", [normalise, without_secrets])
+@pytest.mark.parametrize("place", ["tools", "input_schema"])
+def test_secret_fields_are_the_same_however_short(compared: Any, place: str) -> None:
+    def server(name: str, value: str) -> RecordedRequest:
+        return compared(post({place: [{name: value}]}))
+
+    assert same_request(server("password", "xxx"), server("password", "xxxx"))
+    assert same_request(server("x-api-key", "xxx"), server("x-api-key", "xxxx"))
+    assert not same_request(server("password", ""), server("password", "xxxx"))
+    assert not same_request(server("size", "xxx"), server("size", "xxxx"))
+    assert not same_request(server("password", "abc"), server("password", "xyz"))
+
+
+def test_ignored_matches_are_taken_out_of_strings() -> None:
+    ignore = [r"run-\d+", re.compile("(?i)SEED=\\w+ ?")]
+    assert same(says("run-1 seed=a go"), says("run-22 go"), ignore=ignore)
+    assert not same(says("run-1 go"), says("run-22 stop"), ignore=ignore)
+    one = post({}, "http://h/v1/runs/run-1/messages")
+    assert normalise(one, ignore).url == "/v1/runs//messages"
+
+
+def test_exact_comparison_varies_nothing_but_secrets() -> None:
+    body = {"prompt_cache_key": "k", "text": "Current date: 2026-11-21 xxxxxxxxxx"}
+    request = RecordedRequest("POST", CHAT + "?key=xxxxxxxxx", {"a": "b"}, body, text=None)
+    assert without_secrets(request) == RecordedRequest(
+        "POST",
+        "/v1/chat/completions?key=xxxxxxxx",
+        {},
+        {"prompt_cache_key": "k", "text": "Current date: 2026-11-21 xxxxxxxx"},
+    )
+
+
+def test_text_is_normalised_too() -> None:
+    request = RecordedRequest("POST", CHAT, {}, text="Current date: 2026-11-21\nxxxxxxxxxx")
+    assert normalise(request).text == "Current date: <date>\nxxxxxxxx"
+    assert normalise(request).body is UNSET

@@ -1,0 +1,127 @@
+"""What is told of a request that no recording answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shelves import CHAT, MESSAGES, ask, played, record, refused, write_script
+
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.shelf import DriftWarning, Shelf
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return write_script(tmp_path)
+
+
+def test_drifted_request_is_an_error_with_the_diff_and_how_to_record(script: Path) -> None:
+    shelf = Shelf(script)
+    error = refused(shelf, ask({"turn": 2, "new": "yes"}))
+    assert error.nearest == f"{script.name}/03-chat"
+    assert error.diff.split("\n") == [
+        f"--- recorded: {script.name}/03-chat",
+        "+++ asked",
+        "@@ -1,4 +1,5 @@",
+        " POST /v1/chat/completions",
+        " {",
+        '   "turn": 2,',
+        '+  "new": "yes",',
+        " },",
+    ]
+    assert str(error) == (
+        "no recording answers POST /v1/chat/completions (openai_chat, 25 bytes): "
+        f"2 of it left in {script}, none with this query and body\n"
+        f"{error.diff}\n"
+        "to record it: wrap your client's transport in "
+        f"RecordingTransport(inner, {str(script)!r}), "
+        f"or run: streamnorm record --upstream URL --out {script}"
+    )
+    assert shelf.unrecorded == (error,)
+    assert len(shelf.unplayed) == 3
+
+
+def test_caller_says_how_to_record(script: Path) -> None:
+    shelf = Shelf(script)
+    shelf.how_to_record = "pytest --streamnorm-record=new"
+    assert str(refused(shelf, ask({}))).endswith("\nto record it: pytest --streamnorm-record=new")
+
+
+def test_request_after_the_last_is_an_error_that_says_so(script: Path) -> None:
+    shelf = Shelf(script, drift="ignore")
+    shelf.respond(ask({"turn": 1}))
+    shelf.respond(ask({"turn": 2}))
+    error = refused(shelf, ask({"turn": 2}))
+    assert f"all 2 that {script} holds of it were played\n" in str(error)
+    assert f"\nit is the same as {script.name}/03-chat\n" in str(error)
+    assert (error.nearest, error.diff) == (f"{script.name}/03-chat", "")
+
+
+def test_request_of_another_path_is_an_error_with_the_nearest(script: Path) -> None:
+    error = refused(Shelf(script, drift="ignore"), ask({"turn": 1}, MESSAGES + "/count_tokens"))
+    assert f"3 recorded in {script}, none of this method, path and dialect\n" in str(error)
+    assert "-POST /v1/chat/completions\n+POST /v1/messages/count_tokens\n" in error.diff
+
+
+def test_nearest_is_of_the_same_path_and_left_to_be_played(tmp_path: Path) -> None:
+    record(tmp_path, "1", {"turn": 1, "text": "the same"})
+    record(tmp_path, "2", {"turn": 2, "text": "the same", "more": 1}, MESSAGES)
+    record(tmp_path, "3", {"turn": 3})
+    shelf = Shelf(tmp_path)
+    shelf.respond(ask({"turn": 1, "text": "the same"}))
+    error = refused(shelf, ask({"turn": 2, "text": "the same", "more": 1}))
+    assert error.nearest == f"{tmp_path.name}/3"
+    shelf.respond(ask({"turn": 3}))
+    error = refused(shelf, ask({"turn": 2, "text": "the same", "more": 1}))
+    assert error.nearest == f"{tmp_path.name}/1"
+
+
+def test_nothing_recorded_is_an_error_without_a_nearest(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    error = refused(shelf, WireRequest("POST", CHAT, body=None))
+    assert str(error).startswith(
+        "no recording answers POST /v1/chat/completions (openai_chat, body not kept): "
+        f"nothing is recorded in {tmp_path}\nto record it: "
+    )
+    assert (error.nearest, error.diff) == (None, "")
+    assert shelf.recordings == shelf.unplayed == ()
+
+
+def test_secrets_stand_in_no_error(script: Path) -> None:
+    secret = "sk-" + "q7" * 16
+    url = CHAT.replace("https://", "https://name:word-of-pass@") + f"?key={secret}"
+    error = refused(Shelf(script), ask({"text": secret}, url, authorization=f"Bearer {secret}"))
+    assert '+  "text": "xxxxxxxx",' in error.diff
+    assert "q7q7" not in str(error)
+    assert "word-of-pass" not in str(error)
+
+
+def test_errors_are_kept_for_a_client_that_swallows_them_but_not_for_ever(script: Path) -> None:
+    shelf = Shelf(script)
+    errors = [refused(shelf, ask({"n": n})) for n in range(101)]
+    assert shelf.unrecorded == tuple(errors[:100])
+
+
+def test_drift_that_is_ignored_plays_the_next_in_order(script: Path) -> None:
+    shelf = Shelf(script, drift="ignore")
+    assert [played(shelf.respond(ask({"turn": 7}))) for _ in range(2)] == ["01-chat", "03-chat"]
+    assert shelf.unrecorded == ()
+
+
+def test_drift_that_warns_plays_the_next_in_order(script: Path) -> None:
+    shelf = Shelf(script, drift="warn")
+    with pytest.warns(DriftWarning) as caught:
+        assert played(shelf.respond(ask({"turn": 7}))) == "01-chat"
+    text = str(caught[0].message)
+    assert text.startswith(
+        "POST /v1/chat/completions (openai_chat, 11 bytes) is answered by "
+        f"{script.name}/01-chat, which differs:\n--- recorded"
+    )
+    assert '-  "turn": 1,\n+  "turn": 7,' in text
+
+
+@pytest.mark.parametrize("drift", ["warn", "error"])
+def test_same_request_warns_of_nothing(script: Path, drift: Any) -> None:
+    assert played(Shelf(script, drift=drift).respond(ask({"turn": 2}))) == "03-chat"

@@ -1,0 +1,129 @@
+"""A body that came compressed although nobody asked is written down as what it means."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from transports.families import URL, recorded_in
+
+from streamnorm.recording import Recording
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.tape import Recorder
+from streamnorm.transports.inflating import decoded_writes
+
+BODY = b"".join(b'data: {"text": "token %d"}\n\n' % number for number in range(300))
+MIB = 1024 * 1024
+
+
+def with_window(data: bytes, bits: int) -> bytes:
+    """What zlib writes for such a window; a header tells it."""
+    packer = zlib.compressobj(wbits=bits)
+    return packer.compress(data) + packer.flush()
+
+
+def without_header(data: bytes) -> bytes:
+    """What some servers mean by `deflate`."""
+    return with_window(data, -zlib.MAX_WBITS)
+
+
+def written(
+    directory: Path, coding: str, reads: Iterable[bytes]
+) -> tuple[Recording, tuple[str, ...]]:
+    """Write a body that came in such reads; return the recording, and what failed."""
+    recorder = Recorder(directory)
+    tape = recorder.start(WireRequest("POST", URL))
+    tape.begin(200, [("content-type", "text/event-stream")])
+    write = decoded_writes(tape, coding)
+    for data in reads:
+        write(data)
+    tape.end("eof")
+    (recording,) = recorded_in(directory)
+    return recording, tuple(str(error) for error in recorder.failures)
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@pytest.mark.parametrize("size", [1, 100, 1_000_000])
+@pytest.mark.parametrize(
+    ("coding", "packed"),
+    [
+        ("gzip", gzip.compress(BODY)),
+        ("x-gzip", gzip.compress(BODY)),
+        (" GZip ", gzip.compress(BODY)),
+        ("deflate", zlib.compress(BODY)),
+        ("deflate", with_window(BODY, 9)),
+        ("deflate", without_header(BODY)),
+        ("", BODY),
+        ("identity", BODY),
+    ],
+)
+def test_body_is_written_decoded(coding: str, packed: bytes, size: int, tmp_path: Path) -> None:
+    recording, failures = written(tmp_path, coding, pieces(packed, size))
+    assert recording.body == BODY
+    assert recording.response.end == "eof"
+    assert failures == ()
+
+
+def test_what_each_read_adds_is_a_read(tmp_path: Path) -> None:
+    packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    events = [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
+    reads = [packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in events]
+    recording, _ = written(tmp_path, "gzip", [*reads, b"", packer.flush()])
+    assert recording.chunks() == events
+
+
+def test_few_bytes_that_mean_many_are_written_in_pieces(tmp_path: Path) -> None:
+    """A gigabyte may stand in a read of a megabyte."""
+    recording, failures = written(tmp_path, "gzip", [gzip.compress(bytes(3 * MIB + 5))])
+    assert recording.reads is not None
+    assert [read.size for read in recording.reads] == [MIB, MIB, MIB, 5]
+    assert failures == ()
+
+
+def test_what_follows_the_end_is_ignored_as_the_clients_do(tmp_path: Path) -> None:
+    packed = gzip.compress(BODY)
+    recording, failures = written(tmp_path, "gzip", [packed + b"more", b"and more"])
+    assert recording.body == BODY
+    assert failures == ()
+
+
+def test_what_follows_the_end_is_not_collected(tmp_path: Path) -> None:
+    tape = Recorder(tmp_path).start(WireRequest("POST", URL))
+    tape.begin(200, [("content-type", "text/event-stream")])
+    write = decoded_writes(tape, "gzip")
+    write(gzip.compress(BODY))
+    more = bytes(MIB)
+    tracemalloc.start()
+    try:
+        for _ in range(8):
+            write(more)
+        assert tracemalloc.get_traced_memory()[1] < MIB
+    finally:
+        tracemalloc.stop()
+        tape.end("eof")
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "gzip, br"])
+def test_other_coding_is_told_and_the_recording_is_incomplete(coding: str, tmp_path: Path) -> None:
+    recording, failures = written(tmp_path, coding, [b"abc", b"def"])
+    assert recording.body == b""
+    assert recording.response.end == "incomplete"
+    (failure,) = failures
+    assert "content-encoding" in failure
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_damaged_body_is_told_once_and_the_recording_is_incomplete(
+    coding: str, tmp_path: Path
+) -> None:
+    recording, failures = written(tmp_path, coding, [b"\x07 no such data", b"at all"])
+    assert recording.response.end == "incomplete"
+    (failure,) = failures
+    assert "not of its content-encoding" in failure

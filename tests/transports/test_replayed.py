@@ -1,0 +1,361 @@
+"""A recording answers a client as the server did."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from transports.families import READS, URL, FamilyUnderTest, each_family
+
+from streamnorm.errors import UnrecordedRequest
+from streamnorm.recording import Recording
+from streamnorm.recording.exchange import Playback, Step, WireRequest
+from streamnorm.recording.format import Chunk, Companion, RecordedRequest, RecordedResponse
+
+
+class Script:
+    """Gives one answer to all, and keeps what was asked."""
+
+    def __init__(self, playback: Playback) -> None:
+        self.asked: list[WireRequest] = []
+        self._playback = playback
+
+    def respond(self, request: WireRequest, /) -> Playback:
+        self.asked.append(request)
+        return self._playback
+
+
+def steps(*reads: bytes | Step) -> tuple[Step, ...]:
+    return tuple(read if isinstance(read, Step) else Step(0.0, read) for read in reads)
+
+
+def script(*reads: bytes | Step, end: Any = "eof", status: int = 200) -> Script:
+    return Script(Playback(status, {"content-type": "text/event-stream"}, steps(*reads), end))
+
+
+def save(directory: Path, name: str, reads: list[bytes], *, body: object = None) -> None:
+    """Write a recording down, of a request with that body."""
+    request = RecordedRequest("POST", URL, {}, body)
+    companion = Companion(1, "anthropic", request=request, response=RecordedResponse())
+    chunks = [Chunk(10, len(read)) for read in reads]
+    Recording(b"".join(reads), companion, reads=chunks).save(directory / f"{name}.sse")
+
+
+# What the client gets
+
+
+@each_family
+def test_reads_come_as_they_were_recorded(family: FamilyUnderTest, tmp_path: Path) -> None:
+    save(tmp_path, "01", READS, body={"stream": True})
+    transport = family.transports.ReplayTransport(tmp_path)
+    with (
+        family.http.Client(transport=transport) as client,
+        client.stream("POST", URL, json={"stream": True}) as response,
+    ):
+        assert list(response.iter_bytes()) == READS
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/event-stream"
+    assert response.http_version == "HTTP/1.1"
+
+
+@pytest.mark.anyio
+@each_family
+async def test_asynchronous_reads_come_as_they_were_recorded(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
+    save(tmp_path, "01", READS, body={"stream": True})
+    transport = family.transports.ReplayTransport(tmp_path)
+    async with (
+        family.http.AsyncClient(transport=transport) as client,
+        client.stream("POST", URL, json={"stream": True}) as response,
+    ):
+        assert [data async for data in response.aiter_bytes()] == READS
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/event-stream"
+    assert response.http_version == "HTTP/1.1"
+
+
+@each_family
+def test_status_of_an_error_is_played(family: FamilyUnderTest) -> None:
+    transport = family.transports.ReplayTransport(script(b"{}", status=529))
+    with family.http.Client(transport=transport) as client:
+        response = client.post(URL)
+    assert (response.status_code, response.content) == (529, b"{}")
+
+
+@each_family
+def test_body_is_cut_as_asked(family: FamilyUnderTest, tmp_path: Path) -> None:
+    save(tmp_path, "01", READS, body={"stream": True})
+    transport = family.transports.ReplayTransport(tmp_path / "01.sse", rechunk=20)
+    body = b"".join(READS)
+    assert family.fetch(transport) == [body[:20], body[20:40], body[40:]]
+
+
+# What the connection does
+
+
+@pytest.mark.anyio
+@each_family
+@pytest.mark.parametrize(("end", "error"), [("reset", "ReadError"), ("timeout", "ReadTimeout")])
+async def test_end_of_a_connection_is_an_error_of_the_family(
+    family: FamilyUnderTest, end: str, error: str
+) -> None:
+    transport = family.transports.ReplayTransport(script(*READS[:2], end=end))
+    request = family.http.Request("POST", URL, extensions={"timeout": {"read": 5.0}})
+
+    body = transport.handle_request(request).stream
+    assert [next(body), next(body)] == READS[:2]
+    with pytest.raises(getattr(family.http, error)) as raised:
+        next(body)
+    assert raised.value.request is request
+    with pytest.raises(family.http.ReadError, match="closed"):
+        next(body)
+
+    body = (await transport.handle_async_request(request)).stream
+    assert [await anext(body), await anext(body)] == READS[:2]
+    with pytest.raises(getattr(family.http, error)) as raised:
+        await anext(body)
+    assert raised.value.request is request
+    with pytest.raises(family.http.ReadError, match="closed"):
+        await anext(body)
+
+
+@pytest.mark.anyio
+@each_family
+async def test_silence_counts_against_the_read_timeout(family: FamilyUnderTest) -> None:
+    transport = family.transports.ReplayTransport(script(b"a", Step(0.0, b"b", stall_s=6.0)))
+    patient, hasty = family.http.Timeout(None, read=7.0), family.http.Timeout(None, read=5.0)
+    forever = family.http.Timeout(1.0, read=None)
+
+    with family.http.Client(transport=transport, timeout=patient) as client:
+        assert client.post(URL).content == b"ab"
+    with family.http.Client(transport=transport, timeout=forever) as client:
+        assert client.post(URL).content == b"ab"
+    with (
+        family.http.Client(transport=transport, timeout=hasty) as client,
+        pytest.raises(family.http.ReadTimeout),
+    ):
+        client.post(URL)
+
+    async with family.http.AsyncClient(transport=transport, timeout=patient) as client:
+        assert (await client.post(URL)).content == b"ab"
+    async with family.http.AsyncClient(transport=transport, timeout=hasty) as client:
+        with pytest.raises(family.http.ReadTimeout):
+            await client.post(URL)
+
+
+@pytest.mark.anyio
+@each_family
+async def test_body_that_is_closed_stops(family: FamilyUnderTest) -> None:
+    transport = family.transports.ReplayTransport(script(*READS))
+    request = family.http.Request("POST", URL)
+
+    body = transport.handle_request(request).stream
+    next(body)
+    body.close()
+    with pytest.raises(family.http.ReadError, match="closed") as raised:
+        next(body)
+    assert raised.value.request is request
+
+    body = (await transport.handle_async_request(request)).stream
+    await anext(body)
+    await body.aclose()
+    with pytest.raises(family.http.ReadError, match="closed"):
+        await anext(body)
+
+
+@pytest.mark.anyio
+@each_family
+async def test_body_whose_read_was_cancelled_stops(family: FamilyUnderTest) -> None:
+    """A piece is lost there, as on a connection: what follows must not be taken for it."""
+    transport = family.transports.ReplayTransport(script(*READS))
+    body = (await transport.handle_async_request(family.http.Request("POST", URL))).stream
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await anext(body)
+    with pytest.raises(family.http.ReadError, match="closed"):
+        await anext(body)
+
+
+@pytest.mark.anyio
+@each_family
+async def test_body_that_is_closed_while_it_waits_stops(family: FamilyUnderTest) -> None:
+    transport = family.transports.ReplayTransport(script(Step(0.01, b"a"), b"b"), speed=1)
+    body = (await transport.handle_async_request(family.http.Request("POST", URL))).stream
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(body.aclose)
+        with pytest.raises(family.http.ReadError, match="closed"):
+            await anext(body)
+
+
+class Clock:
+    """A clock that only sleep moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 6))
+        self.now += seconds
+
+
+@each_family
+def test_time_passes_at_the_speed_that_is_asked_for(
+    family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    source = script(Step(2.0, b"a"), Step(30.0, b"b"))
+    for options in ({"speed": 1}, {"speed": 10}, {"speed": 2, "max_gap_s": 3}, {}):
+        transport = family.transports.ReplayTransport(source, **options)
+        assert family.fetch(transport, timeout=None) == [b"a", b"b"]
+    assert clock.slept == [2.0, 30.0, 0.2, 3.0, 1.0, 1.5]
+
+
+@each_family
+def test_body_that_is_closed_by_another_thread_stops(
+    family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    transport = family.transports.ReplayTransport(script(Step(2.0, b"a"), b"b"), speed=1)
+    body = transport.handle_request(family.http.Request("POST", URL)).stream
+
+    def close_meanwhile(seconds: float) -> None:
+        clock.now += seconds
+        body.close()
+
+    monkeypatch.setattr(clock, "sleep", close_meanwhile)
+    with pytest.raises(family.http.ReadError, match="closed"):
+        next(body)
+
+
+@each_family
+def test_body_whose_read_was_interrupted_stops(
+    family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    clock = Clock()
+    monkeypatch.setattr(clock, "sleep", interrupt)
+    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    transport = family.transports.ReplayTransport(script(Step(2.0, b"a"), b"b"), speed=1)
+    body = transport.handle_request(family.http.Request("POST", URL)).stream
+    with pytest.raises(KeyboardInterrupt):
+        next(body)
+    with pytest.raises(family.http.ReadError, match="closed"):
+        next(body)
+
+
+# What is asked
+
+
+@pytest.mark.anyio
+@each_family
+async def test_request_is_given_as_it_is_sent(family: FamilyUnderTest) -> None:
+    source = script(b"{}")
+    transport = family.transports.ReplayTransport(source)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b'{"a"'
+        yield b": 1}"
+
+    headers = {"x-api-key": "k"}
+    family.fetch(transport, json=None, content=b'{"a": 1}', headers=headers)
+    family.fetch(transport, json=None, content=iter([b'{"a"', b": 1}"]), headers=headers)
+    await family.async_fetch(transport, json=None, content=b'{"a": 1}', headers=headers)
+    await family.async_fetch(transport, json=None, content=pieces(), headers=headers)
+
+    assert len(source.asked) == 4
+    for request in source.asked:
+        assert (request.method, request.url, request.body) == ("POST", URL, b'{"a": 1}')
+        assert ("x-api-key", "k") in request.headers
+
+
+@pytest.mark.anyio
+@each_family
+async def test_unrecorded_request_is_raised(family: FamilyUnderTest, tmp_path: Path) -> None:
+    save(tmp_path, "01", READS, body={"stream": False})
+    transport = family.transports.ReplayTransport(tmp_path)
+    with pytest.raises(UnrecordedRequest):
+        family.fetch(transport)
+    with pytest.raises(UnrecordedRequest):
+        await family.async_fetch(transport)
+    assert [recording.path for recording in transport.unplayed] == [tmp_path / "01.sse"]
+
+
+@each_family
+def test_what_was_not_asked_for_is_unplayed(family: FamilyUnderTest, tmp_path: Path) -> None:
+    for name in ("01", "02"):
+        save(tmp_path, name, READS, body={"stream": True})
+    transport = family.transports.ReplayTransport(tmp_path)
+    family.fetch(transport)
+    assert [recording.path for recording in transport.unplayed] == [tmp_path / "02.sse"]
+    family.fetch(transport)
+    assert transport.unplayed == ()
+
+
+@each_family
+def test_what_answers_itself_is_the_responder(family: FamilyUnderTest) -> None:
+    source = script(b"{}")
+    transport = family.transports.ReplayTransport(source)
+    assert transport.responder is source
+    assert transport.unplayed == ()
+    with pytest.raises(TypeError, match="match"):
+        family.transports.ReplayTransport(source, match="exact")
+
+
+@each_family
+def test_option_without_meaning_is_refused(family: FamilyUnderTest, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="speed -1"):
+        family.transports.ReplayTransport(tmp_path, speed=-1)
+    with pytest.raises(ValueError, match="max_gap_s -1"):
+        family.transports.ReplayTransport(tmp_path, max_gap_s=-1)
+    with pytest.raises(ValueError, match="drift"):
+        family.transports.ReplayTransport(tmp_path, drift="maybe")
+
+
+@each_family
+def test_threads_get_one_recording_each(family: FamilyUnderTest, tmp_path: Path) -> None:
+    answers = [[b"data: %d\n\n" % number, b"data: [DONE]\n\n"] for number in range(8)]
+    for number, reads in enumerate(answers):
+        save(tmp_path, f"{number:02}", reads, body={"stream": True})
+    got: list[list[bytes]] = []
+    with family.http.Client(transport=family.transports.ReplayTransport(tmp_path)) as client:
+
+        def ask() -> None:
+            with client.stream("POST", URL, json={"stream": True}) as response:
+                got.append(list(response.iter_raw()))
+
+        threads = [threading.Thread(target=ask) for _ in answers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(got) == answers
+
+
+# There and back
+
+
+@pytest.mark.anyio
+@each_family
+async def test_what_is_recorded_replays_the_same(family: FamilyUnderTest, tmp_path: Path) -> None:
+    record = family.transports.RecordingTransport
+    sync = family.fetch(record(family.answering(family.body(READS)), tmp_path))
+    not_sync = await family.async_fetch(
+        record(family.answering(family.async_body(READS[1:]), x_request_id="r"), tmp_path)
+    )
+    transport = family.transports.ReplayTransport(tmp_path)
+    assert await family.async_fetch(transport) == sync == READS
+    assert family.fetch(transport) == not_sync == READS[1:]
+    assert transport.unplayed == ()
