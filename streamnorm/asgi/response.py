@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Self, TypeAlias, TypeVar, cast
-
-import anyio
-from anyio.abc import TaskGroup
+from typing import Any, Self, TypeVar, cast
 
 from streamnorm.aio import Stream
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, exchanging
 from streamnorm.errors import (
     NotAStream,
     ProtocolError,
@@ -23,11 +20,6 @@ from streamnorm.events import Failed, Truncated
 __all__ = ["EventStreamResponse"]
 
 T = TypeVar("T")
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -118,20 +110,15 @@ class EventStreamResponse:
             StreamnormError: The stream failed in a way that its bytes cannot tell.
         """
         try:
-            async with anyio.create_task_group() as tasks:
-                exchange = _Exchange(send, tasks, pings=self._keepalive_s is not None)
-                tasks.start_soon(exchange.watch, receive)
-                await self._respond(exchange, tasks)
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            # One of our own tasks failed; who called us knows nothing of tasks.
-            raise group.exceptions[0] from group.exceptions[0].__cause__
+            pings = self._keepalive_s is not None
+            async with exchanging(receive, send, pings=pings) as exchange:
+                await self._respond(exchange)
         finally:
             await self._stream.aclose()
         if self.background is not None:
             await self.background()
 
-    async def _respond(self, exchange: _Exchange, tasks: TaskGroup) -> None:
+    async def _respond(self, exchange: Exchange) -> None:
         stream = self._stream
         first = None
         try:
@@ -145,12 +132,12 @@ class EventStreamResponse:
         if first is not None:
             await exchange.send(first)
             if self._keepalive_s is not None:
-                tasks.start_soon(exchange.keep_alive, stream.ping, self._keepalive_s)
+                exchange.keep_alive(stream.ping, self._keepalive_s)
             async for chunk in stream:
                 await exchange.send(chunk)
         await exchange.send(b"", more=False)
 
-    async def _refuse(self, exchange: _Exchange, exc: StreamnormError) -> None:
+    async def _refuse(self, exchange: Exchange, exc: StreamnormError) -> None:
         """Send an error response in place of a stream that never began."""
         match self._stream.outcome:
             case Failed(error) | Truncated(error):
@@ -164,68 +151,6 @@ class EventStreamResponse:
         # A redirect of the provider is none of the client's.
         await exchange.start(status if status is not None and status >= 400 else 502, headers)
         await exchange.send(body, more=False)
-
-
-class _Exchange:
-    """The sending half of one request.
-
-    Args:
-        send: The server's.
-        tasks: All that goes on for the request; cancelled when the client leaves.
-        pings: Whether `keep_alive` will be running.
-    """
-
-    def __init__(self, send: Send, tasks: TaskGroup, *, pings: bool) -> None:
-        self._send = send
-        self._tasks = tasks
-        # A ping may not cut in on a send that is blocked.
-        self._turn: AbstractAsyncContextManager[None] = anyio.Lock() if pings else nullcontext()
-        self._sent_at = 0.0
-
-    async def watch(self, receive: Receive) -> None:
-        """Stop everything when the client leaves."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._tasks.cancel_scope.cancel()
-
-    async def keep_alive(self, ping: Callable[[], bytes], interval_s: float) -> None:
-        """Send a ping whenever nothing was sent for a while, as long as there is one."""
-        rest_s: float | None = interval_s
-        while rest_s is not None:
-            await anyio.sleep(rest_s)
-            rest_s = await self._fill_silence(ping, interval_s)
-
-    async def _fill_silence(self, ping: Callable[[], bytes], interval_s: float) -> float | None:
-        """Send a ping if it is time, and return the seconds until the next; None for never."""
-        async with self._turn:
-            rest_s = self._sent_at + interval_s - anyio.current_time()
-            if rest_s > 0:
-                return rest_s
-            body = ping()
-            if not body:
-                return None
-            await self._send_body(body, more=True)
-            return interval_s
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Send the head of the response."""
-        await self._emit({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def send(self, body: bytes, *, more: bool = True) -> None:
-        """Send a piece of the body."""
-        async with self._turn:
-            await self._send_body(body, more=more)
-
-    async def _send_body(self, body: bytes, *, more: bool) -> None:
-        await self._emit({"type": "http.response.body", "body": body, "more_body": more})
-        self._sent_at = anyio.current_time()
-
-    async def _emit(self, message: Message) -> None:
-        try:
-            await self._send(message)
-        except OSError:  # the client has left
-            self._tasks.cancel_scope.cancel()
-            await anyio.sleep_forever()
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""The command line: `streamnorm transcode`, `streamnorm decode` and `streamnorm inspect`."""
+"""The commands on streams: `streamnorm transcode`, `decode` and `inspect`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Iterator
 from io import FileIO
-from typing import NoReturn
 
 import msgspec
 
 from streamnorm._registry import DIALECTS, decoder, encoder
+from streamnorm.cli.console import STATUSES, AddParser, Parser, UsageError, complain
 from streamnorm.errors import LossyEncoding, RecordingError, UnknownDialect
 from streamnorm.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm.inspect.page import BOX_CHARACTERS, render
@@ -22,21 +22,11 @@ from streamnorm.losses import Loss, ReasoningField
 from streamnorm.recording import load_companion
 from streamnorm.transcode import Transcoder
 
-__all__ = ["main"]
+__all__ = ["add_commands"]
 
 _CHUNK_BYTES = 64 * 1024
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100
-
-_STATUSES = """\
-exit status:
-  0  completed
-  1  the provider reported an error
-  2  wrong usage
-  3  truncated
-  4  not a stream, or malformed
-  5  losses with --strict
-"""
 
 _REASONING: dict[str, ReasoningField | None] = {
     "reasoning_content": "reasoning_content",
@@ -46,63 +36,11 @@ _REASONING: dict[str, ReasoningField | None] = {
 }
 
 _LOSSES_FORBIDDEN = 5
-_INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
-_PIPE_CLOSED = 141
 
 
-class _UsageError(Exception):
-    """What the user asked for cannot be done; its text says why."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Say in one line what is wrong, not how everything is spelt."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"streamnorm: {message} (see {self.prog} --help)\n")
-
-
-class _Version(argparse.Action):
-    """Show the version; looking it up costs more than everything else at start-up."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
-
-        print(f"streamnorm {version('streamnorm')}")  # noqa: T201 - this is the command line
-        parser.exit()
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    arguments = _parser().parse_args(argv)
-    if sys.__stdout__ is None:  # `streamnorm … >&-`
-        return 2
-    try:
-        status: int = arguments.run(arguments)
-    except _UsageError as exc:
-        _complain(str(exc))
-        return 2
-    except BrokenPipeError:
-        # Python would try to flush what nobody reads when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
-    except OSError as exc:
-        _complain(f"cannot write: {exc.strerror}")
-        return 2
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    return status
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="streamnorm",
-        description="Read the stream of any LLM provider, and write it as another's.",
-        epilog=_STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    common = _Parser(add_help=False)
+def add_commands(add_parser: AddParser) -> None:
+    """Add what can be done with a stream."""
+    common = Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
     common.add_argument(
         "--from",
@@ -116,12 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument(
         "--think-tags", action="store_true", help="read <think>…</think> in text as reasoning"
     )
-    transcode = commands.add_parser(
+    transcode = add_parser(
         "transcode",
         parents=[common],
         help="write the stream as another dialect's SSE",
         description="Write SSE on stdout as it becomes known, losses on stderr.",
-        epilog=_STATUSES,
+        epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     transcode.add_argument("--to", required=True, metavar="DIALECT", help="dialect to write")
@@ -150,22 +88,22 @@ def _parser() -> argparse.ArgumentParser:
         "--no-usage", action="store_true", help="leave the tokens out of Chat Completions"
     )
     transcode.set_defaults(run=_transcode)
-    decode = commands.add_parser(
+    decode = add_parser(
         "decode",
         parents=[common],
         help="write the stream's events",
         description="Write events on stdout as they become known, one a line.",
-        epilog=_STATUSES,
+        epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     decode.add_argument("--json", action="store_true", help="write JSON lines")
     decode.set_defaults(run=_decode)
-    inspect = commands.add_parser(
+    inspect = add_parser(
         "inspect",
         parents=[common],
         help="show what the stream holds, and how it ends",
         description="Show the stream's blocks over its course, its end, and what would be lost.",
-        epilog=_STATUSES,
+        epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     inspect.add_argument(
@@ -176,7 +114,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("--ascii", action="store_true", help="write nothing but ASCII")
     inspect.set_defaults(run=_inspect)
-    return parser
 
 
 def _transcode(arguments: argparse.Namespace) -> int:
@@ -195,7 +132,7 @@ def _transcode(arguments: argparse.Namespace) -> int:
             reasoning=_REASONING[arguments.reasoning],
         )
     except UnknownDialect as exc:
-        raise _UsageError(str(exc)) from exc
+        raise UsageError(str(exc)) from exc
     try:
         for chunk in _read(arguments.file):
             _write(transcoder.feed(chunk))
@@ -204,7 +141,7 @@ def _transcode(arguments: argparse.Namespace) -> int:
         _write(transcoder.close())
     except LossyEncoding as exc:
         _report_losses(exc.losses)
-        _complain(str(exc))
+        complain(str(exc))
         return _LOSSES_FORBIDDEN
     _report_losses(transcoder.losses)
     return _status(transcoder.outcome)
@@ -215,7 +152,7 @@ def _decode(arguments: argparse.Namespace) -> int:
     try:
         decoding = decoder(source, server=server, think_tags=arguments.think_tags)
     except UnknownDialect as exc:
-        raise _UsageError(str(exc)) from exc
+        raise UsageError(str(exc)) from exc
     line = _json_line if arguments.json else _text_line
     for chunk in _read(arguments.file):
         _write([line(event) for event in decoding.feed(chunk)])
@@ -235,7 +172,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
             think_tags=arguments.think_tags,
         )
     except UnknownDialect as exc:
-        raise _UsageError(str(exc)) from exc
+        raise UsageError(str(exc)) from exc
     name = "standard input" if arguments.file == "-" else arguments.file
     for chunk in _read(arguments.file):
         survey.feed(chunk)
@@ -293,7 +230,7 @@ def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
         try:
             companion = load_companion(arguments.file)
         except RecordingError as exc:
-            raise _UsageError(str(exc)) from exc
+            raise UsageError(str(exc)) from exc
         if companion.dialect in DIALECTS:
             return companion.dialect, server or companion.server
     return source, server
@@ -308,7 +245,7 @@ def _read(name: str) -> Iterator[bytes]:
     except BrokenPipeError:
         raise
     except OSError as exc:
-        raise _UsageError(f"{name}: {exc.strerror}") from exc
+        raise UsageError(f"{name}: {exc.strerror}") from exc
 
 
 def _write(pieces: list[bytes]) -> None:
@@ -330,7 +267,7 @@ def _text_line(event: Event) -> bytes:
 
 def _report_losses(losses: tuple[Loss, ...]) -> None:
     for loss in losses:
-        _complain(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
+        complain(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
 
 
 def _status(outcome: Outcome | None) -> int:
@@ -338,11 +275,11 @@ def _status(outcome: Outcome | None) -> int:
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
-            _complain(f"the provider reported an error{f' ({about})' if about else ''}: {message}")
+            complain(f"the provider reported an error{f' ({about})' if about else ''}: {message}")
         case Failed(error):
-            _complain(f"{error.kind.replace('_', ' ')}: {error.message}")
+            complain(f"{error.kind.replace('_', ' ')}: {error.message}")
         case Truncated(error):
-            _complain(f"truncated: {error.message}")
+            complain(f"truncated: {error.message}")
         case _:
             pass
     return _exit_status(outcome)
@@ -358,8 +295,3 @@ def _exit_status(outcome: Outcome | None) -> int:
             return 3
         case _:
             return 0
-
-
-def _complain(text: str) -> None:
-    line = printable(" ".join(text.split()))
-    print(f"streamnorm: {line}", file=sys.stderr)  # noqa: T201 - this is the command line

@@ -1,4 +1,4 @@
-"""The command line: what it writes where, and its exit status."""
+"""The commands on streams: what they write where, and their exit status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from streamnorm.cli import main
 
-RECORDINGS = Path(__file__).parent.parent / "recordings" / "openai_chat"
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "openai_chat"
 TEXT = RECORDINGS / "openai" / "text.sse"
 REFUSAL = RECORDINGS / "openai" / "refusal.sse"
 CUT = RECORDINGS / "openai" / "cut-in-arguments.sse"
@@ -255,25 +255,6 @@ def test_closed_standard_stream_is_no_traceback(closed: str, status: int) -> Non
     )
     assert done.returncode == status
     assert b"Traceback" not in done.stderr
-
-
-def test_version_and_help_tell_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
-    for argument in ("--version", "--help"):
-        with pytest.raises(SystemExit) as stop:
-            main([argument])
-        assert stop.value.code == 0
-    out = capsys.readouterr().out
-    assert out.startswith("streamnorm 0.")
-    assert "3  truncated" in out
-
-
-def test_start_up_loads_no_http_library() -> None:
-    code = (
-        "import sys; from streamnorm.cli import main; "
-        "main(['decode', sys.argv[1]]); "
-        "assert not {'httpx', 'anyio', 'asyncio', 'httpx_sse'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code, TEXT], check=True, stdout=subprocess.DEVNULL)
 
 
 NAMED_TWICE = str(RECORDINGS / "fireworks" / "id-and-name-repeated.sse")

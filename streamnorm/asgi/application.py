@@ -1,0 +1,142 @@
+"""What applications that answer any request have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, exchanging
+from streamnorm.errors import LocalProtocolError
+
+__all__ = ["MAX_BODY_BYTES", "Application", "Request", "refuse", "start"]
+
+# A conversation with pictures may be tens of megabytes; no client's request is this large.
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+_Headers: TypeAlias = Iterable[tuple[str, str]]
+
+
+class Request(Struct, frozen=True):
+    """A request as it arrived, secrets and all: never to be shown.
+
+    Attributes:
+        method: HTTP method.
+        origin: Scheme and host under which the client knows us.
+        target: Path and query as they were sent, without the path at which we are mounted.
+        headers: By lower-case name, in order; a name may stand there twice.
+        body: Its bytes.
+    """
+
+    method: str
+    origin: str
+    target: bytes
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Request({self.method!r}, …)"
+
+
+class Application:
+    """An ASGI application that reads the whole of a request before it answers."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or take part in the server's start and end.
+
+        Raises:
+            LocalProtocolError: It is neither.
+        """
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+            case other:
+                raise LocalProtocolError(f"scope of type {other!r}, expected http or lifespan")
+
+    async def respond(self, request: Request, exchange: Exchange) -> None:
+        """Answer one request; a body that is left open is a connection that breaks."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Release what the application holds; the server calls it at its end."""
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _read_body(scope, receive)
+        if body is None:
+            return
+        async with exchanging(receive, send) as exchange:
+            if len(body) > MAX_BODY_BYTES:
+                message = f"body of more than {MAX_BODY_BYTES} bytes"
+                await refuse(exchange, 413, "request_too_large", message)
+            elif (target := _target(scope)) is None:
+                await refuse(exchange, 400, "invalid_request", "target is no path")
+            else:
+                await self.respond(_request(scope, target, body), exchange)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+            await send({"type": "lifespan.startup.complete"})
+
+
+async def start(exchange: Exchange, status: int, headers: _Headers) -> None:
+    """Send the head of a response."""
+    raw = [(name.encode("latin-1"), value.encode()) for name, value in headers]
+    await exchange.start(status, raw)
+
+
+async def refuse(
+    exchange: Exchange, status: int, kind: str, message: str, headers: _Headers = ()
+) -> None:
+    """Send an error in place of an answer, in the form that clients of all dialects read."""
+    # A text from outside may hold halves of characters, which JSON in UTF-8 cannot.
+    text = message.encode(errors="replace").decode()
+    body = msgspec.json.encode({"error": {"type": kind, "message": text}})
+    length = ("content-length", str(len(body)))
+    await start(exchange, status, [("content-type", "application/json"), length, *headers])
+    await exchange.send(body, more=False)
+
+
+async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
+    """Return the body of a request, a byte too many where it is too large.
+
+    It is None where the client has left.
+    """
+    received: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        received.append(piece)
+        if size > MAX_BODY_BYTES or not message.get("more_body", False):
+            return b"".join(received)
+
+
+def _request(scope: Scope, target: bytes, body: bytes) -> Request:
+    headers = tuple(
+        (name.decode("latin-1").lower(), value.decode("latin-1"))
+        for name, value in scope["headers"]
+    )
+    host = dict(headers).get("host", "localhost")
+    return Request(scope["method"], f"{scope['scheme']}://{host}", target, headers, body)
+
+
+def _target(scope: Scope) -> bytes | None:
+    """Return path and query as they were sent; None if it is none of ours (`*`, a whole URL)."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = path.removeprefix(scope.get("root_path", "").encode())
+    if not path.startswith(b"/"):
+        return None
+    query: bytes = scope.get("query_string", b"")
+    return path + b"?" + query if query else path

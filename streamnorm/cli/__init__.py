@@ -1,0 +1,68 @@
+"""The command line, `streamnorm COMMAND`.
+
+`streams` holds what reads a stream, `recordings` what serves, `converting` what turns
+recordings into other files and back; `serving` is the loopback server, `console` how all of
+them are asked and complain.  What a command alone needs is loaded when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+from streamnorm.cli import converting, recordings, streams
+from streamnorm.cli.console import STATUSES, Parser, UsageError, complain
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
+_PIPE_CLOSED = 141
+
+
+class _Version(argparse.Action):
+    """Show the version; looking it up costs more than everything else at start-up."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"streamnorm {version('streamnorm')}")  # noqa: T201 - this is the command line
+        parser.exit()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    arguments = _parser().parse_args(argv)
+    if sys.__stdout__ is None:  # `streamnorm … >&-`
+        return 2
+    try:
+        status: int = arguments.run(arguments)
+    except UsageError as exc:
+        complain(str(exc))
+        return 2
+    except BrokenPipeError:
+        # Python would try to flush what nobody reads when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except OSError as exc:
+        complain(f"cannot write: {exc.strerror}")
+        return 2
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return status
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="streamnorm",
+        description="Read the stream of any LLM provider, and write it as another's.",
+        epilog=STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    streams.add_commands(commands.add_parser)
+    recordings.add_commands(commands.add_parser)
+    converting.add_commands(commands.add_parser)
+    return parser

@@ -1,0 +1,73 @@
+"""The commands that turn recordings into other files and back: `import` and `export`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from streamnorm.cli.console import AddParser, UsageError
+from streamnorm.errors import RecordingError
+
+__all__ = ["add_commands"]
+
+
+def add_commands(add_parser: AddParser) -> None:
+    """Add what converts."""
+    importing = add_parser(
+        "import",
+        help="make recordings of a cassette or a HAR",
+        description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
+        "name each on stdout.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
+    importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
+    importing.set_defaults(run=_import)
+    exporting = add_parser(
+        "export",
+        help="write recordings as a HAR",
+        description="Write recordings as a HAR file.",
+    )
+    exporting.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a recording's .sse, or a directory of them"
+    )
+    exporting.add_argument("--out", required=True, metavar="FILE", help="the .har to write")
+    exporting.set_defaults(run=_export)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from streamnorm.recording.importing import import_file
+
+    try:
+        made = import_file(Path(arguments.file), Path(arguments.out))
+    except RecordingError as exc:
+        raise UsageError(str(exc)) from exc
+    for recording in made:
+        _write_line(os.fsencode(recording.path or recording.name))
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from streamnorm.recording import Recording
+    from streamnorm.recording.importing import export_har
+    from streamnorm.recording.shelf import Shelf
+
+    try:
+        recordings: list[Recording] = []
+        for path in arguments.paths:
+            found = Shelf(path).recordings
+            if not found:
+                raise UsageError(f"{path}: no recordings")
+            recordings += found
+        export_har(recordings, Path(arguments.out))
+    except RecordingError as exc:
+        raise UsageError(str(exc)) from exc
+    _write_line(os.fsencode(arguments.out))
+    return 0
+
+
+def _write_line(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,86 @@
+"""`streamnorm import` and `streamnorm export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from asgi_client import CHUNKS
+
+from streamnorm.cli import main
+from streamnorm.recording import Companion, RecordedRequest, Recording
+
+BODY = b"".join(CHUNKS)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Hold two recordings."""
+    out = tmp_path / "recorded"
+    out.mkdir()
+    for name in ("01-a", "02-b"):
+        request = RecordedRequest("POST", f"https://api.example/{name}", {}, {"model": "m"})
+        Recording(BODY, Companion(1, request=request)).save(out / f"{name}.sse")
+    return out
+
+
+def urls(har: Path) -> list[str]:
+    return [entry["request"]["url"] for entry in json.loads(har.read_bytes())["log"]["entries"]]
+
+
+def test_export_writes_all_recordings_in_order(
+    directory: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    har = tmp_path / "all.har"
+    assert main(["export", str(directory / "02-b.sse"), str(directory), "--out", str(har)]) == 0
+    assert urls(har) == [f"https://api.example/{name}" for name in ("02-b", "01-a", "02-b")]
+    assert capfdbinary.readouterr() == (f"{har}\n".encode(), b"")
+
+
+def test_import_makes_recordings_and_names_each(
+    directory: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    har, out = tmp_path / "all.har", tmp_path / "imported"
+    assert main(["export", str(directory), "--out", str(har)]) == 0
+    capfdbinary.readouterr()
+    assert main(["import", str(har), "--out", str(out)]) == 0
+    told, complaints = capfdbinary.readouterr()
+    paths = [Path(line) for line in told.decode().splitlines()]
+    assert [path.parent for path in paths] == [out, out]
+    assert [Recording.load(path).body for path in paths] == [BODY, BODY]
+    assert complaints == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["import", "nothing.har", "--out", "x"], "nothing.har"),
+        (["import", "damaged.har", "--out", "x"], "damaged.har"),
+        (["import", "damaged.har"], "required: --out"),
+        (["export", "nowhere", "--out", "x.har"], "nowhere: no such directory or recording"),
+        (["export", "empty", "--out", "x.har"], "empty: no recordings"),
+        (["export", "damaged.har"], "required: --out"),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_line_and_status_2(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("damaged.har").write_text("{")
+    Path("empty").mkdir()
+    try:
+        status: object = main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("streamnorm: ")
+    assert message in err
+    assert not Path("x.har").exists()

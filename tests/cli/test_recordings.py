@@ -1,0 +1,255 @@
+"""`streamnorm record` and `streamnorm replay`, as processes on loopback."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from asgi_client import CHUNKS
+from cli_servers import provider, running
+
+from streamnorm.asgi import ReplayApp
+from streamnorm.cli import main
+from streamnorm.recording import Companion, RecordedRequest, RecordedResponse, Recording
+from streamnorm.recording.exchange import Playback, PlaybackEnd, Step, WireRequest
+
+STEPS = tuple(Step(0, data) for data in CHUNKS)
+BODY = b"".join(CHUNKS)
+SIZE = f"{len(BODY)} bytes"
+CHAT = "/chat/completions"
+KEY = "sk-live-0123456789abcdefghijklmnop"
+
+
+class Provider:
+    """End its answers as the body of the request says, and keep who asked."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def respond(self, request: WireRequest) -> Playback:
+        self.keys.append(dict(request.headers).get("authorization", ""))
+        ends: dict[bytes, PlaybackEnd] = {b"cut": "reset", b"silent": "timeout"}
+        end = ends.get(request.body or b"", "eof")
+        return Playback(200, {"content-type": "text/event-stream"}, STEPS, end)
+
+
+@pytest.fixture(scope="module")
+def script() -> Provider:
+    return Provider()
+
+
+@pytest.fixture(scope="module")
+def upstream(script: Provider) -> Iterator[str]:
+    with provider(ReplayApp(script)) as url:
+        yield url
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        yield client
+
+
+def recorded(directory: Path, content: str = "hi") -> Path:
+    """Write a recording of a request for this content."""
+    request = RecordedRequest("POST", f"https://a.example/v1{CHAT}", {}, {"content": content})
+    companion = Companion(1, "openai_chat", request=request, response=RecordedResponse())
+    path = directory / "01-chat-completions.sse"
+    Recording(BODY, companion).save(path)
+    return path
+
+
+# record
+
+
+def test_exchanges_are_passed_on_and_recorded_and_told(
+    upstream: str, script: Provider, client: httpx.Client, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "out"
+    with running(
+        "record", "--upstream", f"{upstream}/v1", "--out", out, "--redact", "custom-secret"
+    ) as server:
+        headers = {"authorization": f"Bearer {KEY}"}
+        answer = client.post(server.url + CHAT, headers=headers, content=b"custom-secret")
+        assert answer.content == BODY
+        assert script.keys[-1] == f"Bearer {KEY}"
+        assert server.line() == f"01-chat-completions  200  {SIZE}  complete"
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.post(server.url + CHAT, content=b"cut")
+        assert server.line() == f"02-chat-completions  200  {SIZE}  cut"
+        assert server.end(signal.SIGTERM) == (0, [])
+    assert server.said[1:] == [f"recording into {out}", f"  OPENAI_BASE_URL={server.url}"]
+    first = Recording.load(out / "01-chat-completions.sse")
+    assert first.chunks() == CHUNKS
+    assert first.request is not None
+    assert first.request.url == f"{upstream}/v1{CHAT}"
+    files = [path.read_bytes() for path in out.iterdir()]
+    assert len(files) == 4
+    assert not any(secret in data for data in files for secret in (KEY.encode(), b"custom-secret"))
+
+
+def test_interrupt_ends_streams_that_are_open(
+    upstream: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    with (
+        running("record", "--upstream", upstream, "--out", tmp_path) as server,
+        client.stream("POST", f"{server.url}/v1{CHAT}", content=b"silent") as response,
+    ):
+        reads = response.iter_raw()
+        received = b""
+        while received != BODY:
+            received += next(reads)
+        status, said = server.end(signal.SIGINT)
+        with pytest.raises(httpx.RemoteProtocolError):
+            next(reads)
+    assert status == 130
+    assert said == [f"01-chat-completions  200  {SIZE}  client left"]
+    assert Recording.load(tmp_path / "01-chat-completions.sse").response.end == "aborted"
+
+
+def test_failure_to_record_is_told_once_and_does_not_break_the_stream(
+    upstream: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with running("record", "--upstream", upstream, "--out", out) as server:
+        out.rmdir()
+        out.write_bytes(b"")
+        assert client.post(server.url + CHAT, content=b"{}").content == BODY
+        status, said = server.end(signal.SIGTERM)
+    assert status == 6
+    assert len(said) == 1
+    assert said[0].startswith(f"streamnorm: not recorded: {out}/01-chat-completions: ")
+
+
+def test_provider_that_is_not_there_is_told(client: httpx.Client, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    upstream = f"http://user:s3cret@127.0.0.1:{port}"
+    with running("record", "--upstream", upstream, "--out", tmp_path) as server:
+        response = client.post(f"{server.url}/?key={KEY}", content=b"{}")
+        assert response.status_code == 502
+        _, said = server.end(signal.SIGTERM)
+    assert said == ["streamnorm: no answer from upstream: ConnectError"]
+    assert server.said[2:] == [
+        f"  OPENAI_BASE_URL={server.url}/v1",
+        f"  ANTHROPIC_BASE_URL={server.url}",
+        f"  GOOGLE_GEMINI_BASE_URL={server.url}",
+    ]
+
+
+# replay
+
+
+def test_recordings_answer_and_what_is_not_recorded_is_told(
+    client: httpx.Client, tmp_path: Path
+) -> None:
+    recorded(tmp_path)
+    with running("replay", tmp_path) as server:
+        url = f"{server.url}/v1{CHAT}"
+        assert client.post(url, json={"content": "hi"}).content == BODY
+        refused = client.post(url, json={"content": "other"})
+        assert refused.status_code == 404
+        message = refused.json()["error"]["message"]
+        assert '+  "content": "other",' in message.splitlines()
+        status, said = server.end(signal.SIGINT)
+    assert status == 6
+    assert said == f"streamnorm: {message}".splitlines()
+    assert server.said[1] == f"recordings: 1 in {tmp_path}"
+
+
+def test_options_say_what_answers_and_in_which_pieces(client: httpx.Client, tmp_path: Path) -> None:
+    path = recorded(tmp_path)
+    options = ("--drift", "warn", "--rechunk", "byte", "--speed", "2.5")
+    with running("replay", path, *options) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
+                b'content-length: 19\r\n\r\n{"content":"other"}'
+            )
+            with connection.makefile("rb") as file:
+                answer = file.read()
+        status, said = server.end(signal.SIGTERM)
+    assert answer.endswith(
+        b"\r\n\r\n" + b"".join(b"1\r\n%c\r\n" % byte for byte in BODY) + b"0\r\n\r\n"
+    )
+    assert status == 0
+    assert said[0].startswith("streamnorm: POST /v1/chat/completions")
+    assert '+  "content": "other",' in said
+
+
+# What cannot be done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["record", "--out", "x"], "required: --upstream"),
+        (["record", "--upstream", "http://a.example"], "required: --out"),
+        (
+            ["record", "--upstream", "api.a.example", "--out", "x"],
+            "argument --upstream: upstream is no http or https URL",
+        ),
+        (["record", "--upstream", "http://a", "--out", "file/x"], "file/x: Not a directory"),
+        (["replay", "nowhere"], "nowhere: no such directory or recording"),
+        (["replay", "."], ".: no recordings"),
+        (["replay", "rec", "--port", "65536"], "argument --port: '65536', expected 0 to 65535"),
+        (["replay", "rec", "--port", "-1"], "--port"),
+        (["replay", "rec", "--speed", "nan"], "argument --speed: 'nan', expected a number of 0"),
+        (["replay", "rec", "--speed", "inf"], "argument --speed: 'inf', expected a number of 0"),
+        (["replay", "rec", "--speed", "x"], "argument --speed: 'x', expected a number of 0"),
+        (["replay", "rec", "--rechunk", "some"], "rechunk 'some', expected recorded, event"),
+        (["replay", "rec", "--rechunk", "0"], "rechunk 0, expected recorded, event"),
+        (["replay", "rec", "--match", "x"], "invalid choice: 'x'"),
+        (["replay", "rec", "--drift", "x"], "invalid choice: 'x'"),
+    ],
+)
+def test_wrong_usage_is_one_clear_line_and_status_2(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_bytes(b"")
+    Path("rec").mkdir()
+    recorded(Path("rec"))
+    assert status_of(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("streamnorm: ")
+    assert message in err
+
+
+def status_of(arguments: list[str]) -> object:
+    try:
+        return main(arguments)
+    except SystemExit as stop:
+        return stop.code
+
+
+def test_port_that_is_taken_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recorded(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["replay", str(path), "--port", port]) == 2
+    assert capsys.readouterr().err == f"streamnorm: port {port}: Address already in use\n"
+
+
+def test_missing_server_is_told_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["replay", str(recorded(tmp_path))]) == 2
+    assert capsys.readouterr().err == (
+        "streamnorm: uvicorn is missing, install it: pip install 'streamnorm[serve]'\n"
+    )

@@ -1,0 +1,91 @@
+"""Servers for the tests of the command line: its own, and a provider for it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+__all__ = ["Running", "provider", "running"]
+
+
+class Running:
+    """A command that serves.
+
+    Attributes:
+        url: Where.
+        said: The lines that it said when it began.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.said: list[str] = []
+        while not self.said or "_BASE_URL=" not in self.said[-1]:
+            self.said.append(self._read_line())
+        self.url = self.said[0].removeprefix("listening on ")
+
+    def line(self) -> str:
+        """Return the next line of its stderr, behind those with which it began."""
+        while "_BASE_URL=" in (line := self._read_line()):
+            self.said.append(line)
+        return line
+
+    def _read_line(self) -> str:
+        assert self._process.stderr is not None
+        line = self._process.stderr.readline()
+        assert line, "it has ended"
+        return line.rstrip("\n")
+
+    def end(self, number: signal.Signals) -> tuple[int, list[str]]:
+        """Send a signal, and return the exit status and what else it said."""
+        assert self._process.stderr is not None
+        self._process.send_signal(number)
+        late = threading.Timer(30, self._process.kill)
+        late.start()
+        said = self._process.stderr.read().splitlines()
+        late.cancel()
+        self.said += [line for line in said if "_BASE_URL=" in line]
+        return self._process.wait(30), [line for line in said if "_BASE_URL=" not in line]
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[Running]:
+    """Run a command that serves."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streamnorm", *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts the tests in its background has them ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    with process:
+        try:
+            yield Running(process)
+        finally:
+            process.kill()  # unless it has ended
+
+
+@contextmanager
+def provider(app: Any) -> Iterator[str]:
+    """Serve an application in this process, and give its URL."""
+    config = uvicorn.Config(
+        app, log_config=None, log_level="critical", lifespan="off", http="h11", ws="none"
+    )
+    config.timeout_graceful_shutdown = 0
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
