@@ -34,11 +34,26 @@ def run(*command: str, text: str | None = None) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code[:40].strip())
+SCRIPTS = [code for code in blocks("python") if "def test_" not in code]
+TESTS = [code for code in blocks("python") if "def test_" in code]
+
+
+@pytest.mark.parametrize("code", SCRIPTS, ids=lambda code: code[:40].strip())
 def test_python_example_runs(code: str) -> None:
     done = run(sys.executable, "-W", "error", "-c", code)
     assert done.stderr == ""
     assert done.stdout != ""
+
+
+@pytest.mark.parametrize("code", TESTS, ids=lambda code: code[:40].strip())
+def test_example_of_tests_passes(code: str, tmp_path: Path) -> None:
+    """A body alone is a recording, and answers every request."""
+    (tmp_path / "test_agent.py").write_text(code, encoding="utf-8")
+    (tmp_path / "recordings").mkdir()
+    body = ROOT / "recordings/openai_chat/openai/one-tool.sse"
+    (tmp_path / "recordings" / "weather.sse").write_bytes(body.read_bytes())
+    done = run(sys.executable, "-W", "error", "-m", "pytest", "-q", str(tmp_path))
+    assert f"{code.count('def test_')} passed" in done.stdout
 
 
 def test_first_example_is_short() -> None:

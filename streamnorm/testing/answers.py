@@ -1,0 +1,97 @@
+"""What answers the requests of a test, and what writes them down."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from streamnorm.errors import RecordingError, UnrecordedRequest
+from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.recording.file import Recording
+from streamnorm.recording.operations import path_of
+from streamnorm.recording.shelf import Shelf
+from streamnorm.recording.tape import Recorder, Tape
+
+__all__ = ["Answers", "EndingRecorder"]
+
+
+class Answers:
+    """The recordings of a test as what answers its requests.
+
+    Args:
+        shelf: The recordings; None if there are none.
+        path: Where they should be.
+        command: How to record what is not there.
+
+    Attributes:
+        replayed: How many requests were answered.
+        unrecorded: What was told of those that were not, each text once.
+    """
+
+    def __init__(self, shelf: Shelf | None, path: Path, command: str) -> None:
+        self.replayed = 0
+        self.unrecorded: dict[str, None] = {}
+        self._shelf = shelf
+        self._path = path
+        self._command = command
+        self._lock = threading.Lock()
+        if shelf is not None:
+            shelf.how_to_record = command
+
+    @property
+    def unplayed(self) -> tuple[Recording, ...]:
+        """The recordings that no request has asked for."""
+        return () if self._shelf is None else self._shelf.unplayed
+
+    def respond(self, request: WireRequest, /) -> Playback:
+        """Return the answer.
+
+        Raises:
+            UnrecordedRequest: There is none.
+        """
+        try:
+            playback = self._playback(request)
+        except UnrecordedRequest as exc:
+            with self._lock:
+                self.unrecorded[str(exc)] = None
+            raise
+        with self._lock:
+            self.replayed += 1
+        return playback
+
+    def _playback(self, request: WireRequest) -> Playback:
+        if self._shelf is not None:
+            return self._shelf.respond(request)
+        asked = f"{request.method} {path_of(request.url)}"
+        raise UnrecordedRequest(
+            f"no recording answers {asked}: nothing is recorded in {self._path}\n"
+            f"to record it: {self._command}"
+        )
+
+
+class EndingRecorder(Recorder):
+    """A recorder that ends with its test, whatever the test has left open."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        redact: Sequence[str | re.Pattern[str]],
+        on_failure: Callable[[RecordingError], None],
+        on_recorded: Callable[[Path], None],
+    ) -> None:
+        super().__init__(directory, redact=redact, on_failure=on_failure, on_recorded=on_recorded)
+        self._tapes: list[Tape] = []
+
+    def start(self, request: WireRequest) -> Tape:
+        """Begin the recording of an exchange, when its request is sent."""
+        tape = super().start(request)
+        self._tapes.append(tape)
+        return tape
+
+    def end(self) -> None:
+        """End all recordings; of a response that was left open, the test has left."""
+        for tape in self._tapes:
+            tape.end("aborted")  # unless it has ended

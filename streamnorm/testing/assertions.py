@@ -1,0 +1,110 @@
+"""Assertions about events and messages."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import structs
+
+from streamnorm.blocks import Block, ServerToolCall, Text, ToolCall
+from streamnorm.events import Event, Usage
+from streamnorm.messages import Message
+from streamnorm.validation import validate
+
+__all__ = ["assert_grammatical", "assert_same_message"]
+
+# As `ids.mint_id` makes them.
+_MINTED = re.compile(r"call_[0-9a-f]{24}")
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
+
+
+def assert_grammatical(events: Iterable[Event]) -> None:
+    """Assert that the events of a whole stream follow each other as they may.
+
+    Raises:
+        AssertionError: They do not; it lists every departure.
+    """
+    __tracebackhide__ = True
+    violations = validate(list(events))
+    if violations:
+        listed = "\n".join(f"  event {v.position}: {v.message}" for v in violations)
+        raise AssertionError(f"events against the grammar:\n{listed}")
+
+
+def assert_same_message(got: Message, expected: Message) -> None:
+    """Assert that two messages say the same.
+
+    Compared are their blocks, why they stopped, and the usage and the stop sequence that
+    both tell.  Ids that streamnorm minted stand for any id; no arguments are an empty object.
+    Not compared are the id of the message, its model, the vendor's word for the reason, and
+    the vendor's other fields.
+
+    Raises:
+        AssertionError: They differ; it shows a diff from `expected` to `got`.
+    """
+    __tracebackhide__ = True
+    ours, theirs = _told(got, expected), _told(expected, got)
+    if ours == theirs:
+        return
+    diff = difflib.unified_diff(
+        _lines(theirs), _lines(ours), fromfile="expected", tofile="got", lineterm=""
+    )
+    raise AssertionError("messages differ:\n" + "\n".join(diff))
+
+
+def _told(message: Message, other: Message) -> Message:
+    """Return what of a message is compared with another."""
+    both = message.stop_sequence is not None and other.stop_sequence is not None
+    counterparts = [*other.blocks, *[None] * len(message.blocks)]
+    return Message(
+        blocks=tuple(map(_block, message.blocks, counterparts)),
+        stop_reason=message.stop_reason,
+        stop_sequence=message.stop_sequence if both else None,
+        usage=_usage(message.usage, other.usage),
+    )
+
+
+def _block(block: Block, other: Block | None) -> Block:
+    match block:
+        case Text(citations=citations):
+            plain = tuple(structs.replace(source, extra=None) for source in citations)
+            return structs.replace(block, citations=plain)
+        case ToolCall(id, arguments=arguments, kind=kind):
+            if isinstance(other, ToolCall) and (_MINTED.fullmatch(id) or _is_minted(other)):
+                id = "(minted)"
+            if kind == "function":
+                arguments = arguments or "{}"
+            return structs.replace(block, id=id, arguments=arguments)
+        case ServerToolCall(arguments=""):
+            return structs.replace(block, arguments="{}")
+        case _:
+            return block
+
+
+def _is_minted(call: ToolCall) -> bool:
+    return _MINTED.fullmatch(call.id) is not None
+
+
+def _usage(usage: Usage, other: Usage) -> Usage:
+    return Usage(
+        *(getattr(usage, name) if getattr(other, name) is not None else None for name in _COUNTS)
+    )
+
+
+def _lines(message: Message) -> list[str]:
+    """Return a message as JSON, a line of its own for each line of a text."""
+    text = msgspec.json.format(msgspec.json.encode(message), indent=2).decode()
+    return [
+        part
+        for line in text.split("\n")
+        for part in re.sub(r"(?<!\\)((?:\\\\)*\\n)", r"\1\n    ", line).split("\n")
+    ]

@@ -1,0 +1,272 @@
+"""What the fixture `streamnorm_recording` gives a test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from uuid import uuid4
+
+import pytest
+
+from streamnorm.errors import RecordingError
+from streamnorm.recording.file import Recording
+from streamnorm.recording.shelf import Shelf
+from streamnorm.testing.answers import Answers, EndingRecorder
+from streamnorm.testing.folders import bodies_of, replace_recordings
+from streamnorm.testing.places import REPLAY_OPTIONS, Marked, command_of, marked, place_of
+from streamnorm.testing.plugin import Mode
+from streamnorm.testing.wires import (
+    NETWORK_OPTIONS,
+    FamilyName,
+    family_of,
+    recording_transport,
+    replaying_transport,
+)
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from streamnorm.testing.wires import Httpx2Transport, HttpxTransport
+
+__all__ = ["RecordingFixture", "recording_of"]
+
+ClientT = TypeVar("ClientT")
+
+_PACE = ("speed", "max_gap_s")
+
+
+class RecordingFixture:
+    """The recordings of one test, and the clients that replay or record them.
+
+        @pytest.mark.parametrize("fault", faults.every(RECORDING), ids=str)
+        @pytest.mark.streamnorm("agent")
+        def test_agent_survives(streamnorm_recording, fault):
+            http = streamnorm_recording.client(httpx2.Client, faults=[fault])
+            ...
+
+    All clients of a test share its recordings: each is played once, in order, for whichever
+    client asks.  When the test has passed, a recording that none has asked for fails it, and
+    so does a request that no recording answered, in case the client kept that to itself.
+
+    A test with faults replays in every mode of recording, and may leave recordings unplayed:
+    what breaks early does not ask for what comes later.  Its parameters are part of the name
+    of its recordings unless a marker names them.
+
+    Attributes:
+        path: Folder of the recordings, or the one file that is played to any number of
+            requests.  Neither need be there yet.
+    """
+
+    def __init__(
+        self, path: Path, mode: Mode, marks: Marked, command: Callable[[str], str]
+    ) -> None:
+        self.path = path
+        self._mode: Mode = "none" if path.is_file() else mode
+        self._marked = marks
+        self._command = command
+        self._options: dict[str, Any] | None = None  # those of the first client
+        self._answers: Answers | None = None
+        self._recorder: EndingRecorder | None = None
+        self._recorded: list[Path] = []
+        self._failures: list[str] = []
+
+    @property
+    def directory(self) -> Path:
+        """The folder in which the recordings are."""
+        return self.path.parent if self.path.is_file() else self.path
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """The recordings that are complete, by name; in `rewrite`, the new ones.
+
+        Raises:
+            RecordingError: One cannot be read.
+        """
+        folder = self.path if self._recorder is None else self._recorder.directory
+        return tuple(Recording.load(path) for path in bodies_of(folder))
+
+    @property
+    def unplayed(self) -> tuple[Recording, ...]:
+        """The recordings that no request has asked for.
+
+        Raises:
+            RecordingError: One cannot be read.
+        """
+        self._start({})
+        return () if self._answers is None else self._answers.unplayed
+
+    @property
+    def recorded(self) -> int:
+        """How many exchanges were recorded."""
+        return len(self._recorded)
+
+    @property
+    def replayed(self) -> int:
+        """How many requests were answered by a recording."""
+        return 0 if self._answers is None else self._answers.replayed
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What could not be recorded, and why."""
+        return tuple(self._failures)
+
+    def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
+        """Return a client that replays or records.  It is yours to close.
+
+        Args:
+            kind: `Client` or `AsyncClient` of httpx or httpx2, or a class made of one, such
+                as `openai.DefaultHttpxClient`.
+            **options: Those of `ReplayTransport`, over those of the marker, and those of
+                `kind`.  Its `transport` is what recording goes through, and the network of
+                one that is not given is made with its `verify`, `proxy` and the like.
+
+        Raises:
+            TypeError: `kind` is no such class, or has options that evade the recordings.
+            pytest.UsageError: The options are not those of a client that was made before.
+            RecordingError: A recording cannot be read.
+        """
+        family = family_of(kind)
+        if "mounts" in options:
+            raise TypeError("mounts would evade the recordings, expected none")
+        replay = {name: options.pop(name) for name in REPLAY_OPTIONS if name in options}
+        network = {name: options[name] for name in NETWORK_OPTIONS if name in options}
+        options.pop("proxy", None)  # it would become a mount
+        inner = options.pop("transport", None)
+        return kind(transport=self._transport(family, inner, network, replay), **options)
+
+    @overload
+    def transport(
+        self, family: Literal["httpx"], *, inner: object = ..., **options: object
+    ) -> HttpxTransport: ...
+    @overload
+    def transport(
+        self, family: Literal["httpx2"], *, inner: object = ..., **options: object
+    ) -> Httpx2Transport: ...
+
+    def transport(
+        self, family: FamilyName, *, inner: object = None, **options: object
+    ) -> HttpxTransport | Httpx2Transport:
+        """Return a transport, synchronous and asynchronous, that replays or records.
+
+        Args:
+            family: Of which package.
+            inner: What recording goes through; None for the package's own.
+            **options: Those of `ReplayTransport`, over those of the marker.
+
+        Raises:
+            TypeError: There is no such option.
+            pytest.UsageError: The options are not those of a client that was made before.
+            RecordingError: A recording cannot be read.
+        """
+        unknown = sorted(options.keys() - set(REPLAY_OPTIONS))
+        if unknown:
+            raise TypeError(f"{', '.join(unknown)}, expected {', '.join(REPLAY_OPTIONS)}")
+        made = self._transport(family, inner, {}, options)
+        # The classes are made of those of a package that may not be installed.
+        return cast("HttpxTransport | Httpx2Transport", made)
+
+    def finish(self, *, passed: bool) -> list[str]:
+        """End the recordings when the test is over; return what is wrong with a test that passed.
+
+        Args:
+            passed: Whether the test did.
+
+        Raises:
+            RecordingError: A recording cannot be read.
+        """
+        if self._recorder is not None:
+            self._finish_recording(self._recorder, passed=passed)
+        if not passed:
+            return []
+        if self._options is None and self._mode != "rewrite":
+            self._start({})  # no client was made, so nothing was played
+        return [] if self._answers is None else self._problems(self._answers)
+
+    def _transport(
+        self, family: FamilyName, inner: object, network: dict[str, object], given: dict[str, Any]
+    ) -> object:
+        options = {**self._marked.options, **given}
+        self._start({name: given[name] for name in given if name not in _PACE})
+        pace = {name: options[name] for name in _PACE if name in options}
+        replay = None
+        if self._answers is not None:
+            replay = replaying_transport(family, self._answers, pace)
+        if self._recorder is None:
+            return replay
+        return recording_transport(family, self._recorder, replay, inner, network)
+
+    def _start(self, given: dict[str, Any]) -> None:
+        """Find out what to do, when the first client is made."""
+        if self._options is not None:
+            first = self._options
+            changed = sorted(n for n in given if n not in first or first[n] != given[n])
+            if changed:
+                raise pytest.UsageError(
+                    f"second client of a test with other {', '.join(changed)}, expected those of"
+                    " the first: they share their recordings"
+                )
+            return
+        options = {**self._marked.options, **given}
+        self._options = {name: options[name] for name in options if name not in _PACE}
+        recorded = bool(bodies_of(self.path))
+        mode = "none" if self._options.get("faults") else self._mode
+        if mode == "none" or (recorded and mode != "rewrite"):
+            shelf = Shelf(self.path, **self._options) if recorded else None
+            command = self._command("new")
+            self._answers = Answers(shelf, self.path, command)
+        if mode in ("new", "rewrite") or (mode == "once" and not recorded):
+            self._recorder = self._recorder_to(mode)
+
+    def _recorder_to(self, mode: Mode) -> EndingRecorder:
+        folder = self.path
+        if mode == "rewrite":
+            folder = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
+        redact = () if self._options is None else self._options.get("redact", ())
+        return EndingRecorder(
+            folder,
+            redact=redact,
+            on_failure=lambda error: self._failures.append(str(error)),
+            on_recorded=self._recorded.append,
+        )
+
+    def _finish_recording(self, recorder: EndingRecorder, *, passed: bool) -> None:
+        recorder.end()
+        if recorder.directory == self.path:
+            return
+        try:
+            if passed and not self._failures and self._recorded:
+                replace_recordings(self.path, recorder.directory)
+            else:
+                self._recorded.clear()
+        except RecordingError as exc:
+            self._failures.append(str(exc))
+        finally:
+            shutil.rmtree(recorder.directory, ignore_errors=True)
+
+    def _problems(self, answers: Answers) -> list[str]:
+        problems: list[str] = []
+        if answers.unrecorded and self._recorder is None:
+            told = "\n\n".join(answers.unrecorded)
+            problems.append(f"the test passed, though it asked for what is not recorded\n\n{told}")
+        faulty = self._options is not None and self._options.get("faults")
+        if answers.unplayed and not self._marked.allow_unplayed and not faulty:
+            names = ", ".join(recording.name for recording in answers.unplayed)
+            problems.append(
+                f"the test passed, though it did not ask for all that is recorded: {names}\n\n"
+                "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"
+                f"to record anew: {self._command('rewrite')}"
+            )
+        return problems
+
+
+def recording_of(item: pytest.Item, mode: Mode) -> RecordingFixture:
+    """Return the recordings of a test.
+
+    Raises:
+        pytest.UsageError: Its markers or the configuration say what there is not.
+    """
+    marks = marked(item)
+    path = place_of(item, marks.name)
+    return RecordingFixture(path, mode, marks, lambda record: command_of(item, record))

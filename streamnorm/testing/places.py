@@ -1,0 +1,130 @@
+"""Where the recordings of a test are, and what its marker says of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import pytest
+
+__all__ = ["REPLAY_OPTIONS", "Marked", "command_of", "marked", "place_of"]
+
+REPLAY_OPTIONS = ("match", "drift", "rechunk", "faults", "ignore", "redact", "speed", "max_gap_s")
+"""What `ReplayTransport` takes besides its source."""
+
+_KEYWORDS = (*REPLAY_OPTIONS, "allow_unplayed")
+# Of what a file may be called on every system, what needs no quotes in a shell.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|\.$")
+_MAX_CHARS = 100
+
+
+class Marked(NamedTuple):
+    """What the markers of a test say together, those nearer to it first.
+
+    Attributes:
+        name: Name of recordings that tests share; None for those of the test alone.
+        options: Options of `ReplayTransport`.
+        allow_unplayed: Whether the test may leave recordings unplayed.
+    """
+
+    name: str | None
+    options: Mapping[str, Any]
+    allow_unplayed: bool
+
+
+def marked(item: pytest.Item) -> Marked:
+    """Return what the markers of a test say.
+
+    Raises:
+        pytest.UsageError: They say what there is not.
+    """
+    name: str | None = None
+    options: dict[str, Any] = {}
+    for marker in reversed([*item.iter_markers("streamnorm")]):
+        if len(marker.args) > 1:
+            raise pytest.UsageError(
+                f"marker streamnorm of {item.nodeid} has {len(marker.args)} names, expected one"
+            )
+        unknown = sorted(marker.kwargs.keys() - set(_KEYWORDS))
+        if unknown:
+            raise pytest.UsageError(
+                f"marker streamnorm of {item.nodeid} has {', '.join(unknown)},"
+                f" expected {', '.join(_KEYWORDS)}"
+            )
+        name = _checked(marker.args[0], item) if marker.args else name
+        options |= marker.kwargs
+    return Marked(name, options, bool(options.pop("allow_unplayed", False)))
+
+
+def _checked(name: object, item: pytest.Item) -> str:
+    """Return a name that stays within its folder on every system."""
+    inside = (
+        isinstance(name, str)
+        and not re.search(r'[\\:*?"<>|\x00-\x1f]', name)
+        and all(part.strip(". ") for part in name.split("/"))
+    )
+    if not inside:
+        raise pytest.UsageError(
+            f"marker streamnorm of {item.nodeid} has the name {name!r},"
+            ' expected one as "agent" or "agent/two-tools"'
+        )
+    return str(name)
+
+
+def place_of(item: pytest.Item, name: str | None) -> Path:
+    """Return the folder with the recordings of a test, or the file that is the only one.
+
+    The folder may not be there yet.
+
+    Args:
+        item: The test.
+        name: What its marker says; None for a folder of its own.
+
+    Raises:
+        pytest.UsageError: The ini option `streamnorm_dir` is no relative path.
+    """
+    folder = PurePosixPath(item.config.getini("streamnorm_dir"))
+    if folder.is_absolute() or Path(folder).is_absolute():
+        raise pytest.UsageError(
+            f"streamnorm_dir is {str(folder)!r}, expected a path relative to the test module"
+        )
+    root = item.path.parent / folder
+    if name is None:
+        return root / _safe(item.path.stem) / _safe(_test_name(item))
+    file = root / f"{name}.sse"
+    return file if file.is_file() else root / name
+
+
+def _test_name(item: pytest.Item) -> str:
+    """Return the name of a test with its classes and its parameters."""
+    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+    call = getattr(item, "callspec", None)
+    if call is None:
+        return ".".join([*classes, item.name])
+    function = item.name.removesuffix(f"[{call.id}]")
+    return ".".join([*classes, f"{function}-{call.id}"])
+
+
+def _safe(name: str) -> str:
+    """Return a name as one that a file may have, different for different names."""
+    safe = _UNSAFE.sub("_", name)
+    if safe == name and len(safe) <= _MAX_CHARS:
+        return name
+    digest = blake2b(name.encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
+    return f"{safe[:_MAX_CHARS]}-{digest}"
+
+
+def command_of(item: pytest.Item, mode: str) -> str:
+    """Return the command that runs a test alone, in a mode of recording."""
+    path = Path(os.path.abspath(item.path))
+    inside = item.nodeid.partition("::")[2]
+    try:
+        file = os.path.relpath(path, item.config.invocation_params.dir)
+    except ValueError:  # on another drive
+        file = str(path)
+    return f"pytest {shlex.quote(f'{file}::{inside}')} --streamnorm-record={mode}"

@@ -1,0 +1,174 @@
+"""The pytest plugin: recordings for tests, made and played through one fixture.
+
+    def test_agent(streamnorm_recording):
+        http = streamnorm_recording.client(openai.DefaultHttpxClient)
+        client = openai.OpenAI(http_client=http, api_key="…")
+        assert agent.run(client) == "done"
+
+`pytest --streamnorm-record=once` records what is not there yet, beside the test module, in
+`recordings/<module>/<test>/`; without it, tests replay and reach no network.  `RecordingFixture`
+says what the fixture can do.
+
+Modes of `--streamnorm-record`, or of the variable `STREAMNORM_RECORD` where it is not given:
+
+    none      replay; a request that is not recorded fails the test
+    once      record where nothing is recorded yet, else as `none`
+    new       replay what is recorded, and record the rest behind it
+    rewrite   record anew, in the place of what is there if the test passes
+
+All but `none` are refused where `CI` is set, unless `--streamnorm-allow-ci` is given.
+
+`@pytest.mark.streamnorm` takes the name of recordings that several tests share, then any of
+the options of `ReplayTransport`, and `allow_unplayed=True` for a test that need not ask for all
+that is recorded.
+
+Every run of pytest loads this module, so it imports nothing but pytest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import pytest
+
+if TYPE_CHECKING:
+    from streamnorm.testing.fixture import RecordingFixture
+
+__all__ = ["Mode", "streamnorm_recording"]
+
+Mode: TypeAlias = Literal["none", "once", "new", "rewrite"]
+"""What a run does with requests: see above."""
+
+_FIXTURE = "streamnorm_recording"
+_MARKER = (
+    "streamnorm(name, *, match, drift, speed, rechunk, max_gap_s, faults, ignore, redact, "
+    "allow_unplayed): which recordings the fixture streamnorm_recording uses, and how it "
+    "replays them"
+)
+
+
+@dataclass
+class _Tally:
+    """What the tests of a run did.
+
+    Attributes:
+        recorded: How many exchanges were written.
+        replayed: How many requests were answered by a recording.
+        failures: Where writing failed, and why.
+    """
+
+    recorded: int = 0
+    replayed: int = 0
+    failures: list[str] = field(default_factory=list[str])
+
+    def add(self, other: _Tally) -> None:
+        self.recorded += other.recorded
+        self.replayed += other.replayed
+        self.failures += other.failures
+
+
+_MODE = pytest.StashKey[Mode]()
+_TALLY = pytest.StashKey[_Tally]()
+_PASSED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("streamnorm", "recorded streams of LLM providers")
+    group.addoption(
+        "--streamnorm-record",
+        choices=get_args(Mode),
+        help="record what tests ask a provider: none (default), once, new or rewrite; "
+        "also by STREAMNORM_RECORD",
+    )
+    group.addoption(
+        "--streamnorm-allow-ci",
+        action="store_true",
+        help="record even where CI is set",
+    )
+    parser.addini(
+        "streamnorm_dir",
+        "folder of recordings, beside each test module (default: recordings)",
+        default="recordings",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and find out the mode."""
+    config.addinivalue_line("markers", _MARKER)
+    config.stash[_TALLY] = _Tally()
+    config.stash[_MODE] = _mode(config)
+
+
+def _mode(config: pytest.Config) -> Mode:
+    given = config.getoption("--streamnorm-record") or os.environ.get("STREAMNORM_RECORD")
+    modes: tuple[Mode, ...] = get_args(Mode)
+    if given and given not in modes:
+        raise pytest.UsageError(f"STREAMNORM_RECORD is {given!r}, expected {', '.join(modes)}")
+    mode = modes[modes.index(given or "none")]
+    ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+    if mode != "none" and ci and not config.getoption("--streamnorm-allow-ci"):
+        raise pytest.UsageError(
+            f"recording ({mode}) where CI is set, expected none, or --streamnorm-allow-ci"
+        )
+    return mode
+
+
+@pytest.fixture
+def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFixture]:
+    """The recordings of this test: HTTP clients and transports that replay or record them."""
+    from streamnorm.testing.fixture import recording_of
+
+    config, item = request.config, request.node
+    recording = recording_of(item, config.stash[_MODE])
+    yield recording
+    try:
+        problems = recording.finish(passed=item.stash.get(_PASSED, False))
+    finally:
+        failures = [f"{item.nodeid}: {failure}" for failure in recording.failures]
+        config.stash[_TALLY].add(_Tally(recording.recorded, recording.replayed, failures))
+    if problems:
+        pytest.fail("\n\n".join(problems), pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember whether a test passed, for when its recordings are done with."""
+    report = yield
+    if call.when == "call" and _FIXTURE in getattr(item, "fixturenames", ()):
+        item.stash[_PASSED] = report.passed
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what a worker of pytest-xdist did to who started it."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and _TALLY in session.config.stash:
+        output["streamnorm"] = asdict(session.config.stash[_TALLY])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker of pytest-xdist did; one that crashed tells nothing."""
+    output = getattr(node, "workeroutput", {})
+    if "streamnorm" in output:
+        node.config.stash[_TALLY].add(_Tally(**output["streamnorm"]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was recorded, and what could not be."""
+    tally = terminalreporter.config.stash[_TALLY]
+    if tally.failures:
+        terminalreporter.section("streamnorm: not recorded", yellow=True)
+        for failure in tally.failures:
+            terminalreporter.write_line(failure)
+    if tally.recorded and terminalreporter.verbosity >= 0:
+        terminalreporter.write_line(
+            f"streamnorm: {tally.recorded} recorded, {tally.replayed} replayed"
+        )

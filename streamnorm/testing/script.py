@@ -1,0 +1,309 @@
+"""What a fake provider is told to answer, and how it reads that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeGuard, get_args
+
+import msgspec
+from msgspec import Struct, structs
+
+from streamnorm import grammar
+from streamnorm.accumulate import message_events
+from streamnorm.blocks import Block, Reasoning, Refusal, Text, ToolCall
+from streamnorm.errors import LocalProtocolError
+from streamnorm.events import (
+    Event,
+    JSONDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    StopReason,
+    StreamError,
+    TextDelta,
+    Usage,
+)
+from streamnorm.messages import Message
+from streamnorm.recording.faults import Fault
+from streamnorm.recording.file import Recording
+
+__all__ = [
+    "Answer",
+    "FakeRequest",
+    "Played",
+    "Question",
+    "Said",
+    "Script",
+    "Told",
+    "Turn",
+    "read_answer",
+    "read_script",
+    "tokens_in",
+    "tool_call",
+]
+
+_BLOCKS: tuple[type, ...] = get_args(Block)
+_EVENTS: tuple[type, ...] = get_args(Event)
+
+# Words with the space before them, as models' tokens have it; long ones in pieces.
+_WORD = re.compile(r"\s*\S{1,12}|\s+")
+_ARGUMENTS_PIECE = 8
+_CHARACTERS_PER_TOKEN = 4
+
+
+class FakeRequest(Struct, frozen=True):
+    """A request that a fake provider got.
+
+    Attributes:
+        method: HTTP method.
+        path: Path of its URL, without the query.
+        dialect: Name of the dialect it speaks; None if its path tells none.
+        headers: By lower-case name; those that carry credentials are left out.
+        body: Its JSON, as decoded; None if it is none.
+    """
+
+    method: str
+    path: str
+    dialect: str | None
+    headers: Mapping[str, str]
+    body: Any
+
+    def __repr__(self) -> str:
+        return f"FakeRequest({self.method!r}, {self.path!r})"
+
+
+Part: TypeAlias = str | Block | StreamError | Fault
+"""Some of an answer."""
+
+Whole: TypeAlias = Message | Recording | Path
+"""An answer that stands for itself."""
+
+Turn: TypeAlias = (
+    Part
+    | Whole
+    | Sequence[Part]
+    | Sequence[Whole | Fault]
+    | Sequence[Event | Fault]
+    | Callable[[FakeRequest], "Turn"]
+)
+"""One answer; `FakeProvider` says what each of these means."""
+
+Script: TypeAlias = Sequence[Turn] | Turn
+"""Answers in the order of the requests, or one for all."""
+
+
+class Said(Struct, frozen=True):
+    """An answer of blocks.
+
+    Attributes:
+        message: The blocks, and what was said beside them.
+        error: How it fails; None if it does not.
+        faults: What spoils it.
+    """
+
+    message: Message
+    error: StreamError | None
+    faults: tuple[Fault, ...]
+
+    def numbered(self, numbers: Iterator[int]) -> Said:
+        """Return it with an id for each call that has none."""
+        blocks = tuple(
+            structs.replace(block, id=f"call_{next(numbers)}")
+            if isinstance(block, ToolCall) and not block.id
+            else block
+            for block in self.message.blocks
+        )
+        return structs.replace(self, message=structs.replace(self.message, blocks=blocks))
+
+    def events(self, input_tokens: int) -> list[Event]:
+        """Return the stream that tells it.
+
+        Args:
+            input_tokens: Tokens of the request, where the message does not tell any.
+        """
+        message = self.message
+        if message.usage == Usage():
+            usage = Usage(input_tokens, tokens_in(sum(map(_characters, message.blocks))))
+            message = structs.replace(message, usage=usage)
+        if self.error is None and message.stop_reason is None:
+            message = structs.replace(message, stop_reason=_reason_of(message.blocks))
+        events = [piece for event in message_events(message) for piece in _pieces(event)]
+        return events if self.error is None else [*events, self.error]
+
+
+class Told(Struct, frozen=True):
+    """An answer of events, to be told as they are.
+
+    Attributes:
+        events: A whole stream, or the error that comes in place of one.
+        faults: What spoils it.
+    """
+
+    events: tuple[Event, ...]
+    faults: tuple[Fault, ...]
+
+
+class Played(Struct, frozen=True):
+    """An answer that was recorded.
+
+    Attributes:
+        recording: What is played.
+        faults: What spoils it.
+    """
+
+    recording: Recording
+    faults: tuple[Fault, ...]
+
+
+Answer: TypeAlias = Said | Told | Played
+"""A turn that was read."""
+
+Question: TypeAlias = Callable[[FakeRequest], Turn]
+"""A turn that is known when its request is."""
+
+
+def tool_call(
+    name: str, arguments: Mapping[str, object] | None = None, /, **more: object
+) -> ToolCall:
+    """Return a call of a tool, for a fake provider to make.
+
+        tool_call("get_weather", city="Oslo")
+
+    Its id is empty: the provider counts `call_1`, `call_2` … as it makes them.
+
+    Args:
+        name: Name of the tool.
+        arguments: Its arguments, where their names are not fit for keywords.
+        more: Its other arguments.
+
+    Raises:
+        TypeError: An argument is not of a type that JSON has.
+    """
+    values = {**(arguments or {}), **more}
+    return ToolCall("", name, msgspec.json.encode(values).decode())
+
+
+def read_script(script: object) -> tuple[list[Answer | Question], bool]:
+    """Return the turns of a script, in order, and whether its one turn answers everything.
+
+    Raises:
+        TypeError: What stands there is no turn.
+        LocalProtocolError: Events break the grammar.
+        RecordingError: A recording cannot be read.
+    """
+    if not _is_list(script) or _is_stream(script):
+        return [_read_turn(script, "turn")], True
+    turns: list[Answer | Question] = []
+    for number, turn in enumerate(script):
+        times = turn.times or 1 if isinstance(turn, Fault) else 1
+        turns += [_read_turn(turn, f"turn {number}")] * times
+    return turns, False
+
+
+def _read_turn(turn: object, where: str) -> Answer | Question:
+    return turn if _is_question(turn) else read_answer(turn, where)
+
+
+def read_answer(turn: object, where: str) -> Answer:
+    """Return a turn that was read.
+
+    Args:
+        turn: What may be one, and is no function.
+        where: What it is called in an error.
+
+    Raises:
+        TypeError: It is none.
+        LocalProtocolError: Its events break the grammar.
+        RecordingError: Its recording cannot be read.
+    """
+    given = list(turn) if _is_list(turn) else [turn]
+    faults = tuple(part for part in given if isinstance(part, Fault))
+    parts = [part for part in given if not isinstance(part, Fault)]
+    if _is_stream(parts):
+        return Told(_legal(parts, where), faults)
+    match parts:
+        case [Message() as message]:
+            return Said(message, None, faults)
+        case [Recording() as recording]:
+            return Played(recording, faults)
+        case [Path() as path]:
+            return Played(Recording.load(path), faults)
+        case [StreamError() as error]:
+            return Told((error,), faults)
+        case [*blocks, StreamError() as error]:
+            return Said(_message(blocks, where), error, faults)
+        case blocks:
+            return Said(_message(blocks, where), None, faults)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, (list, tuple))
+
+
+def _is_question(value: object) -> TypeGuard[Question]:
+    return callable(value) and not isinstance(value, Fault)
+
+
+def _is_stream(parts: Iterable[object]) -> bool:
+    """Tell whether these are events; an error alone ends blocks as well."""
+    return any(isinstance(part, _EVENTS) and not isinstance(part, StreamError) for part in parts)
+
+
+def _legal(events: list[Any], where: str) -> tuple[Event, ...]:
+    strange = next((event for event in events if not isinstance(event, _EVENTS)), None)
+    if strange is not None:
+        raise TypeError(f"{where}: {type(strange).__name__} among events, expected none but events")
+    for violation in grammar.validate(events):
+        raise LocalProtocolError(f"{where}: event {violation.position}: {violation.message}")
+    return tuple(events)
+
+
+def _message(parts: list[object], where: str) -> Message:
+    return Message(blocks=tuple(_block(part, where) for part in parts))
+
+
+def _block(part: object, where: str) -> Any:
+    if isinstance(part, str):
+        return Text(part)
+    if isinstance(part, _BLOCKS):
+        return part
+    raise TypeError(
+        f"{where}: {type(part).__name__}, expected text, blocks, a Message, events, an error, "
+        "a fault, a recording, its Path, or a function that returns one of these"
+    )
+
+
+def _reason_of(blocks: Sequence[Block]) -> StopReason:
+    # That of a refusal is known to who writes one.
+    return "tool_use" if any(isinstance(block, ToolCall) for block in blocks) else "end_turn"
+
+
+def tokens_in(characters: int) -> int:
+    """Return about as many tokens as text has: a quarter of the characters, rounded up."""
+    return -(-characters // _CHARACTERS_PER_TOKEN)
+
+
+def _characters(block: Block) -> int:
+    match block:
+        case Text(text) | Refusal(text):
+            return len(text)
+        case Reasoning(parts):
+            return sum(map(len, parts))
+        case ToolCall(name=name, arguments=arguments):
+            return len(name) + len(arguments)
+        case _:
+            return 0
+
+
+def _pieces(event: Event) -> Iterator[Event]:
+    """Yield what a model would send bit by bit."""
+    match event:
+        case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):
+            for word in _WORD.findall(text):
+                yield structs.replace(event, text=word)
+        case JSONDelta(index, text):
+            for start in range(0, len(text), _ARGUMENTS_PIECE):
+                yield JSONDelta(index, text[start : start + _ARGUMENTS_PIECE])
+        case _:
+            yield event

@@ -1,0 +1,56 @@
+"""Ways to cut bytes, for property tests with hypothesis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamnorm.recording.chunking import cut_points, pieces_of
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["chunkings"]
+
+
+def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
+    """Return a hypothesis strategy of the ways in which bytes may arrive.
+
+        @given(chunkings(Recording.load(path).body))
+        def test_chunks_do_not_matter(chunks: list[bytes]) -> None: ...
+
+    Each example is the same bytes in one or more pieces, none of them empty; of no bytes it
+    is no piece.  Every set of cuts is possible; those inside a character, between CR and LF
+    or inside `data:` are tried more often, and a failure shrinks to the fewest cuts.
+
+    Raises:
+        ModuleNotFoundError: hypothesis is not installed.
+    """
+    try:
+        from hypothesis import strategies as st
+    except ModuleNotFoundError as exc:
+        if exc.name != "hypothesis":
+            raise
+        raise ModuleNotFoundError(
+            "chunkings needs hypothesis: pip install hypothesis", name="hypothesis"
+        ) from exc
+    if not data:
+        return st.just([])
+
+    def cut(points: list[int]) -> list[bytes]:
+        return pieces_of(data, [*sorted(points), len(data)])
+
+    if len(data) == 1:
+        return st.just([data])
+    anywhere = st.integers(1, len(data) - 1)
+    ways = [st.lists(anywhere, unique=True)]
+    hostile = cut_points(data, "hostile", None)[:-1]
+    if hostile:
+        ways.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
+        ways.append(st.just(hostile))
+    # Few examples of a list are long: cuts everywhere need a way of their own.
+    ways.append(st.integers(1, min(len(data), 64)).map(lambda size: _every(data, size)))
+    return st.one_of(ways).map(cut)
+
+
+def _every(data: bytes, size: int) -> list[int]:
+    return list(range(size, len(data), size))

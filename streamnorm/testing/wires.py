@@ -1,0 +1,137 @@
+"""A transport of tests that record: it replays what there is, and sends the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from streamnorm.errors import UnrecordedRequest
+from streamnorm.recording.exchange import Responder
+from streamnorm.recording.tape import Recorder
+
+if TYPE_CHECKING:
+    import httpx
+    import httpx2
+
+    class HttpxTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+        """A transport for all clients of httpx."""
+
+    class Httpx2Transport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+        """A transport for all clients of httpx2."""
+
+
+__all__ = [
+    "NETWORK_OPTIONS",
+    "FamilyName",
+    "family_of",
+    "recording_transport",
+    "replaying_transport",
+]
+
+FamilyName: TypeAlias = Literal["httpx", "httpx2"]
+
+NETWORK_OPTIONS = ("verify", "cert", "trust_env", "http1", "http2", "limits", "proxy")
+"""What a client hands to the transport that it makes itself."""
+
+
+def family_of(kind: object) -> FamilyName:
+    """Return the package that a class of clients is of.
+
+    Raises:
+        TypeError: It is no class of clients of either.
+    """
+    families: dict[str, FamilyName] = {"httpx": "httpx", "httpx2": "httpx2"}
+    for base in getattr(kind, "__mro__", ()):
+        family = families.get(base.__module__.partition(".")[0])
+        if family is not None and base.__name__ in ("AsyncClient", "Client"):
+            return family
+    raise TypeError(
+        f"{kind!r} is no class of clients, expected Client or AsyncClient of httpx or httpx2,"
+        " or a class made of one"
+    )
+
+
+def replaying_transport(family: FamilyName, answers: Responder, pace: Mapping[str, Any]) -> object:
+    """Return a transport that reaches no network."""
+    return _skin(family).ReplayTransport(answers, **pace)
+
+
+def recording_transport(
+    family: FamilyName,
+    recorder: Recorder,
+    replay: object | None,
+    inner: object | None,
+    network: Mapping[str, object],
+) -> object:
+    """Return a transport that records what it cannot replay.
+
+    Args:
+        family: Whose it is.
+        recorder: Writes down what is sent.
+        replay: A transport of the family to ask first; None to send all.
+        inner: What sends; None for what a client would make itself.
+        network: Options for that.
+    """
+    package = import_module(family)
+    bases = (_Wire, package.BaseTransport, package.AsyncBaseTransport)
+    # Each family has the methods that clients call beside these on a base of its own.
+    kind = type("RecordingWire", bases, {})
+    return kind(family, recorder, replay, inner, network)
+
+
+class _Wire:
+    def __init__(
+        self,
+        family: FamilyName,
+        recorder: Recorder,
+        replay: Any,
+        inner: object | None,
+        network: Mapping[str, object],
+    ) -> None:
+        self._package = import_module(family)
+        self._skin = _skin(family)
+        self._recorder = recorder
+        self._replay = replay
+        self._inner = inner
+        self._network = network
+
+    def handle_request(self, request: Any) -> Any:
+        if self._replay is not None:
+            try:
+                return self._replay.handle_request(request)
+            except UnrecordedRequest:
+                pass  # so it is sent
+        return self._recording.handle_request(request)
+
+    async def handle_async_request(self, request: Any) -> Any:
+        if self._replay is not None:
+            try:
+                return await self._replay.handle_async_request(request)
+            except UnrecordedRequest:
+                pass  # so it is sent
+        return await self._async_recording.handle_async_request(request)
+
+    def close(self) -> None:
+        if "_recording" in self.__dict__:
+            self._recording.close()
+
+    async def aclose(self) -> None:
+        if "_async_recording" in self.__dict__:
+            await self._async_recording.aclose()
+
+    @cached_property
+    def _recording(self) -> Any:
+        inner = self._inner or self._package.HTTPTransport(**self._network)
+        return self._skin.RecordingTransport(inner, self._recorder)
+
+    @cached_property
+    def _async_recording(self) -> Any:
+        inner = self._inner or self._package.AsyncHTTPTransport(**self._network)
+        return self._skin.RecordingTransport(inner, self._recorder)
+
+
+def _skin(family: FamilyName) -> ModuleType:
+    return import_module(f"streamnorm.transports.{family}")

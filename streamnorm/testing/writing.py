@@ -1,0 +1,141 @@
+"""What a fake provider answers, as it goes over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from streamnorm._registry import encoder
+from streamnorm.errors import UnrecordedRequest
+from streamnorm.events import Event, Failed, MessageStart, StreamError, Truncated
+from streamnorm.failures import NOT_A_STREAM
+from streamnorm.losses import Loss
+from streamnorm.ordering import Sequencer
+from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.file import Recording
+from streamnorm.transcode import Transcoder
+
+__all__ = ["STREAM", "Writer"]
+
+STREAM = {"content-type": "text/event-stream"}
+_JSON = {"content-type": "application/json"}
+
+# Errors that no provider sends: its connection ends, and the client finds out.
+_ENDS: dict[str, PlaybackEnd] = {"truncated": "eof", "transport": "reset", "stalled": "timeout"}
+
+
+class Writer:
+    """Write one answer.
+
+    Args:
+        dialect: Dialect to write.
+        model: Model to name in place of any other; None for the one that the answer names.
+        asked_model: Model to name where the answer names none.
+        include_usage: Whether the client wants the tokens.
+        id: The message's id where it has none.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be written.
+
+    Attributes:
+        losses: What the dialect could not carry.
+    """
+
+    def __init__(
+        self, dialect: str, *, model: str | None, asked_model: str, include_usage: bool
+    ) -> None:
+        self._encoder = encoder(dialect, model=model, include_usage=include_usage)
+        self._model = model
+        self._asked_model = asked_model
+        self._include_usage = include_usage
+        self.losses: tuple[Loss, ...] = ()
+
+    def told(self, events: list[Event], id: str) -> Playback:
+        """Return the answer that events tell."""
+        match events:
+            case [StreamError(kind=kind) as error] if kind not in _ENDS:
+                return self.refused(error)
+            case _:
+                pass
+        end: PlaybackEnd = "eof"
+        if events and isinstance(last := events[-1], StreamError) and last.kind in _ENDS:
+            end = _ENDS[last.kind]
+            events = events[:-1]
+        named = (self._named(event, id) for event in events)
+        steps = tuple(Step(0.0, data) for data in self._encoded(named) if data)
+        self.losses = self._encoder.losses
+        return Playback(200, STREAM, steps, end, self._encoder.dialect)
+
+    def refused(self, error: StreamError, status: int | None = None) -> Playback:
+        """Return the error response that stands in place of a stream.
+
+        Args:
+            error: What it tells.
+            status: HTTP status; None for the one that the error hints at.
+        """
+        status = status or error.status_hint or 500
+        body = self._encoder.error_body(error)
+        return Playback(status, _JSON, (Step(0.0, body),), dialect=self._encoder.dialect)
+
+    def played(self, recording: Recording) -> Playback:
+        """Return a recorded answer, transcoded if it is of another dialect.
+
+        Raises:
+            UnrecordedRequest: It is a whole message, which cannot be transcoded.
+            UnknownDialect: It is of another dialect, which cannot be read.
+        """
+        target = self._encoder.dialect
+        if recording.dialect == target:
+            return recording.playback()
+        if not recording.is_stream:
+            return self._refused_as(recording)
+        transcoder = Transcoder(
+            recording.dialect, target, model=self._model, include_usage=self._include_usage
+        )
+        playback = recording.playback()
+        steps = tuple(_transcoded(playback, transcoder))
+        if transcoder.dialect == target:  # which it did not say
+            return structs.replace(playback, dialect=target)
+        self.losses = transcoder.losses
+        return Playback(playback.status, STREAM, steps, playback.end, target)
+
+    def _refused_as(self, recording: Recording) -> Playback:
+        """Return the error response that a recording is."""
+        match recording.outcome:
+            case Failed(error) if error.code != NOT_A_STREAM:
+                return self.refused(error, recording.response.status)
+            case _:
+                raise UnrecordedRequest(
+                    f"recording {recording.name} is no stream and of dialect "
+                    f"{recording.dialect}, expected a stream or {self._encoder.dialect}"
+                )
+
+    def _named(self, event: Event, id: str) -> Event:
+        if not isinstance(event, MessageStart):
+            return event
+        return structs.replace(event, id=event.id or id, model=event.model or self._asked_model)
+
+    def _encoded(self, events: Iterator[Event]) -> Iterator[bytes]:
+        projector = self._encoder.projector
+        sequencer = Sequencer(overlapping=projector.capabilities.overlapping)
+        for event in events:
+            ordered = [out for passed in projector.push(event) for out in sequencer.push(passed)]
+            yield b"".join([self._encoder.render(out) for out in ordered])
+        if sequencer.dropped_bytes:
+            self._encoder.count_held(sequencer.dropped_bytes)
+        yield self._encoder.close()
+
+
+def _transcoded(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:
+    """Yield the pieces of a playback in another dialect, each when its original came."""
+    waited_s = 0.0
+    for step in playback.steps:
+        waited_s += step.delay_s
+        if data := b"".join(transcoder.feed(step.data)):
+            yield Step(waited_s, data)
+            waited_s = 0.0
+    rest = b"".join(transcoder.close())
+    # Of what was cut no provider tells the end.
+    if rest and not isinstance(transcoder.outcome, Truncated):
+        yield Step(waited_s, rest)

@@ -1,0 +1,46 @@
+"""Requests of either dialect for a provider that answers without a network."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamnorm import Message, accumulate, decoder
+from streamnorm.recording.exchange import Playback, Responder, WireRequest
+
+__all__ = ["ask", "chat", "message_of", "messages", "post", "said"]
+
+HEADERS = (("Content-Type", "application/json"), ("Authorization", "Bearer canary-7f3a"))
+
+
+def post(url: str, body: object, headers: tuple[tuple[str, str], ...] = HEADERS) -> WireRequest:
+    """Return a request with a JSON body."""
+    return WireRequest("POST", url, headers, json.dumps(body).encode())
+
+
+def chat(**more: Any) -> WireRequest:
+    """Return a request of Chat Completions for a stream."""
+    body = {"model": "asked-1", "stream": True, "messages": [], **more}
+    return post("https://chat.example/v1/chat/completions", body)
+
+
+def messages(**more: Any) -> WireRequest:
+    """Return a request of Anthropic Messages for a stream."""
+    body = {"model": "asked-1", "stream": True, "messages": [], **more}
+    return post("https://claude.example/v1/messages?beta=true", body)
+
+
+def said(playback: Playback) -> Message:
+    """Return the message that an answer tells."""
+    return message_of(playback.body, playback.dialect)
+
+
+def message_of(body: bytes, dialect: str | None) -> Message:
+    """Return the message that a stream tells."""
+    reader = decoder(dialect)
+    return accumulate([*reader.feed(body), *reader.close()])
+
+
+def ask(provider: Responder, request: WireRequest) -> Message:
+    """Return the message that answers a request."""
+    return said(provider.respond(request))

@@ -1,0 +1,269 @@
+"""A provider that says what a test tells it to: which requests it answers, and how."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+from asking import ask, chat, message_of, messages, post
+
+from streamnorm import (
+    Message,
+    MessageStart,
+    MessageStop,
+    Reasoning,
+    Text,
+    UnknownDialect,
+    UnrecordedRequest,
+)
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.faults import cut, http, truncate
+from streamnorm.testing import FakeProvider, FakeRequest, tool_call
+
+STREAMED = {"model": "asked-1", "stream": True, "messages": []}
+
+# Turns
+
+
+def test_turns_answer_requests_in_order_whatever_they_speak() -> None:
+    provider = FakeProvider(("One", "Two"))
+    assert [ask(provider, messages()).text, ask(provider, chat()).text] == ["One", "Two"]
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_script_that_is_over_says_so(turns: int) -> None:
+    provider = FakeProvider(["Hello"] * turns)
+    for _ in range(turns):
+        provider.respond(chat())
+    words = f"^POST /v1/chat/completions: the script of {turns} turns is over$"
+    with pytest.raises(UnrecordedRequest, match=words):
+        provider.respond(chat())
+
+
+def test_turn_alone_answers_every_request() -> None:
+    provider = FakeProvider("Hello")
+    answers = [ask(provider, chat()) for _ in range(3)]
+    assert [(answer.text, answer.id) for answer in answers] == [
+        ("Hello", "msg_1"),
+        ("Hello", "msg_2"),
+        ("Hello", "msg_3"),
+    ]
+
+
+def test_requests_at_once_get_a_turn_each() -> None:
+    provider = FakeProvider([[f"word{n}", tool_call("f")] for n in range(200)])
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: ask(provider, chat()), range(200)))
+    assert {answer.text for answer in answers} == {f"word{n}" for n in range(200)}
+    # The ids belong to the turns, whoever gets them.
+    assert {(answer.text, answer.tool_calls[0].id) for answer in answers} == {
+        (f"word{n}", f"call_{n + 1}") for n in range(200)
+    }
+    assert len(provider.requests) == 200
+
+
+def test_function_may_ask_the_provider_again() -> None:
+    provider: FakeProvider
+    inner = chat(messages=[{"role": "user", "content": "inner"}])
+
+    def answer(request: FakeRequest) -> str:
+        return "inside" if request.body["messages"] else ask(provider, inner).text + " out"
+
+    provider = FakeProvider(answer)
+    assert ask(provider, chat()).text == "inside out"
+
+
+# Dialects
+
+
+def test_dialect_is_told_by_the_path_or_by_the_test() -> None:
+    elsewhere = post("http://gateway/complete", STREAMED)
+    assert FakeProvider("Hi", dialect="claude").respond(elsewhere).dialect == "anthropic"
+    assert FakeProvider("Hi", dialect="openai").respond(messages()).dialect == "openai_chat"
+    provider = FakeProvider("Hi")
+    words = r"^POST /complete: a path of no known dialect; FakeProvider\(…, dialect=…\)"
+    with pytest.raises(UnrecordedRequest, match=words):
+        provider.respond(elsewhere)
+    assert [request.dialect for request in provider.requests] == [None]
+
+
+def test_dialect_that_does_not_exist_is_refused_at_once() -> None:
+    with pytest.raises(UnknownDialect, match="'esperanto'"):
+        FakeProvider("Hi", dialect="esperanto")
+
+
+def test_dialect_that_cannot_be_written_answers_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamnorm.testing.fake.dialect_of", lambda _: "esperanto")
+    with pytest.raises(UnrecordedRequest, match=r"^POST /v1/messages: no dialect") as info:
+        FakeProvider("Hi").respond(messages())
+    assert isinstance(info.value.__cause__, UnknownDialect)
+
+
+@pytest.mark.parametrize("body", [{**STREAMED, "stream": False}, {"messages": []}, [], "text"])
+def test_request_for_no_stream_is_refused_and_takes_no_turn(body: object) -> None:
+    provider = FakeProvider(["Hello"], faults=[truncate(event=1)])
+    chat_answer = provider.respond(post("https://h/v1/chat/completions", body))
+    answer = provider.respond(post("https://h/v1/messages", body))
+    assert (chat_answer.status, answer.status) == (400, 400)
+    assert answer.headers["content-type"] == "application/json"
+    words = "a FakeProvider answers with streams alone, and this request does not ask for one"
+    assert json.loads(answer.body) == {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": words},
+    }
+    error = json.loads(chat_answer.body)["error"]
+    assert (error["message"], error["type"]) == (words, "invalid_request_error")
+    assert provider.respond(chat()).status == 200
+
+
+# Models
+
+
+def test_model_is_that_of_the_provider_the_message_or_the_request_in_this_order() -> None:
+    own = Message(model="own-1", blocks=(Text("Hi"),))
+    assert ask(FakeProvider(own), chat()).model == "own-1"
+    assert ask(FakeProvider("Hi"), chat()).model == "asked-1"
+    assert ask(FakeProvider(own, model="fake-1"), chat()).model == "fake-1"
+    events = [MessageStart("m", "own-2"), MessageStop("end_turn")]
+    assert ask(FakeProvider(events), messages()).model == "own-2"
+    assert b'"model":""' in FakeProvider("Hi").respond(chat(model=None)).body
+
+
+# Losses
+
+
+def test_what_a_dialect_cannot_carry_is_counted() -> None:
+    signed = Reasoning(("Cold.",), "c2lnbmVk", "anthropic")
+    provider = FakeProvider([[signed, "Cold."]] * 2)
+    assert ask(provider, messages()).blocks[0] == signed
+    assert provider.losses == ()
+    assert ask(provider, chat()).text == "Cold."
+    assert [loss.feature for loss in provider.losses] == ["signature"]
+
+
+# Faults
+
+
+def test_faults_spoil_the_first_answers_or_all() -> None:
+    faults = [http(529, times=2), truncate(byte=12), http(500)]
+    provider = FakeProvider(["One", "Two"], faults=faults)
+    answers = [provider.respond(chat()) for _ in range(5)]
+    assert [answer.status for answer in answers] == [529, 529, 500, 200, 200]
+    assert "error" in json.loads(answers[0].body)
+    assert [len(answer.body) for answer in answers[3:]] == [12, 12]
+    with pytest.raises(UnrecordedRequest):  # the errors took none of the two turns
+        provider.respond(chat())
+
+
+def test_faults_of_the_turn_come_before_those_of_the_provider() -> None:
+    provider = FakeProvider([["Hello", cut(byte=20)]], faults=[truncate(byte=10)])
+    playback = provider.respond(chat())
+    assert (len(playback.body), playback.end) == (10, "eof")
+
+
+def test_error_for_all_takes_no_turn() -> None:
+    provider = FakeProvider([], faults=[http(503, times=None)])
+    assert [provider.respond(chat()).status for _ in range(3)] == [503] * 3
+
+
+# Requests
+
+
+def test_requests_can_be_asserted_on() -> None:
+    provider = FakeProvider("Hello")
+    provider.respond(messages(max_tokens=5))
+    headers = (
+        ("X-Tenant", "blue"),
+        ("x-api-key", "canary-1"),
+        ("X-Goog-Api-Key", "canary-2"),
+        ("Cookie", "session=canary-3"),
+        ("Proxy-Authorization", "Basic canary-4"),
+        ("x-amz-security-token", "canary-5"),
+    )
+    provider.respond(post("https://h/v1/chat/completions?key=canary-6", STREAMED, headers))
+    first, second = provider.requests
+    assert (first.method, first.path, first.dialect) == ("POST", "/v1/messages", "anthropic")
+    assert first.body == {**STREAMED, "max_tokens": 5}
+    assert first.headers == {"content-type": "application/json"}
+    assert (second.path, second.dialect) == ("/v1/chat/completions", "openai_chat")
+    assert second.headers == {"x-tenant": "blue"}
+    assert repr(first) == "FakeRequest('POST', '/v1/messages')"
+
+
+@pytest.mark.parametrize("body", [None, b"", b"a=1&b=2", b"\xff\xfe", b"[" * 10_000])
+def test_request_without_json_has_no_body(body: bytes | None) -> None:
+    provider = FakeProvider("Hello")
+    answer = provider.respond(WireRequest("PUT", "http://h/v1/messages", (), body))
+    assert answer.status == 400
+    assert [(request.method, request.body) for request in provider.requests] == [("PUT", None)]
+
+
+def test_requests_are_those_so_far() -> None:
+    provider = FakeProvider(["Hello"])
+    before = provider.requests
+    provider.respond(chat())
+    assert (before, len(provider.requests)) == ((), 1)
+
+
+# What stands before it
+
+
+@pytest.mark.parametrize("package", [httpx, httpx2])
+def test_client_of_either_family_asks_the_provider(package: Any) -> None:
+    class Derived(package.Client):  # type: ignore[misc]  # as the official SDKs do
+        pass
+
+    provider = FakeProvider(["One", "Two", "Three"])
+    texts = []
+    for client in (
+        provider.client(package.Client),
+        provider.client(Derived, headers={"x-tenant": "blue"}),
+        package.Client(transport=provider.transport(package.__name__)),
+    ):
+        with client:
+            response = client.post("http://h/v1/messages", json=STREAMED)
+        texts.append(message_of(response.content, "anthropic").text)
+    assert texts == ["One", "Two", "Three"]
+    assert [request.headers.get("x-tenant") for request in provider.requests] == [
+        None,
+        "blue",
+        None,
+    ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("package", [httpx, httpx2])
+async def test_asynchronous_clients_ask_at_once(package: Any) -> None:
+    provider = FakeProvider([f"word{n}" for n in range(5)])
+    texts = set()
+
+    async def ask_one(client: Any) -> None:
+        response = await client.post("http://h/v1/messages", json=STREAMED)
+        texts.add(message_of(response.content, "anthropic").text)
+
+    async with provider.client(package.AsyncClient) as client, anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(ask_one, client)
+    assert texts == {f"word{n}" for n in range(5)}
+
+
+@pytest.mark.anyio
+async def test_application_asks_the_provider() -> None:
+    provider = FakeProvider(["Hello"])
+    transport = httpx.ASGITransport(provider.app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
+        response = await client.post("/v1/messages", json=STREAMED)
+        assert response.headers["content-type"] == "text/event-stream"
+        assert message_of(response.content, "anthropic").text == "Hello"
+        assert (await client.post("/v1/messages", json=STREAMED)).status_code == 404
+    assert [request.path for request in provider.requests] == ["/v1/messages"] * 2
+
+
+def test_client_of_neither_family_is_refused() -> None:
+    with pytest.raises(TypeError, match="expected Client or AsyncClient of httpx or httpx2"):
+        FakeProvider("Hello").client(dict)

@@ -1,0 +1,53 @@
+"""Which ways to cut bytes a property test meets."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from streamnorm.testing import chunkings
+
+STREAM = 'data: {"a":"größer"}\r\n\r\ndata: [DONE]\r\n\r\n'.encode()
+
+
+@given(st.data(), st.binary(max_size=40))
+def test_pieces_are_the_bytes_and_none_is_empty(data: st.DataObject, whole: bytes) -> None:
+    pieces = data.draw(chunkings(whole))
+    assert b"".join(pieces) == whole
+    assert all(pieces)
+
+
+def ends(pieces: list[bytes]) -> set[int]:
+    return {sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)}
+
+
+def test_every_place_and_every_extreme_is_met() -> None:
+    met: set[int] = set()
+    counts: set[int] = set()
+
+    @settings(max_examples=500, derandomize=True, database=None)
+    @given(chunkings(STREAM))
+    def meet(pieces: list[bytes]) -> None:
+        met.update(ends(pieces))
+        counts.add(len(pieces))
+
+    meet()
+    assert met == set(range(1, len(STREAM)))
+    assert {1, 2, 3, len(STREAM)} <= counts
+
+
+def test_cut_that_hurts_is_met_within_few_examples() -> None:
+    """Of 5,000 places to cut once, one is inside the only character of two bytes."""
+    body = b"x" * 4_000 + "ß".encode() + b"x" * 1_000
+    quick = settings(max_examples=30, derandomize=True, database=None)
+    pieces = find(chunkings(body), lambda pieces: 4_001 in ends(pieces), settings=quick)
+    assert pieces == [body[:4_001], body[4_001:]]  # shrunk to this cut alone
+
+
+def test_missing_hypothesis_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(ModuleNotFoundError, match="chunkings needs hypothesis"):
+        chunkings(b"a")

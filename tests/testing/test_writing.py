@@ -1,0 +1,204 @@
+"""How errors, recordings and faults of a script go over the wire, in both dialects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import ask, chat, messages, said
+
+from streamnorm import (
+    Failed,
+    Outcome,
+    Recording,
+    RecordingError,
+    StreamError,
+    Truncated,
+    UnrecordedRequest,
+    decoder,
+    validate,
+)
+from streamnorm.recording import Companion
+from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.recording.faults import cut, http, truncate
+from streamnorm.recording.format import Chunk, RecordedResponse
+from streamnorm.testing import FakeProvider
+
+DIALECTS = pytest.mark.parametrize("request_of", [chat, messages])
+Asking = Callable[..., WireRequest]
+
+
+def outcome_of(playback: Playback) -> Outcome | None:
+    reader = decoder(playback.dialect)
+    reader.feed(playback.body)
+    reader.close()
+    return reader.outcome
+
+
+# Errors
+
+
+def test_error_alone_is_an_error_response_of_the_dialect() -> None:
+    provider = FakeProvider(StreamError("upstream", "Too many.", status_hint=429))
+    answer = provider.respond(messages())
+    assert (answer.status, answer.headers["content-type"]) == (429, "application/json")
+    assert json.loads(answer.body) == {
+        "type": "error",
+        "error": {"type": "rate_limit_error", "message": "Too many."},
+    }
+    error = json.loads(provider.respond(chat()).body)["error"]
+    assert (error["message"], error["type"]) == ("Too many.", "rate_limit_error")
+
+
+def test_error_without_a_status_is_a_500() -> None:
+    assert FakeProvider([StreamError("upstream", "Oops.")]).respond(chat()).status == 500
+
+
+@DIALECTS
+def test_error_behind_words_is_an_event_of_the_dialect(request_of: Asking) -> None:
+    error = StreamError("upstream", "Overloaded.", status_hint=529)
+    playback = FakeProvider([["It snows", error]]).respond(request_of())
+    assert (playback.status, playback.end) == (200, "eof")
+    outcome = outcome_of(playback)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.message == "Overloaded."
+    message = said(playback)
+    assert (message.text, message.stop_reason) == ("It snows", None)
+
+
+@DIALECTS
+@pytest.mark.parametrize(
+    ("kind", "end"), [("transport", "reset"), ("stalled", "timeout"), ("truncated", "eof")]
+)
+def test_error_of_the_connection_ends_it(request_of: Asking, kind: Any, end: str) -> None:
+    playback = FakeProvider([["It snows", StreamError(kind, "gone")]]).respond(request_of())
+    assert playback.end == end
+    assert b"gone" not in playback.body
+    assert said(playback).text == "It snows"
+    outcome = outcome_of(playback)
+    assert isinstance(outcome, Truncated)
+    assert outcome.error.kind == "truncated"
+
+
+def test_error_of_the_connection_alone_ends_it_before_the_first_byte() -> None:
+    playback = FakeProvider([StreamError("transport", "gone")]).respond(chat())
+    assert (playback.status, playback.body, playback.end) == (200, b"", "reset")
+
+
+# Recordings
+
+
+CHAT = (
+    b'data: {"id":"r1","object":"chat.completion.chunk","created":1,"model":"rec-1","choices":'
+    b'[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}\n\n'
+)
+CHAT_END = (
+    b'data: {"id":"r1","object":"chat.completion.chunk","created":1,"model":"rec-1","choices":'
+    b'[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
+
+
+def recording(body: bytes = CHAT + CHAT_END, **companion: Any) -> Recording:
+    reads = companion.pop("reads", None)
+    return Recording(body, Companion(1, **{"dialect": "openai_chat", **companion}), reads=reads)
+
+
+def test_recording_of_the_dialect_is_played_as_it_is() -> None:
+    recorded = recording(CHAT[:9], reads=[Chunk(20, 4), Chunk(30, 5)])
+    assert FakeProvider([recorded]).respond(chat()) == recorded.playback()
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+def test_recording_of_another_dialect_is_transcoded_in_its_time(dialect: str | None) -> None:
+    reads = [Chunk(100, 10), Chunk(50, len(CHAT) - 10), Chunk(25, len(CHAT_END))]
+    provider = FakeProvider([recording(dialect=dialect, reads=reads)])
+    playback = provider.respond(messages())
+    assert validate(playback.body, "anthropic") == []
+    assert [step.delay_s for step in playback.steps] == pytest.approx([0.15, 0.025])
+    message = said(playback)
+    assert (message.text, message.id, message.model) == ("Hi", "r1", "rec-1")
+    assert {loss.feature for loss in provider.losses} == {"usage_unknown"}
+
+
+def test_recording_that_does_not_tell_its_dialect_is_played_as_it_is_to_who_speaks_it() -> None:
+    playback = FakeProvider([recording(dialect=None)]).respond(chat())
+    assert playback == recording().playback()
+
+
+def test_recording_that_ends_early_does_so_in_another_dialect() -> None:
+    playback = FakeProvider([recording(CHAT)]).respond(messages())
+    assert playback.end == "eof"
+    assert b"error" not in playback.body
+    assert isinstance(outcome_of(playback), Truncated)
+
+
+def test_recording_without_its_last_word_is_complete_in_another_dialect() -> None:
+    lenient = recording((CHAT + CHAT_END).removesuffix(b"data: [DONE]\n\n"))
+    assert ask(FakeProvider([lenient]), messages()).stop_reason == "end_turn"
+
+
+def test_recording_of_pieces_that_tell_nothing_yet_waits_for_those_that_do() -> None:
+    reads = [Chunk(100, 10), Chunk(40, 10), Chunk(50, len(CHAT) - 20)]
+    playback = FakeProvider([recording(CHAT, reads=reads)]).respond(messages())
+    assert [step.delay_s for step in playback.steps] == pytest.approx([0.19])
+
+
+def test_recording_that_breaks_off_does_so_in_another_dialect() -> None:
+    cut_off = recording(CHAT, response=RecordedResponse(end="reset"))
+    playback = FakeProvider([cut_off]).respond(messages())
+    assert playback.end == "reset"
+    assert isinstance(outcome_of(playback), Truncated)
+    assert said(playback).text == "Hi"
+
+
+def test_recorded_error_response_is_one_of_the_dialect() -> None:
+    body = b'{"error":{"message":"Too many.","type":"rate_limit_error","code":null}}'
+    refused = recording(body, response=RecordedResponse(430, {}, ".body.json"))
+    playback = FakeProvider([refused]).respond(messages())
+    assert playback.status == 430
+    assert json.loads(playback.body)["error"] == {
+        "type": "rate_limit_error",
+        "message": "Too many.",
+    }
+
+
+def test_recorded_whole_message_is_played_in_its_dialect_alone() -> None:
+    body = b'{"id":"r1","object":"chat.completion","choices":[]}'
+    whole = recording(body, response=RecordedResponse(200, {}, ".body.json"))
+    provider = FakeProvider(whole)
+    assert provider.respond(chat(stream=False)).body == body
+    with pytest.raises(UnrecordedRequest, match="is no stream and of dialect openai_chat"):
+        provider.respond(messages())
+
+
+def test_path_is_a_recording(tmp_path: Path) -> None:
+    recording().save(tmp_path / "hello.sse")
+    assert ask(FakeProvider([tmp_path / "hello.sse"]), chat()).text == "Hi"
+    with pytest.raises(RecordingError, match=r"bye\.sse"):
+        FakeProvider([tmp_path / "bye.sse"])
+
+
+# Faults
+
+
+def test_fault_in_a_list_spoils_that_answer() -> None:
+    provider = FakeProvider([["It snows", truncate(byte=9)], "Hello"])
+    assert len(provider.respond(chat()).body) == 9
+    assert ask(provider, chat()).text == "Hello"
+
+
+def test_fault_spoils_a_recording() -> None:
+    playback = FakeProvider([[recording(), cut(byte=12)]]).respond(chat())
+    assert (playback.body, playback.end) == (CHAT[:12], "reset")
+
+
+@DIALECTS
+def test_error_response_answers_as_often_as_it_says(request_of: Asking) -> None:
+    provider = FakeProvider([http(529, times=2), http(500), "Hello"])
+    answers = [provider.respond(request_of()) for _ in range(4)]
+    assert [answer.status for answer in answers] == [529, 529, 500, 200]
+    assert "error" in json.loads(answers[0].body)
+    assert said(answers[3]).id == "msg_4"
