@@ -94,7 +94,22 @@ def add_commands(add_parser: AddParser) -> None:
         default="error",
         help="what to do where a request is not as recorded (default: error)",
     )
+    replay.add_argument(
+        "--ignore",
+        type=_pattern,
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="what is not compared in the strings of a request (may be given several times)",
+    )
     replay.set_defaults(run=_replay)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as exc:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {exc}") from exc
 
 
 def _add_port(command: argparse.ArgumentParser) -> None:
@@ -138,6 +153,7 @@ def _replay(arguments: argparse.Namespace) -> int:
             match=arguments.match,
             drift=arguments.drift,
             rechunk=arguments.rechunk,
+            ignore=arguments.ignore,
         )
     except (RecordingError, ValueError) as exc:
         raise UsageError(str(exc)) from exc

@@ -42,6 +42,7 @@ Names that stand nowhere here are refused, and so is a file larger than its boun
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -169,7 +170,9 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
+            # What is asked for is set aside before it is read.
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(min(size, max_bytes) + 1)
     except OSError as exc:
         raise RecordingError(f"{path}: {exc.strerror}") from exc
     if len(data) > max_bytes:

@@ -80,6 +80,8 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
             rf"(?:[ \t]*{_PATH}[^\n]*|(?:\n[ \t]*-[ \t]+{_PATH}[^\n]*)+)",
             r"\1 <directory>",
         ),
+        # Where Claude Code keeps what it knows of a project.
+        (".claude/projects/", r"[^\s`'\"]*/\.claude/projects/[^\s/`'\"]+", "<directory>"),
         # Above the tree of its files.
         ("├|└", rf"^{_PATH}[^\n]*(?=\n\n?[├└])", "<directory>"),
         ("os version:", r"^([ \t*-]*OS Version:)[^\n]*", r"\1"),

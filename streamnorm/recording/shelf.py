@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, TypedDict, Unpack
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 import msgspec
 from msgspec import UNSET, structs
@@ -26,8 +26,9 @@ from streamnorm.recording.matching import (
 )
 from streamnorm.recording.operations import dialect_of
 from streamnorm.recording.secrets import Secrets
+from streamnorm.recording.spoiling import FaultQueue, ReplayFault
 
-__all__ = ["Drift", "DriftWarning", "Match", "ReplayFault", "ReplayOptions", "Shelf", "responder"]
+__all__ = ["Drift", "DriftWarning", "Match", "ReplayOptions", "Shelf", "responder"]
 
 Match: TypeAlias = (
     Literal["normalised", "exact", "sequence"] | Callable[[RecordedRequest, RecordedRequest], bool]
@@ -49,24 +50,6 @@ _DIGITS = re.compile("([0-9]+)", re.ASCII)
 
 class DriftWarning(UserWarning):
     """A recording was played although the request differs from the one that was recorded."""
-
-
-class ReplayFault(Protocol):
-    """What spoils an answer."""
-
-    @property
-    def times(self) -> int | None:
-        """How many requests it spoils; None for all."""
-        ...
-
-    @property
-    def replaces(self) -> bool:
-        """Whether it answers in place of a recording, which stays to be played."""
-        ...
-
-    def __call__(self, playback: Playback, /) -> Playback:
-        """Return the answer, spoilt."""
-        ...
 
 
 class ReplayOptions(TypedDict, total=False):
@@ -162,8 +145,7 @@ class Shelf:
         self._match = match
         self._drift = drift
         self._rechunk: Rechunk = rechunk
-        self._faults = tuple(faults)
-        self._times_left = [fault.times for fault in faults]
+        self._faults = FaultQueue(faults)
         self._ignore = [re.compile(pattern) for pattern in ignore]
         self._redact = tuple(redact)
         self._lock = threading.RLock()  # a function of the caller may look at us
@@ -201,7 +183,7 @@ class Shelf:
                 if len(self._unrecorded) < _MAX_UNRECORDED:
                     self._unrecorded.append(error)
                 raise error
-            faults = self._take_faults()
+            faults = self._faults.take()
             entry.played = entry.played or not any(fault.replaces for fault in faults)
         if drifted and self._drift == "warn":
             name, diff = _nearest(compared, [entry])
@@ -256,15 +238,6 @@ class Shelf:
             if answers:
                 return entry, left
         return None, left
-
-    def _take_faults(self) -> list[ReplayFault]:
-        """Return the faults of this request, and count them."""
-        ready = [n for n, left in enumerate(self._times_left) if left != 0]
-        ready = [n for n in ready if self._faults[n].replaces][:1] or ready
-        for n in ready:
-            if (left := self._times_left[n]) is not None:
-                self._times_left[n] = left - 1
-        return [self._faults[n] for n in ready]
 
     def _refusal(
         self, request: WireRequest, compared: RecordedRequest, left: list[_Entry]

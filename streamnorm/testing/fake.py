@@ -14,9 +14,9 @@ from streamnorm.events import StreamError
 from streamnorm.limits import Limits
 from streamnorm.losses import Loss
 from streamnorm.recording.exchange import Playback, WireRequest
-from streamnorm.recording.faults import Fault
 from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
+from streamnorm.recording.spoiling import FaultQueue, ReplayFault
 from streamnorm.testing.script import (
     Answer,
     FakeRequest,
@@ -65,7 +65,7 @@ class _Turn(NamedTuple):
     """
 
     answer: Answer | Question
-    faults: Sequence[Fault] = ()
+    faults: Sequence[ReplayFault] = ()
     id: str = ""
 
 
@@ -121,13 +121,12 @@ class FakeProvider:
         *,
         dialect: str | None = None,
         model: str | None = None,
-        faults: Iterable[Fault] = (),
+        faults: Iterable[ReplayFault] = (),
     ) -> None:
         self._turns, self._repeats = read_script(script)
         self._dialect = None if dialect is None else encoder(dialect).dialect
         self._model = model
-        self._faults = tuple(faults)
-        self._times_left = [fault.times for fault in self._faults]
+        self._faults = FaultQueue(faults)
         self._lock = threading.Lock()
         self._requests: list[FakeRequest] = []
         self._losses: list[Loss] = []
@@ -230,7 +229,7 @@ class FakeProvider:
 
     def _next(self, asked: FakeRequest) -> _Turn:
         with self._lock:
-            faults = self._take_faults()
+            faults = self._faults.take()
             if any(fault.replaces for fault in faults):
                 return _Turn(_NOTHING, faults)
             if not self._repeats and self._used == len(self._turns):
@@ -245,15 +244,6 @@ class FakeProvider:
                 # Here, so that the ids of a script are the same whoever is answered first.
                 answer = answer.numbered(self._calls)
             return _Turn(answer, faults, f"msg_{self._used}")
-
-    def _take_faults(self) -> list[Fault]:
-        """Return the faults of the next request, and count them."""
-        ready = [n for n, left in enumerate(self._times_left) if left != 0]
-        ready = [n for n in ready if self._faults[n].replaces][:1] or ready
-        for n in ready:
-            if (left := self._times_left[n]) is not None:
-                self._times_left[n] = left - 1
-        return [self._faults[n] for n in ready]
 
     def _numbered(self, answer: Answer) -> Answer:
         """Return an answer with an id for each call that has none."""

@@ -183,6 +183,14 @@ def test_options_say_what_answers_and_in_which_pieces(client: httpx.Client, tmp_
     assert '+  "content": "other",' in said
 
 
+def test_what_is_ignored_may_differ(client: httpx.Client, tmp_path: Path) -> None:
+    path = recorded(tmp_path, "run 1 of a day")
+    with running("replay", path, "--ignore", "run [0-9]+", "--ignore", "day|night") as server:
+        url = f"{server.url}/v1{CHAT}"
+        assert client.post(url, json={"content": "run 23 of a night"}).content == BODY
+        assert client.post(url, json={"content": "walk 1 of a day"}).status_code == 404
+
+
 # What cannot be done
 
 
@@ -206,6 +214,7 @@ def test_options_say_what_answers_and_in_which_pieces(client: httpx.Client, tmp_
         (["replay", "rec", "--rechunk", "some"], "rechunk 'some', expected recorded, event"),
         (["replay", "rec", "--rechunk", "0"], "rechunk 0, expected recorded, event"),
         (["replay", "rec", "--match", "x"], "invalid choice: 'x'"),
+        (["replay", "rec", "--ignore", "("], "argument --ignore: '(' is no regular expression: "),
         (["replay", "rec", "--drift", "x"], "invalid choice: 'x'"),
     ],
 )

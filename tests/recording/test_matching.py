@@ -272,6 +272,10 @@ def test_arguments_are_compared() -> None:
             "# Env\n - Primary working directory: /home/a\n x",
             "# Env\n - Primary working directory: /b\n x",
         ),
+        (
+            "memory at `/home/a/.claude/projects/-home-a-b/memory/`. This",
+            "memory at `/Users/c/.claude/projects/-Users-c-d/memory/`. This",
+        ),
         (" - OS Version: Linux 6.1\nx", " - OS Version: Darwin 25\nx"),
         # Codex
         ("<cwd>/home/a</cwd>", "<cwd>C:\\b</cwd>"),

@@ -72,7 +72,8 @@ class _HTTP(Fault, frozen=True):
         dialect = dialect_of(playback.dialect, events_of(playback.body))
         headers = {"content-type": "application/json"}
         if self.status in _WITH_RETRY_AFTER:
-            headers["retry-after"] = "0"
+            # The second is what the official SDKs read first; to them 0 is no time at all.
+            headers |= {"retry-after": "0", "retry-after-ms": "1"}
         body = error_body(dialect, self.status)
         return Playback(self.status, headers, (Step(0.0, body),), "eof", playback.dialect)
 
