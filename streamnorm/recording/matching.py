@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +27,8 @@ _SCRUBBED_RUN = re.compile("x{6,}")
 
 _SESSION_FIELDS = frozenset({"client_metadata", "prompt_cache_key", "safety_identifier"})
 _CALL_IDS = frozenset({"call_id", "tool_call_id", "tool_use_id"})
+_CALL = "call-"
+_RESULT_ENDS = ("call_output", "tool_result")
 _CALL_TYPES = frozenset({"mcp_tool_use", "server_tool_use", "tool_use"})
 _CALL_PLACES = frozenset({"functionCall", "functionResponse", "tool_calls"})
 # What a model or a tool said, and schemas: a name in there has no meaning of its own.
@@ -101,7 +104,8 @@ def normalise(
 
     That is: headers and the host; ids of the session, of input items and of the user;
     `cache_control`; Claude Code's billing block; ids of tool calls, which become `call-1`,
-    `call-2` in the order in which they appear; the date, the working directory and the
+    `call-2` in the order in which they appear; the order of their results, which is that in
+    which tools ended; the date, the working directory and the
     like where an agent tells them to its model; the length of what was scrubbed.
 
     Args:
@@ -235,7 +239,7 @@ class _Normaliser(_Rewriter):
     def _field(self, key: str, value: Any) -> Any:
         """Return a member of the body itself."""
         if key == "input" and is_array(value):
-            return [self._value(_item(item), "") for item in value]
+            return _results_in_order([self._value(_item(item), "") for item in value])
         if key == "metadata":
             return self.foreign(_metadata(value))
         if key == "system" and is_array(value):
@@ -250,7 +254,7 @@ class _Normaliser(_Rewriter):
             place: Name of the member that it is, or an element of.
         """
         if is_array(value):
-            return [self._value(item, place) for item in value]
+            return _results_in_order([self._value(item, place) for item in value])
         if not is_object(value) or place in _FOREIGN:
             return self.foreign(value)
         return {
@@ -265,10 +269,32 @@ class _Normaliser(_Rewriter):
         if _is_scrubbed(key, value):
             return _SCRUBBED
         if key in _CALL_IDS or (key == "id" and _is_call(owner, place)):
-            return self._calls.setdefault(value, f"call-{len(self._calls) + 1}")
+            return self._calls.setdefault(value, f"{_CALL}{len(self._calls) + 1}")
         if key == "approval_request_id" or (key == "id" and _is_reference(owner)):
             return self._items.setdefault(value, f"item-{len(self._items) + 1}")
         return self.text(value)
+
+
+def _results_in_order(items: list[Any]) -> list[Any]:
+    """Return a list in which neighbouring results stand in the order of their calls.
+
+    Tools that run at the same time end in any order, and Claude Code tells them in that.
+    """
+    ordered: list[Any] = []
+    for are_results, group in groupby(items, lambda item: _place_of_result(item) > 0):
+        run = list(group)
+        ordered += sorted(run, key=_place_of_result) if are_results else run
+    return ordered
+
+
+def _place_of_result(item: Any) -> int:
+    """Return the number of the call that an item is the result of; 0 if it is none."""
+    if not is_object(item):
+        return 0
+    if item.get("role") != "tool" and not str(item.get("type")).endswith(_RESULT_ENDS):
+        return 0
+    call = next((str(item[key]) for key in _CALL_IDS if key in item), "")
+    return int(call.removeprefix(_CALL)) if call.startswith(_CALL) else 0
 
 
 def _is_scrubbed(key: str, value: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -218,37 +217,6 @@ def test_ids_of_input_items_are_left_out_and_references_numbered() -> None:
             "no item",
         ]
     }
-
-
-def chat(*ids: str) -> Any:
-    calls = [{"id": i, "type": "function", "function": {"name": "f"}} for i in ids[:2]]
-    results = [{"role": "tool", "tool_call_id": i, "content": "r"} for i in ids[2:]]
-    return {"messages": [{"role": "assistant", "tool_calls": calls}, *results]}
-
-
-def messages(*ids: str) -> Any:
-    calls = [{"type": "tool_use", "id": i, "name": "f", "input": {}} for i in ids[:2]]
-    results = [{"type": "tool_result", "tool_use_id": i, "content": "r"} for i in ids[2:]]
-    return {"messages": [{"content": calls}, {"content": results}]}
-
-
-def responses(*ids: str) -> Any:
-    calls = [{"type": "function_call", "call_id": i, "name": "f"} for i in ids[:2]]
-    return {"input": calls + [{"type": "function_call_output", "call_id": i} for i in ids[2:]]}
-
-
-def gemini(*ids: str) -> Any:
-    calls = [{"functionCall": {"id": i, "name": "f"}} for i in ids[:2]]
-    results = [{"functionResponse": {"id": i, "name": "f"}} for i in ids[2:]]
-    return {"contents": [{"parts": calls}, {"parts": results}]}
-
-
-@pytest.mark.parametrize("dialect", [chat, messages, responses, gemini])
-def test_ids_of_tool_calls_are_mapped_consistently(dialect: Callable[..., Any]) -> None:
-    body = dialect("a", "b", "b", "a")
-    assert same(body, dialect("p", "q", "q", "p"))
-    assert not same(body, dialect("p", "q", "p", "q"))
-    assert normalise(post(body)).body == dialect("call-1", "call-2", "call-2", "call-1")
 
 
 def test_id_that_is_of_no_call_is_kept() -> None:
