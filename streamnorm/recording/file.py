@@ -143,9 +143,9 @@ class Recording:
             reads = self._reads_to_write(file)
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, lambda out: out.write(self.body))
-            lines = None if reads is None else map(str, reads)
+            chunks = None if reads is None else map(str, reads)
             replace_file(
-                Path(name + ".json"), lambda out: write_companion(out, self._companion(), lines)
+                Path(name + ".json"), lambda out: write_companion(out, self._companion(), chunks)
             )
         except OSError as exc:
             raise RecordingError(f"{file}: {exc.strerror}") from exc

@@ -209,24 +209,25 @@ def _chunk(line: str, number: int, path: Path) -> Chunk:
     return Chunk(int(match[1]), int(match[2]))
 
 
-def write_companion(file: BinaryIO, companion: Companion, lines: Iterable[str] | None) -> None:
+def write_companion(file: BinaryIO, companion: Companion, chunks: Iterable[str] | None) -> None:
     """Write `NAME.json`, the same bytes for the same content.
 
     Args:
         file: Where to.
-        companion: All but its `chunks`, which are taken from `lines`.
-        lines: One for each read, as `+35 36`, so that they need not be in memory at once;
-            None for none.
+        companion: All but its `chunks`.
+        chunks: A line `+35 36` for each read, any number of lines at once, so that they
+            need not all be in memory; None for none.
     """
     fields: dict[str, Any] = msgspec.to_builtins(companion)
     del fields["chunks"]
     head = msgspec.json.format(compact(fields), indent=2)
     file.write(head.removesuffix("\n}").encode())
-    if lines is not None:
+    if chunks is not None:
         file.write(b',\n  "chunks": [')
         separator = "\n"
-        for line in lines:
-            file.write(f'{separator}    "{line}"'.encode())
+        for lines in chunks:
+            items = lines.rstrip("\n").replace("\n", '",\n    "')
+            file.write(f'{separator}    "{items}"'.encode())
             separator = ",\n"
         file.write(b"]" if separator == "\n" else b"\n  ]")
     file.write(b"\n}\n")

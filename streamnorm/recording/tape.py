@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -19,7 +19,6 @@ from streamnorm.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.file import replace_file
 from streamnorm.recording.format import (
-    Chunk,
     Companion,
     End,
     RecordedResponse,
@@ -211,17 +210,23 @@ class Tape:
         if self._written_bytes > _MAX_BYTES:
             self.fail(f"more than {_MAX_BYTES} bytes")
             return
-        self._lines.write("".join([self._line(at, data) for at, data in self._waiting]).encode())
+        self._lines.write(self._take_lines().encode())
         body = b"".join([data for _, data in self._waiting])
         self._waiting.clear()
         self._waiting_bytes = 0
         self._out.write(self._scrubber.feed(body))
 
-    def _line(self, at: float, data: bytes) -> str:
-        # Rounded from the start on, so that no error adds up.
-        elapsed_ms = round((at - self._started_at) * 1000)
-        gap_ms, self._elapsed_ms = elapsed_ms - self._elapsed_ms, elapsed_ms
-        return f"{Chunk(gap_ms, len(data))}\n"
+    def _take_lines(self) -> str:
+        """Return what the companion says of the reads that wait."""
+        lines: list[str] = []
+        last_ms = self._elapsed_ms
+        for at, data in self._waiting:
+            # Rounded from the start on, so that no error adds up.
+            elapsed_ms = round((at - self._started_at) * 1000)
+            lines.append(f"+{elapsed_ms - last_ms} {len(data)}\n")
+            last_ms = elapsed_ms
+        self._elapsed_ms = last_ms
+        return "".join(lines)
 
     def _finish(self, how: End) -> None:
         out = self._out
@@ -239,7 +244,7 @@ class Tape:
         part = self._part()
         part.replace(part.with_suffix(""))
         self._lines.seek(0)
-        self._write_companion(line.decode().rstrip("\n") for line in self._lines)
+        self._write_companion(self._stored_lines())
         self._recorder.recorded(part.with_suffix(""))
 
     def _close(self) -> None:
@@ -248,9 +253,14 @@ class Tape:
         if out is not None:
             out.close()
 
-    def _write_companion(self, lines: Iterable[str] | None) -> None:
+    def _stored_lines(self) -> Iterator[str]:
+        """Yield the lines of all reads, many at once."""
+        while lines := self._lines.readlines(_PIECE_BYTES):
+            yield b"".join(lines).decode()
+
+    def _write_companion(self, chunks: Iterable[str] | None) -> None:
         replace_file(
-            Path(self._name + ".json"), lambda out: write_companion(out, self._companion, lines)
+            Path(self._name + ".json"), lambda out: write_companion(out, self._companion, chunks)
         )
 
     def _leave_incomplete(self) -> None:
