@@ -54,6 +54,8 @@ def test_unknown_dialect_is_a_lookup_error() -> None:
             {"dialect": "anthropic", "frame": 3},
         ),
         (errors.RemoteProtocolError("m"), {"dialect": None, "frame": None}),
+        (errors.UnrecordedRequest("m"), {"diff": "", "nearest": None}),
+        (errors.UnrecordedRequest("m", diff="-a", nearest="n"), {"diff": "-a", "nearest": "n"}),
         (
             errors.LimitExceeded("m", limit="max_blocks", dialect="d", frame=1),
             {"limit": "max_blocks", "dialect": "d", "frame": 1},

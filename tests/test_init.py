@@ -42,3 +42,9 @@ def test_function_is_there_after_the_module_of_its_name_was_imported(name: str) 
     code = f"import streamnorm.{name}; print(callable(streamnorm.{name}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "True\n"
+
+
+def test_module_that_is_a_public_name_loads_when_it_is_used() -> None:
+    code = "import streamnorm; print(streamnorm.sse.__name__)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "streamnorm.sse\n"
