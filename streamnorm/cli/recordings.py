@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from streamnorm.cli.console import STATUSES, AddParser, UsageError, complain, say
+from streamnorm.cli.faulty import read_fault
 from streamnorm.errors import RecordingError, UnrecordedRequest
 
 if TYPE_CHECKING:
@@ -102,6 +103,15 @@ def add_commands(add_parser: AddParser) -> None:
         metavar="REGEX",
         help="what is not compared in the strings of a request (may be given several times)",
     )
+    replay.add_argument(
+        "--fault",
+        type=read_fault,
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="what goes wrong, as cut(event=3), http(529, times=2) or bom (may be given several"
+        " times)",
+    )
     replay.set_defaults(run=_replay)
 
 
@@ -154,6 +164,7 @@ def _replay(arguments: argparse.Namespace) -> int:
             drift=arguments.drift,
             rechunk=arguments.rechunk,
             ignore=arguments.ignore,
+            faults=arguments.fault,
         )
     except (RecordingError, ValueError) as exc:
         raise UsageError(str(exc)) from exc

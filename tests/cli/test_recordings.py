@@ -191,6 +191,14 @@ def test_what_is_ignored_may_differ(client: httpx.Client, tmp_path: Path) -> Non
         assert client.post(url, json={"content": "walk 1 of a day"}).status_code == 404
 
 
+def test_faults_spoil_the_answers(client: httpx.Client, tmp_path: Path) -> None:
+    path = recorded(tmp_path)
+    with running("replay", path, "--fault", "http(529, times=1)", "--fault", "bom") as server:
+        url = f"{server.url}/v1{CHAT}"
+        assert client.post(url, json={"content": "hi"}).status_code == 529
+        assert client.post(url, json={"content": "hi"}).content == b"\xef\xbb\xbf" + BODY
+
+
 # What cannot be done
 
 
@@ -214,6 +222,14 @@ def test_what_is_ignored_may_differ(client: httpx.Client, tmp_path: Path) -> Non
         (["replay", "rec", "--rechunk", "some"], "rechunk 'some', expected recorded, event"),
         (["replay", "rec", "--rechunk", "0"], "rechunk 0, expected recorded, event"),
         (["replay", "rec", "--match", "x"], "invalid choice: 'x'"),
+        (
+            ["replay", "rec", "--fault", "explode"],
+            "argument --fault: 'explode', expected one of bom",
+        ),
+        (["replay", "rec", "--fault", "cut(event="], "'cut(event=', expected one as cut(event=3)"),
+        (["replay", "rec", "--fault", "cut(event=1, byte=2)"], "argument --fault: 'cut(event=1,"),
+        (["replay", "rec", "--fault", "http()"], "argument --fault: 'http()': http"),
+        (["replay", "rec", "--fault", "http(__import__('os'))"], "expected one as cut(event=3)"),
         (["replay", "rec", "--ignore", "("], "argument --ignore: '(' is no regular expression: "),
         (["replay", "rec", "--drift", "x"], "invalid choice: 'x'"),
     ],
