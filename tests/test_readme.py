@@ -109,14 +109,19 @@ FEATURES = {
     "signed": "signatures of",
     "custom_tools": "tool calls with free text",
     "null_arguments": "tool arguments that are `null`",
+    "broken_arguments": "tool arguments that are no JSON object",
     "server_tools": "calls that the provider executed, and results: kinds that end in",
+    "media": "images, documents, and blocks of its own",
     "citations": "citations of the kinds",
     "url_citation": "other sources with an address, as",
+    "cited_text": "the words of such a source",
     "unplaced": "of its own data it loses",
     "stop_reasons": "stop reasons",
     "bare_stop_sequence": "a stop by a sequence that is not told",
     "service_tiers": "tiers of service",
     "usage": "counts of tokens are written",
+    "cache_write": "tokens written to a cache",
+    "excess_reasoning": "more tokens of reasoning than of output",
 }
 
 COLUMNS = {
@@ -125,6 +130,8 @@ COLUMNS = {
     "`openai_chat`, `reasoning_details`": capabilities(
         "openai_chat", reasoning="reasoning_details"
     ),
+    "`openai_responses`": capabilities("openai_responses"),
+    "`gemini`": capabilities("gemini"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm.blocks import Reasoning, ToolCall
+from streamnorm.blocks import Document, Image, OpaqueBlock, Reasoning, Text, ToolCall
 from streamnorm.errors import LossyEncoding, UnknownDialect
 
 __all__ = [
@@ -80,15 +80,20 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         signed: The blocks that can carry a signature.
         custom_tools: Tool calls with free text.
         null_arguments: Tool arguments that are the JSON text `null`.
+        broken_arguments: Tool arguments that are no JSON object.
         server_tools: How the kinds of calls that the provider executed, and of their
             results, end in this dialect.
+        media: Images and documents, and blocks of its own, which come whole.
         citations: The kinds of citations that it has itself.
         url_citation: Its kind for any source with an address; None if there is none.
+        cited_text: The words of such a source.
         unplaced: Data of its own that has no place any more once it was decoded.
         stop_reasons: Unified stop reasons with a word of their own.
         bare_stop_sequence: A stop by a sequence that is not told.
         service_tiers: Its words for the tiers of service, by the words of all vendors.
         usage: Whether the counts of tokens are written always, if they are known, or never.
+        cache_write: The count of tokens that were written to a cache.
+        excess_reasoning: More tokens of reasoning than of output, as some servers count.
     """
 
     dialect: str
@@ -103,14 +108,19 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     signed: tuple[type, ...]
     custom_tools: bool
     null_arguments: bool
+    broken_arguments: bool
     server_tools: tuple[str, ...]
+    media: tuple[type, ...]
     citations: frozenset[str]
     url_citation: str | None
+    cited_text: bool
     unplaced: frozenset[str]
     stop_reasons: frozenset[str]
     bare_stop_sequence: bool
     service_tiers: dict[str, str]
     usage: Literal["always", "known", "never"]
+    cache_write: bool
+    excess_reasoning: bool
 
 
 CAPABILITIES: dict[str, Capabilities] = {
@@ -128,13 +138,16 @@ CAPABILITIES: dict[str, Capabilities] = {
         signed=(Reasoning,),
         custom_tools=False,
         null_arguments=False,
+        broken_arguments=True,
         server_tools=("server_tool_use", "mcp_tool_use", "_tool_result"),
+        media=(OpaqueBlock,),
         # Others need a document index or an encrypted index that only Anthropic has.
         citations=frozenset(
             {"char_location", "page_location", "content_block_location"}
             | {"web_search_result_location", "search_result_location"}
         ),
         url_citation=None,
+        cited_text=True,
         unplaced=frozenset(),
         stop_reasons=frozenset(
             {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}
@@ -148,6 +161,8 @@ CAPABILITIES: dict[str, Capabilities] = {
             "standard": "standard",
         },
         usage="always",
+        cache_write=True,
+        excess_reasoning=True,
     ),
     "openai_chat": Capabilities(
         dialect="openai_chat",
@@ -162,9 +177,12 @@ CAPABILITIES: dict[str, Capabilities] = {
         signed=(ToolCall,),
         custom_tools=True,
         null_arguments=True,
+        broken_arguments=True,
         server_tools=(),
+        media=(),
         citations=frozenset({"url_citation"}),
         url_citation="url_citation",
+        cited_text=True,
         unplaced=frozenset({"content_part", "extra_content", "reasoning_details"}),
         stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
         bare_stop_sequence=False,
@@ -173,6 +191,75 @@ CAPABILITIES: dict[str, Capabilities] = {
             "standard": "default",
         },
         usage="known",
+        cache_write=True,
+        excess_reasoning=True,
+    ),
+    "openai_responses": Capabilities(
+        dialect="openai_responses",
+        choices=False,
+        boundaries=True,
+        overlapping=(),
+        blank_text=True,
+        refusal=True,
+        reasoning=True,
+        reasoning_parts=True,
+        redacted_reasoning=True,
+        signed=(Reasoning,),
+        custom_tools=True,
+        null_arguments=True,
+        broken_arguments=True,
+        server_tools=(
+            *("_call", "_output", "compaction", "mcp_approval_request", "mcp_approval_response"),
+            *("mcp_list_tools", "program"),
+        ),
+        media=(OpaqueBlock,),
+        citations=frozenset(
+            {"container_file_citation", "file_citation", "file_path", "url_citation"}
+        ),
+        url_citation="url_citation",
+        cited_text=True,
+        unplaced=frozenset(),
+        stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal"}),
+        bare_stop_sequence=False,
+        service_tiers={
+            **{tier: tier for tier in ("auto", "default", "fast", "flex", "priority", "scale")},
+            "standard": "default",
+            "ultrafast": "ultrafast",
+        },
+        # Some clients ask again for ever where the end tells none.
+        usage="always",
+        cache_write=True,
+        excess_reasoning=True,
+    ),
+    "gemini": Capabilities(
+        dialect="gemini",
+        choices=False,
+        boundaries=False,
+        overlapping=(),
+        blank_text=True,
+        refusal=False,
+        reasoning=True,
+        reasoning_parts=False,
+        redacted_reasoning=False,
+        signed=(Text, Reasoning, ToolCall),
+        custom_tools=False,
+        null_arguments=False,
+        broken_arguments=False,
+        server_tools=(
+            *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
+            "functionResponse",
+        ),
+        media=(Image, Document, OpaqueBlock),
+        citations=frozenset({"citation", "image", "maps", "retrievedContext", "web"}),
+        url_citation="web",
+        cited_text=False,
+        unplaced=frozenset(),
+        stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal", "pause", "other"}),
+        bare_stop_sequence=False,
+        service_tiers={},
+        usage="known",
+        cache_write=False,
+        excess_reasoning=False,
     ),
 }
 
@@ -194,10 +281,11 @@ def capabilities(
     can = CAPABILITIES[dialect]
     if reasoning is None:
         can = structs.replace(can, reasoning=False, redacted_reasoning=False)
-    elif reasoning == "reasoning_details":
-        can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
-    if not include_usage and can.usage == "known":
-        can = structs.replace(can, usage="never")
+    if dialect == "openai_chat":  # the only one with several ways
+        if reasoning == "reasoning_details":
+            can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
+        if not include_usage:
+            can = structs.replace(can, usage="never")
     return can
 
 

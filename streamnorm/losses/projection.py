@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct, structs
 
-from streamnorm._json import compact
 from streamnorm._text import TextBuffer
 from streamnorm.blocks import (
     Block,
-    Citation,
     Document,
     Image,
     OpaqueBlock,
@@ -35,17 +31,27 @@ from streamnorm.events import (
     ReasoningDelta,
     RefusalDelta,
     SignatureDelta,
+    StreamError,
     TextDelta,
-    Usage,
     UsageUpdate,
 )
 from streamnorm.grammar import Grammar
+from streamnorm.losses.arguments import WholeArguments, escaped
+from streamnorm.losses.boundaries import Boundaries
 from streamnorm.losses.capabilities import Capabilities, Losses
+from streamnorm.losses.sources import Sources
+from streamnorm.losses.totals import Totals
 
 __all__ = ["Projector"]
 
-_PLAIN = (Text, Reasoning, Refusal)
-"""The blocks that only a boundary keeps apart from the next of their kind."""
+_BROKEN_OFF = ("max_tokens", "refusal")
+"""The stops that tell by themselves why a call is missing."""
+
+_BROKEN_CALL = StreamError(
+    "malformed",
+    "the arguments of a tool call are no JSON object",
+    code="MALFORMED_FUNCTION_CALL",
+)
 
 
 class _State(Struct):
@@ -57,12 +63,11 @@ class _State(Struct):
         started: Whether its start went out.
         dropped: Whether nothing of it goes out.
         waiting: What came before its start could go out.
+        bare: Whether it is but a signature.
         part: Number of the summary that is written.
         filled: Whether arguments or a summary have begun.
         ended: Whether it is signed or has stopped.
         stopped: Whether it has stopped.
-        signed: Whether its signature went out.
-        next: The block behind it, if that is of its kind and nothing is between them.
     """
 
     start: BlockStart
@@ -70,12 +75,11 @@ class _State(Struct):
     started: bool = True
     dropped: bool = False
     waiting: list[Event | TextBuffer] = []
+    bare: bool = False
     part: int = 0
     filled: bool = False
     ended: bool = False
     stopped: bool = False
-    signed: bool = False
-    next: int | None = None
 
     @property
     def block(self) -> Block:
@@ -93,21 +97,26 @@ class Projector:
         losses: Where losses are counted.
 
     Attributes:
-        merged: The blocks that the target cannot tell from one before them, each with
-            that one's index.
+        unwritten: The calls whose start went out, and of which nothing is written since
+            their arguments have no place.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self.merged: dict[int, int] = {}
+        self.unwritten: set[int] = set()
         self._can = capabilities
         self._losses = losses
         self._grammar = Grammar()
         self._states: dict[int, _State] = {}
-        self._latest: dict[int, int] = {}  # of each choice, the last block that went out
-        self._usage = Usage()
-        self._refused = False
-        self._tier: object = None  # the last one that was lost
-        self._stopped = False
+        self._totals = Totals(capabilities, losses)
+        self._sources = Sources(capabilities, losses)
+        self._boundaries = None if capabilities.boundaries else Boundaries(losses)
+        self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
+        self._failed = False
+
+    @property
+    def merged(self) -> dict[int, int]:
+        """The blocks that the target cannot tell from one before, each with that one's index."""
+        return {} if self._boundaries is None else self._boundaries.merged
 
     @property
     def capabilities(self) -> Capabilities:
@@ -127,7 +136,7 @@ class Projector:
                 return TextDelta, 0
             case Reasoning() if state.filled:
                 return ReasoningDelta, state.part
-            case ToolCall() if state.filled and not state.wrapped:
+            case ToolCall() if state.filled and not state.wrapped and self._whole is None:
                 return JSONDelta, 0
             case _:
                 return None, 0
@@ -140,6 +149,8 @@ class Projector:
             LossyEncoding: Something would be lost, and losses are not allowed.
         """
         self._grammar.advance(event)
+        if self._failed:
+            return []
         match event:
             case TextDelta(index, text):
                 return self._text(event, self._states[index], text)
@@ -161,14 +172,15 @@ class Projector:
             case Opaque():
                 return self._opaque(event)
             case MessageStart(extra=extra):
-                self._check_tier(extra)
+                self._totals.tier(extra)
                 return [event]
             case UsageUpdate(usage):
-                self._usage = usage
-                self._check_tier(usage.extra)
-                return [event]
+                return [UsageUpdate(self._totals.usage(usage))]
             case MessageStop():
                 return self._message_stop(event)
+            case StreamError():
+                self._give_up()
+                return [event]
             case _:
                 return [event]
 
@@ -183,7 +195,7 @@ class Projector:
             return []
         if isinstance(block, Refusal) and not can.refusal:
             self._losses.add("refusal", "block", "written as text")
-            self._refused = True
+            self._totals.refused = True
             block = Text()
             state.start = structs.replace(event, block=block)
         match block:
@@ -195,16 +207,19 @@ class Projector:
                 can.server_tools
             ):
                 return self._drop(state, "server_tool", block)
-            # A dialect without boundaries has no blocks of its own.
-            case OpaqueBlock(dialect=dialect) if dialect != can.dialect or not can.boundaries:
+            case OpaqueBlock(dialect=dialect) if not (
+                dialect == can.dialect and isinstance(block, can.media)
+            ):
                 return self._drop(state, "opaque_block", block)
-            case Image() | Document() | ToolResult():
+            case Image() | Document() | ToolResult() if not (
+                isinstance(block, can.media) and _is_plain(block)
+            ):
                 return self._drop(state, "media", block)
             case ToolCall(kind="custom") if not can.custom_tools:
                 self._losses.add("custom_tool", "block", "written as a function of one string")
                 state.start = structs.replace(event, block=structs.replace(block, kind="function"))
                 state.wrapped = True
-                return [*self._let_out(state), JSONDelta(event.index, '{"input":"')]
+                return [*self._let_out(state), *self._json(event.index, '{"input":"')]
             case Text() if not can.blank_text:
                 state.started = False
             case Text() | Reasoning() | Refusal() if not can.boundaries:
@@ -218,7 +233,7 @@ class Projector:
         state.dropped = True
         return []
 
-    def _let_out(self, state: _State) -> list[Event]:
+    def _let_out(self, state: _State, *, bare: bool = False) -> list[Event]:
         """Return the start of a block and what waited for it."""
         state.started = True
         start, index = state.start, state.start.index
@@ -227,25 +242,17 @@ class Projector:
             for item in state.waiting
         ]
         state.waiting = []
-        if not self._can.boundaries:
-            latest = self._latest.get(start.choice, -1)
-            before = self._states.get(latest)
-            if before is not None and latest < start.index and isinstance(start.block, _PLAIN):
-                self._follow(before, start)
-            self._latest[start.choice] = max(latest, start.index)
+        if self._boundaries is not None:
+            self._boundaries.start(index, start.choice, type(start.block), bare=bare)
         return [start, *waiting]
 
-    def _follow(self, before: _State, start: BlockStart) -> None:
-        """Find out whether a block can be told from the one before it."""
-        if type(before.block) is type(start.block):
-            before.next = start.index
-            if before.stopped:
-                self._merge(before)
-
-    def _merge(self, before: _State) -> None:
-        if before.next is not None and not before.signed:
-            self._losses.add("boundaries", type(before.block).__name__, "written as one block")
-            self.merged[before.next] = before.start.index
+    def _let_out_bare(self, state: _State) -> list[Event]:
+        """Return the start of a block that is but a signature: there is nothing to cite."""
+        state.bare = True
+        for _ in state.waiting:
+            self._sources.drop()
+        state.waiting = []
+        return self._let_out(state, bare=True)
 
     # Deltas
 
@@ -267,12 +274,19 @@ class Projector:
         if state.dropped:
             return []
         if state.wrapped:
-            return [JSONDelta(event.index, _escaped(text))]
+            return self._json(event.index, escaped(text))
         if not state.filled and text == "null" and not self._can.null_arguments:
             self._losses.add("null_arguments", "tool call", "written as {}")
             return []
         state.filled = True
-        return [event]
+        return [event] if self._whole is None else self._json(event.index, text)
+
+    def _json(self, index: int, text: str) -> list[Event]:
+        """Return arguments, unless they have to wait for the rest."""
+        if self._whole is None:
+            return [JSONDelta(index, text)]
+        self._whole.add(index, text)
+        return []
 
     def _reasoning(self, event: ReasoningDelta, state: _State) -> list[Event]:
         if state.dropped:
@@ -293,21 +307,24 @@ class Projector:
         if state.dropped:
             return []
         if isinstance(state.block, self._can.signed):
-            state.signed = True
-            return [event] if state.started else [*self._let_out(state), event]
+            started = [] if state.started else self._let_out_bare(state)
+            if self._boundaries is not None:
+                self._boundaries.sign(event.index)
+            return [*started, event]
         self._losses.add("signature", type(state.block).__name__, "dropped")
         return []
 
     def _citation(self, event: CitationDelta, state: _State) -> list[Event]:
         if state.dropped:
             return []
-        citation = event.citation
-        if citation.kind not in self._can.citations:
-            if self._can.url_citation is None or citation.url is None:
-                self._losses.add("citations", citation.kind, "dropped")
-                return []
-            self._losses.add("citations", citation.kind, f"written as {self._can.url_citation}")
-            event = CitationDelta(event.index, _by_address(citation, self._can.url_citation))
+        if state.bare:
+            self._sources.drop()
+            return []
+        citation = self._sources.take(event.index, event.citation)
+        if citation is None:
+            return []
+        if citation is not event.citation:
+            event = CitationDelta(event.index, citation)
         if not state.started:
             state.waiting.append(event)
             return []
@@ -321,10 +338,28 @@ class Projector:
             feature = "empty_block" if self._can.blank_text else "whitespace_text"
             self._losses.add(feature, "block", "dropped")
             return []
-        self._merge(state)
-        if state.wrapped:
-            return [JSONDelta(event.index, '"}'), event]
-        return [event]
+        if self._boundaries is not None:
+            self._boundaries.stop(event.index)
+        rest = self._json(event.index, '"}') if state.wrapped else []
+        if self._whole is None or not isinstance(state.block, ToolCall | ServerToolCall):
+            return [*rest, event]
+        arguments = self._whole.take(event.index, type(state.block).__name__)
+        if arguments is None:
+            self.unwritten.add(event.index)
+            if self._boundaries is not None:
+                self._boundaries.take_out(event.index)
+        return [JSONDelta(event.index, arguments), event] if arguments else [event]
+
+    def _give_up(self) -> None:
+        """Take it that the stream ends here: nothing is written of calls that are open."""
+        if self._whole is None:
+            return
+        for index, state in self._states.items():
+            if isinstance(state.block, ToolCall | ServerToolCall) and not (
+                state.dropped or state.stopped
+            ):
+                self._whole.drop(index, type(state.block).__name__)
+                self.unwritten.add(index)
 
     # All else
 
@@ -339,39 +374,22 @@ class Projector:
         return []
 
     def _message_stop(self, event: MessageStop) -> list[Event]:
-        can = self._can
-        if event.choice and not can.choices:
+        if event.choice and not self._can.choices:
             return []
-        self._check_tier(event.extra)
-        if not self._stopped and (
-            can.usage == "always" or (can.usage == "known" and self._usage != Usage())
-        ):
-            for name in ("input_tokens", "output_tokens"):
-                if getattr(self._usage, name) is None:
-                    self._losses.add("usage_unknown", name, "written as 0")
-        self._stopped = True
-        if self._refused:
-            event = structs.replace(event, reason="refusal")
-        bare = event.reason == "stop_sequence" and event.stop_sequence is None
-        if event.reason not in can.stop_reasons or (bare and not can.bare_stop_sequence):
-            self._losses.add("stop_reason", event.reason, "written as end_turn")
-            event = structs.replace(event, reason="end_turn")
+        event = self._totals.stop(event)
+        if self.unwritten and event.reason not in _BROKEN_OFF:
+            self._failed = True
+            return [_BROKEN_CALL]
         return [event]
 
-    def _check_tier(self, extra: dict[str, Any] | None) -> None:
-        tier = (extra or {}).get("service_tier")
-        if isinstance(tier, str) and tier != self._tier and tier not in self._can.service_tiers:
-            self._losses.add("service_tier", tier, "dropped")
-            self._tier = tier
 
-
-def _by_address(citation: Citation, kind: str) -> Citation:
-    """Return a citation with what any dialect knows of a source with an address."""
-    return Citation(
-        kind, citation.url, citation.title, citation.cited_text, citation.start, citation.end
-    )
-
-
-def _escaped(text: str) -> str:
-    """Return text as the inside of a JSON string."""
-    return compact(text)[1:-1]
+def _is_plain(block: Image | Document | ToolResult) -> bool:
+    """Tell whether a block is a file of a known type, here or elsewhere, and no more."""
+    match block:
+        case Image(str(media_type), data, url):
+            types: tuple[str, ...] = ("image/",)
+        case Document(str(media_type), data, url, title=None):
+            types = ("application/", "text/")
+        case _:
+            return False
+    return media_type.startswith(types) and (data is None) is not (url is None)

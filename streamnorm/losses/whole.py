@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from streamnorm.events import BlockStart, BlockStop, Event
+from streamnorm.events import BlockStart, BlockStop, Event, Opaque
 from streamnorm.losses.capabilities import Loss, Losses, ReasoningField, capabilities
 from streamnorm.losses.projection import Projector
 from streamnorm.ordering import Sequencer
@@ -40,6 +40,7 @@ def project(
     if not can.boundaries:  # text of several blocks becomes one, in the order of the blocks
         sequencer = Sequencer(overlapping=can.overlapping)
         passed = [out for event in passed for out in sequencer.push(event)]
+    passed = [out for event in passed for out in _written(event, projector.unwritten)]
     numbers: dict[int, int] = {}
     projected: list[Event] = []
     for event in passed:
@@ -53,6 +54,13 @@ def project(
             continue  # what follows goes on with it
         projected.append(_renumbered(event, numbers))
     return projected, losses.list()
+
+
+def _written(event: Event, unwritten: set[int]) -> list[Event]:
+    """Return what is written of an event, given the calls of which nothing is."""
+    if getattr(event, "index", None) not in unwritten:
+        return [event]
+    return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []
 
 
 def _renumbered(event: Event, numbers: dict[int, int]) -> Event:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm import Loss, LossyEncoding, Reasoning, ToolCall, UnknownDialect
+from streamnorm import (
+    Document,
+    Image,
+    Loss,
+    LossyEncoding,
+    OpaqueBlock,
+    Reasoning,
+    Text,
+    ToolCall,
+    UnknownDialect,
+)
 from streamnorm.losses import CAPABILITIES, Losses, capabilities
 
 
@@ -54,6 +64,8 @@ def test_table_is_keyed_by_its_dialects() -> None:
     assert [(name, row.dialect) for name, row in CAPABILITIES.items()] == [
         ("anthropic", "anthropic"),
         ("openai_chat", "openai_chat"),
+        ("openai_responses", "openai_responses"),
+        ("gemini", "gemini"),
     ]
 
 
@@ -80,6 +92,37 @@ def test_chat_carries_what_its_reference_has_a_place_for() -> None:
     assert (row.url_citation, row.server_tools) == ("url_citation", ())
 
 
+def test_responses_carries_what_its_reference_has_a_place_for() -> None:
+    row = CAPABILITIES["openai_responses"]
+    assert row.signed == (Reasoning,)
+    assert (row.overlapping, row.media) == ((), (OpaqueBlock,))
+    assert row.stop_reasons == {"end_turn", "max_tokens", "tool_use", "refusal"}
+    for name in ("boundaries", "blank_text", "refusal", "reasoning_parts", "redacted_reasoning"):
+        assert getattr(row, name) is True
+    for name in ("custom_tools", "null_arguments", "broken_arguments", "cited_text", "cache_write"):
+        assert getattr(row, name) is True
+    assert (row.choices, row.bare_stop_sequence) == (False, False)
+    assert (row.url_citation, row.usage, row.unplaced) == ("url_citation", "always", frozenset())
+    for kind in ("web_search_call", "shell_call_output", "mcp_list_tools", "compaction"):
+        assert kind.endswith(row.server_tools)
+    for kind in ("server_tool_use", "web_search_tool_result", "executableCode", "toolCall"):
+        assert not kind.endswith(row.server_tools)
+
+
+def test_gemini_carries_what_its_reference_has_a_place_for() -> None:
+    row = CAPABILITIES["gemini"]
+    assert row.signed == (Text, Reasoning, ToolCall)
+    assert row.media == (Image, Document, OpaqueBlock)
+    assert row.stop_reasons == {
+        *("end_turn", "max_tokens", "tool_use", "refusal", "pause", "other"),
+    }
+    for name in ("choices", "boundaries", "refusal", "reasoning_parts", "redacted_reasoning"):
+        assert getattr(row, name) is False
+    for name in ("custom_tools", "null_arguments", "broken_arguments", "cited_text", "cache_write"):
+        assert getattr(row, name) is False
+    assert (row.url_citation, row.usage, row.blank_text) == ("web", "known", True)
+
+
 @pytest.mark.parametrize("dialect", CAPABILITIES)
 def test_options_change_what_has_a_place(dialect: str) -> None:
     row = CAPABILITIES[dialect]
@@ -87,9 +130,10 @@ def test_options_change_what_has_a_place(dialect: str) -> None:
     without = capabilities(dialect, reasoning=None)
     assert (without.reasoning, without.redacted_reasoning) == (False, False)
     assert Reasoning in capabilities(dialect, reasoning="reasoning_details").signed
-    assert capabilities(dialect, reasoning="reasoning_details").redacted_reasoning
+    redacted = capabilities(dialect, reasoning="reasoning_details").redacted_reasoning
+    assert redacted is (dialect != "gemini")
     uncounted = capabilities(dialect, include_usage=False).usage
-    assert uncounted == {"anthropic": "always", "openai_chat": "never"}[dialect]
+    assert uncounted == {"openai_chat": "never"}.get(dialect, row.usage)
 
 
 def test_dialect_without_a_table_is_unknown() -> None:

@@ -1,0 +1,57 @@
+"""Arguments for a dialect that has them whole, as JSON objects, or not at all."""
+
+from __future__ import annotations
+
+from streamnorm._json import compact
+from streamnorm._text import TextBuffer
+from streamnorm.errors import ArgumentsError
+from streamnorm.losses.capabilities import Losses
+from streamnorm.partial_json import decode_arguments
+
+__all__ = ["WholeArguments", "escaped"]
+
+
+_WHITE_SPACE = " \t\r\n"
+
+
+class WholeArguments:
+    """Keep the arguments of calls until they are complete.
+
+    Args:
+        losses: Where those that have no place are counted.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._texts: dict[int, TextBuffer] = {}
+
+    def add(self, index: int, text: str) -> None:
+        """Take more arguments of a call."""
+        if index not in self._texts:
+            self._texts[index] = TextBuffer()
+        self._texts[index].append(text)
+
+    def take(self, index: int, where: str) -> str | None:
+        """Return all arguments of a call on one line, "" for none; None if they have no place."""
+        buffer = self._texts.pop(index, None)
+        text = "" if buffer is None else buffer.text()
+        if text.strip() == "null":
+            self._losses.add("null_arguments", "tool call", "written as {}")
+            return ""
+        try:
+            decode_arguments(text)
+        except ArgumentsError:
+            self._losses.add("broken_arguments", where, "call dropped")
+            return None
+        # White space that JSON has around and between its tokens alone, but on one line.
+        return text.strip(_WHITE_SPACE).replace("\r", " ").replace("\n", " ")
+
+    def drop(self, index: int, where: str) -> None:
+        """Count the arguments of a call that was open when the stream failed."""
+        self._texts.pop(index, None)
+        self._losses.count("broken_arguments", where, "call dropped")
+
+
+def escaped(text: str) -> str:
+    """Return text as the inside of a JSON string."""
+    return compact(text)[1:-1]
