@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from streamnorm.codec import Checker, Decoder, Dialect, Encoder
-from streamnorm.dialects import anthropic, openai_chat
+from streamnorm.dialects import anthropic, gemini, openai_chat, openai_responses
 from streamnorm.errors import UnknownDialect
 from streamnorm.events import Event
 from streamnorm.limits import Limits
@@ -18,7 +18,10 @@ __all__ = ["DIALECTS", "checker", "decoder", "detect", "encoder"]
 _MAX_DETECTION_FRAMES = 16
 
 DIALECTS: dict[str, Dialect] = {
-    room.DIALECT.name: room.DIALECT for room in (anthropic, openai_chat)
+    # Asked in this order which of them a frame is of: errors of both the first and the second
+    # are of type `error`, and those of Responses are numbered.
+    room.DIALECT.name: room.DIALECT
+    for room in (openai_responses, anthropic, openai_chat, gemini)
 }
 
 _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}

@@ -32,10 +32,12 @@ TEXT, END = content("hi"), chunk({}, "stop")
 
 
 def test_dialects_are_keyed_by_their_names() -> None:
-    assert list(DIALECTS) == ["anthropic", "openai_chat"]
+    assert list(DIALECTS) == ["openai_responses", "anthropic", "openai_chat", "gemini"]
     assert {name: dialect.aliases for name, dialect in DIALECTS.items()} == {
         "anthropic": ("claude",),
         "openai_chat": ("openai", "chat"),
+        "openai_responses": ("responses",),
+        "gemini": ("google",),
     }
 
 
@@ -63,7 +65,10 @@ def test_alias_writes_like_the_name(name: str) -> None:
 
 
 def test_unknown_dialect_is_told_with_those_that_there_are() -> None:
-    known = "expected one of anthropic, claude, openai_chat, openai, chat"
+    known = (
+        "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
+        " chat, gemini, google"
+    )
     for make in (decoder, encoder, checker):
         with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
             make("klingon")
@@ -83,16 +88,26 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 @pytest.mark.usefixtures("mute")
 def test_dialect_that_does_not_do_its_part_is_told_with_those_that_do() -> None:
-    known = "expected one of anthropic, openai_chat"
-    for make, part in [(decoder, "decoder"), (encoder, "encoder"), (checker, "checker")]:
-        with pytest.raises(UnknownDialect, match=rf"^no {part} of dialect 'morse', {known}$"):
+    checked = "anthropic, openai_chat"
+    every = "openai_responses, anthropic, openai_chat, gemini"
+    for make, part, known in [
+        (decoder, "decoder", every),
+        (encoder, "encoder", every),
+        (checker, "checker", checked),
+    ]:
+        with pytest.raises(
+            UnknownDialect, match=rf"^no {part} of dialect 'morse', expected one of {known}$"
+        ):
             make("dots")
 
 
 @pytest.mark.usefixtures("mute")
 def test_stream_of_a_dialect_that_is_not_read_ends_as_malformed() -> None:
     frames = frame("-- --- .-. ... .")
-    message = "no decoder of dialect 'morse', expected one of anthropic, openai_chat"
+    message = (
+        "no decoder of dialect 'morse', expected one of openai_responses, anthropic,"
+        " openai_chat, gemini"
+    )
     for body in (frames, frames.rstrip()):
         assert decode(body, dialect=None).events == [StreamError("malformed", message)]
 
@@ -118,7 +133,13 @@ DETECTED: list[tuple[Frame, str | None]] = [
     (Frame("message", '{\n"choices":\n[]}'), "openai_chat"),
     (Frame("message", '{\n"a":1}'), None),
     (Frame("message", "{}"), None),
-    (Frame("message", '{"type":"response.created"}'), None),
+    (Frame("message", '{"type":"response.created"}'), "openai_responses"),
+    (
+        Frame("error", '{"type":"error","sequence_number":1,"error":{"message":"m"}}'),
+        "openai_responses",
+    ),
+    (Frame("message", '{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}'), "gemini"),
+    (Frame("message", '{"promptFeedback":{"blockReason":"SAFETY"}}'), "gemini"),
     (Frame("message", '{"error":null}'), None),
     (Frame("message", "[1]"), None),
     (Frame("message", "5"), None),

@@ -103,7 +103,7 @@ def test_exit_status_and_one_line_tell_how_it_ended(
             ["transcode", TEXT, "--to", "chat", "--reasoning", "thoughts"],
             "invalid choice: 'thoughts'",
         ),
-        (["decode", TEXT, "--from", "gemini"], "no dialect 'gemini', expected one of"),
+        (["decode", TEXT, "--from", "morse"], "no dialect 'morse', expected one of"),
         (["decode", TEXT, "--from", "klingon"], "no dialect 'klingon'"),
         (["decode", TEXT, "--colour"], "unrecognized arguments: --colour"),
         (["transcode", TEXT, "--to", "anthropic", "--ordering", "x"], "invalid choice: 'x'"),

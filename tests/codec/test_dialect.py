@@ -30,9 +30,10 @@ def test_all_that_eats_bytes_shares_one_contract(feed: Feed[object]) -> None:
 def test_dialect_makes_what_bears_its_name(dialect: Dialect) -> None:
     assert dialect.decoder is not None
     assert dialect.encoder is not None
-    assert dialect.checker is not None
     reader, writer = dialect.decoder(), dialect.encoder()
     assert isinstance(reader, Decoder)
     assert isinstance(writer, Encoder)
-    assert isinstance(dialect.checker(), Checker)
+    # What is not checked yet is refused, by name.
+    assert (dialect.checker is None) == (dialect.name in ("openai_responses", "gemini"))
+    assert dialect.checker is None or isinstance(dialect.checker(), Checker)
     assert reader.dialect == writer.dialect == dialect.name

@@ -68,8 +68,7 @@ def test_dialect_is_told_where_only_the_path_knows_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dialect", "path"),
     [
-        ("openai_responses", "/v1/responses"),
-        ("gemini", "/v1beta/models/gemini-x:streamGenerateContent"),
+        ("cohere", "/v2/chat"),
         (None, "/v1/else"),
     ],
 )

@@ -1,0 +1,34 @@
+"""Where Gemini's own data stands that has no place in the events."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from streamnorm._json import FAST_ERRORS, is_object
+from streamnorm.events import Opaque
+
+__all__ = ["OF_CHUNK", "Place", "opaque_fields"]
+
+Place: TypeAlias = Literal["candidate", "part", "frame", "nowhere"]
+
+OF_CHUNK = frozenset({"createTime", "modelStatus", "promptFeedback"})
+"""The fields of a chunk that stand beside its candidates."""
+
+_OF_CANDIDATE = frozenset({"citationMetadata", "groundingMetadata", "logprobsResult"})
+_FRAME = "frame"
+
+
+def opaque_fields(event: Opaque) -> tuple[Place, dict[str, Any]]:
+    """Return where data goes, and its fields; nowhere, if no client could read it."""
+    try:
+        value: Any = msgspec.json.decode(event.data)
+    except FAST_ERRORS:
+        return "nowhere", {}
+    if event.name in _OF_CANDIDATE:
+        return "candidate", {event.name: value}
+    if event.name == _FRAME:
+        return ("frame", value) if is_object(value) else ("nowhere", {})
+    # A part's own fields are of the text that is open; an event's data is text.
+    return ("nowhere", {}) if isinstance(value, str) else ("part", {event.name: value})

@@ -1,0 +1,193 @@
+"""What each event says of an item, for those that are no plain piece of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from streamnorm._json import compact, is_object
+from streamnorm.dialects.openai_responses.blocks import DIALECT
+from streamnorm.dialects.openai_responses.calls import CallItem
+from streamnorm.dialects.openai_responses.item import text_of
+from streamnorm.dialects.openai_responses.message import MessageItem
+from streamnorm.dialects.openai_responses.output import Output
+from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
+from streamnorm.dialects.openai_responses.served import ServedItem
+from streamnorm.events import Event, Opaque
+
+__all__ = ["ItemEvents"]
+
+_Value: TypeAlias = dict[str, Any]
+
+
+class ItemEvents:
+    """Read the events that belong to an item.
+
+    Args:
+        output: The items.
+
+    Attributes:
+        reads: What reads an event, by its type.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self.reads: dict[str, Callable[[_Value, list[Event]], None]] = {
+            "response.output_item.added": self._item_added,
+            "response.output_item.done": self._item_done,
+            "response.content_part.added": self._part_added,
+            "response.content_part.done": self._part_done,
+            # vLLM and Bedrock begin the parts of reasoning with events of their own.
+            "response.reasoning_part.added": self._reasoning_part_added,
+            "response.reasoning_part.done": self._reasoning_part_done,
+            "response.output_text.delta": self._text_delta,
+            "response.output_text.done": self._text_done,
+            "response.output_text.annotation.added": self._annotation,
+            "response.refusal.delta": self._refusal_delta,
+            "response.refusal.done": self._text_done,
+            "response.reasoning_summary_part.added": self._summary_part_added,
+            "response.reasoning_summary_part.done": self._summary_done,
+            "response.reasoning_summary_text.delta": self._summary_delta,
+            "response.reasoning_summary_text.done": self._summary_done,
+            "response.reasoning_text.delta": self._reasoning_delta,
+            "response.reasoning_text.done": self._reasoning_done,
+            # The same in Open Responses.
+            "response.reasoning.delta": self._reasoning_delta,
+            "response.reasoning.done": self._reasoning_done,
+            "response.function_call_arguments.delta": self._arguments,
+            "response.function_call_arguments.done": self._arguments,
+            "response.custom_tool_call_input.delta": self._input,
+            "response.custom_tool_call_input.done": self._input,
+        }
+
+    def unknown(self, kind: str, value: _Value, events: list[Event]) -> None:
+        """Take an event that only the dialect's clients may know."""
+        item = self._output.find(_number(value), text_of(value, "item_id"))
+        value.pop("obfuscation", None)
+        index = item.index if item is not None and item.index >= 0 else None
+        events.append(Opaque(DIALECT, kind, compact(value), index))
+
+    # Items
+
+    def _item_added(self, value: _Value, events: list[Event]) -> None:
+        item = value.get("item")
+        if is_object(item):
+            self._output.add(item, _number(value), events)
+
+    def _item_done(self, value: _Value, events: list[Event]) -> None:
+        item = value.get("item")
+        if is_object(item):
+            self._output.done(item, _number(value), events)
+
+    # Messages
+
+    def _part_added(self, value: _Value, events: list[Event]) -> None:
+        part = _part(value)
+        if part.get("type") == "reasoning_text":
+            self._reasoning_part_added(value, events)
+        elif part:
+            self._message(value, events).begin_part(_count(value, "content_index"), part, events)
+
+    def _part_done(self, value: _Value, events: list[Event]) -> None:
+        part = _part(value)
+        if part.get("type") == "reasoning_text":
+            self._reasoning_part_done(value, events)
+        elif part:
+            self._message(value, events).end_part(_count(value, "content_index"), part, events)
+
+    def _text_delta(self, value: _Value, events: list[Event]) -> None:
+        message, number = self._message(value, events), _count(value, "content_index")
+        message.text(number, _delta(value), events)
+        message.logprobs(number, value.get("logprobs"), events)
+
+    def _refusal_delta(self, value: _Value, events: list[Event]) -> None:
+        number = _count(value, "content_index")
+        self._message(value, events).refusal(number, _delta(value), events)
+
+    def _text_done(self, value: _Value, events: list[Event]) -> None:
+        number = _count(value, "content_index")
+        self._message(value, events).whole_text(number, value, events)
+
+    def _annotation(self, value: _Value, events: list[Event]) -> None:
+        annotation = value.get("annotation")
+        if is_object(annotation):
+            number = _count(value, "content_index")
+            self._message(value, events).cite(number, annotation, events)
+
+    def _message(self, value: _Value, events: list[Event]) -> MessageItem:
+        id = text_of(value, "item_id")
+        return self._output.of(MessageItem, "message", _number(value), id, events)
+
+    # Reasoning
+
+    def _summary_part_added(self, value: _Value, events: list[Event]) -> None:
+        text, number = text_of(_part(value), "text"), _count(value, "summary_index")
+        self._thought(value, events).begin_part(SUMMARY, number, text, events)
+
+    def _summary_delta(self, value: _Value, events: list[Event]) -> None:
+        number = _count(value, "summary_index")
+        self._thought(value, events).more(SUMMARY, number, _delta(value), events)
+
+    def _summary_done(self, value: _Value, events: list[Event]) -> None:
+        text, number = text_of(_part(value) or value, "text"), _count(value, "summary_index")
+        self._thought(value, events).whole(SUMMARY, number, text, events)
+
+    def _reasoning_part_added(self, value: _Value, events: list[Event]) -> None:
+        text, number = text_of(_part(value), "text"), _count(value, "content_index")
+        self._thought(value, events).begin_part(CONTENT, number, text, events)
+
+    def _reasoning_part_done(self, value: _Value, events: list[Event]) -> None:
+        text, number = text_of(_part(value), "text"), _count(value, "content_index")
+        self._thought(value, events).whole(CONTENT, number, text, events)
+
+    def _reasoning_delta(self, value: _Value, events: list[Event]) -> None:
+        number = _count(value, "content_index")
+        self._thought(value, events).more(CONTENT, number, _delta(value), events)
+
+    def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
+        number = _count(value, "content_index")
+        self._thought(value, events).whole(CONTENT, number, text_of(value, "text"), events)
+
+    def _thought(self, value: _Value, events: list[Event]) -> ReasoningItem:
+        id = text_of(value, "item_id")
+        return self._output.of(ReasoningItem, "reasoning", _number(value), id, events)
+
+    # Calls
+
+    def _arguments(self, value: _Value, events: list[Event]) -> None:
+        call = self._call("function_call", value, events)
+        call.more(_delta(value), events)
+        call.whole(text_of(value, "arguments"), events)
+
+    def _input(self, value: _Value, events: list[Event]) -> None:
+        item = self._output.find(_number(value), text_of(value, "item_id"))
+        if isinstance(item, ServedItem):  # whose whole input comes with its end
+            self.unknown(text_of(value, "type"), value, events)
+            return
+        call = self._call("custom_tool_call", value, events)
+        call.more(_delta(value), events)
+        call.whole(text_of(value, "input"), events)
+
+    def _call(self, type_: str, value: _Value, events: list[Event]) -> CallItem:
+        id = text_of(value, "item_id")
+        return self._output.of(CallItem, type_, _number(value), id, events)
+
+
+def _part(value: _Value) -> _Value:
+    part = value.get("part")
+    return part if is_object(part) else {}
+
+
+def _count(value: _Value, key: str) -> int | None:
+    number = value.get(key)
+    return number if type(number) is int and number >= 0 else None
+
+
+def _number(value: _Value) -> int | None:
+    number = value.get("output_index")
+    return number if type(number) is int else None
+
+
+def _delta(value: _Value) -> str:
+    delta = value.get("delta")
+    return delta if isinstance(delta, str) else ""

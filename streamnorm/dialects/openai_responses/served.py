@@ -1,0 +1,75 @@
+"""Items that are the provider's own affair: its calls, their results, and types unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._json import compact
+from streamnorm.blocks import OpaqueBlock, ServerToolCall, ServerToolResult
+from streamnorm.dialects.openai_responses.blocks import DIALECT
+from streamnorm.dialects.openai_responses.item import Item, text_of
+from streamnorm.events import BlockStop, Event, JSONDelta
+
+__all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem"]
+
+SERVED = frozenset(
+    {
+        "apply_patch_call",
+        "code_interpreter_call",
+        "compaction",
+        "computer_call",
+        "file_search_call",
+        "image_generation_call",
+        "local_shell_call",
+        "mcp_approval_request",
+        "mcp_call",
+        "mcp_list_tools",
+        "program",
+        "shell_call",
+        "tool_search_call",
+        "web_search_call",
+    }
+)
+"""Types of calls that are no function and no custom tool of the client's."""
+
+_USUAL = ("completed", "in_progress")
+
+
+class ServedItem(Item):
+    """A call that is not the client's: what else the item holds is its arguments."""
+
+    def start(self, events: list[Event]) -> None:
+        """Append the start of the block."""
+        call = ServerToolCall(
+            text_of(self._wire, "id"), text_of(self._wire, "name") or self.type, kind=self.type
+        )
+        self.index = self._blocks.begin(call, None, events)
+
+    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
+        """Append the arguments, in one, and the end of the block."""
+        held = {key: value for key, value in wire.items() if key not in ("id", "type", "status")}
+        if text_of(wire, "status") not in ("", *_USUAL):
+            held["status"] = wire["status"]
+        if held:
+            events.append(JSONDelta(self.index, compact(held)))
+        events.append(BlockStop(self.index))
+
+
+class ResultItem(Item):
+    """What a call gave that the provider executed."""
+
+    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
+        """Append the whole block."""
+        result = ServerToolResult(text_of(wire, "call_id"), self.type, wire)
+        self.index = self._blocks.begin(result, None, events)
+        events.append(BlockStop(self.index))
+
+
+class OpaqueItem(Item):
+    """An item of a type that only the dialect knows."""
+
+    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
+        """Append the whole block."""
+        block = OpaqueBlock(DIALECT, self.type, compact(wire))
+        self.index = self._blocks.begin(block, None, events)
+        events.append(BlockStop(self.index))

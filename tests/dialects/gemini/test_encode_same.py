@@ -1,0 +1,217 @@
+"""What only Gemini knows goes back to where it was; and our decoder reads what we write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from corpus import each_recording_of
+from dice import Dice, dice
+from event_strategies import make_stream
+from hypothesis import given
+from streams import said
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Event,
+    JSONDelta,
+    Loss,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    OpaqueBlock,
+    ServerToolCall,
+    ServerToolResult,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+    accumulate,
+    decoder,
+    project,
+)
+from streamnorm.dialects.gemini.decode import GeminiDecoder
+from streamnorm.dialects.gemini.encode import GeminiEncoder
+from streamnorm.ordering import Sequencer
+from streamnorm.recording import Recording
+
+
+def encode(*events: Event, extras: bool = True) -> tuple[list[Any], tuple[Loss, ...]]:
+    """Return the payloads, and what was lost."""
+    writer = GeminiEncoder(extras=extras)
+    wire = b"".join(map(writer.encode, events))
+    frames = wire.decode().split("\r\n\r\n")[:-1]
+    return [json.loads(frame.removeprefix("data: ")) for frame in frames], writer.losses
+
+
+def parts(*events: Event, extras: bool = True) -> list[dict[str, Any]]:
+    """Return the parts of the chunks behind the first."""
+    payloads, losses = encode(MessageStart("r", "m"), *events, extras=extras)
+    assert losses == ()
+    return [part for p in payloads[1:] for part in p["candidates"][0]["content"]["parts"]]
+
+
+def candidate(**fields: Any) -> dict[str, Any]:
+    return {"content": {"parts": [{"text": ""}], "role": "model"}, **fields, "index": 0}
+
+
+NAMES = {"modelVersion": "m", "responseId": "r"}
+
+
+def test_fields_of_the_message_stand_where_they_stood() -> None:
+    start = MessageStart("r", "m", {"createTime": "2026-11-22T07:00:00Z"})
+    extra = {"safetyRatings": [], "avgLogprobs": -0.5, "modelStatus": {"stage": "STABLE"}}
+    usage = Usage(19, 4, extra={"toolUsePromptTokenCount": 7, "trafficType": "ON_DEMAND"})
+    stop = MessageStop("refusal", "RECITATION", extra=extra)
+    payloads, losses = encode(start, UsageUpdate(usage), stop)
+    assert losses == ()
+    assert payloads == [
+        {"candidates": [candidate()], "createTime": "2026-11-22T07:00:00Z", **NAMES},
+        {
+            "candidates": [
+                candidate(finishReason="RECITATION", safetyRatings=[], avgLogprobs=-0.5)
+            ],
+            "modelStatus": {"stage": "STABLE"},
+            "usageMetadata": {
+                "toolUsePromptTokenCount": 7,
+                "trafficType": "ON_DEMAND",
+                "promptTokenCount": 12,
+                "candidatesTokenCount": 4,
+                "totalTokenCount": 23,
+            },
+            **NAMES,
+        },
+    ]
+
+
+def test_total_that_the_vendor_counted_otherwise_stays() -> None:
+    usage = UsageUpdate(Usage(9, 4, extra={"totalTokenCount": 99}))
+    payloads, _ = encode(MessageStart("r", "m"), usage, MessageStop("end_turn"))
+    assert payloads[1]["usageMetadata"]["totalTokenCount"] == 99
+
+
+def test_fields_of_another_vendor_stay_away() -> None:
+    payloads, losses = encode(
+        MessageStart("r", "m", {"x": 1}),
+        BlockStart(0, ToolCall("c", "f"), extra={"x": 1}),
+        BlockStop(0),
+        UsageUpdate(Usage(1, 1, extra={"x": 1})),
+        MessageStop("tool_use", extra={"x": 1}),
+        extras=False,
+    )
+    assert '"x"' not in json.dumps(payloads)
+    assert losses == ()
+
+
+def test_fields_of_a_part_stand_beside_it() -> None:
+    start = BlockStart(0, ToolCall("c", "f"), extra={"partMetadata": {"n": 1}})
+    call = {"functionCall": {"id": "c", "name": "f", "args": {}}}
+    assert parts(start, BlockStop(0)) == [{**call, "partMetadata": {"n": 1}}]
+
+
+def test_call_that_the_provider_executed_is_its_own_part() -> None:
+    code = '{"language":"PYTHON", "code":"print(1.0)\\n"}'
+    executed = ServerToolCall("x", "code_execution", kind="executableCode")
+    assert parts(BlockStart(0, executed), JSONDelta(0, code), BlockStop(0)) == [
+        {"executableCode": {"language": "PYTHON", "code": "print(1.0)\n"}}
+    ]
+
+
+@pytest.mark.parametrize("kind", ["codeExecutionResult", "toolResponse", "functionResponse"])
+def test_result_of_such_a_call_is_its_own_part(kind: str) -> None:
+    result = ServerToolResult("x", kind, {"outcome": "OUTCOME_OK", "output": "1"})
+    assert parts(BlockStart(0, result), BlockStop(0)) == [
+        {kind: {"outcome": "OUTCOME_OK", "output": "1"}}
+    ]
+
+
+def test_part_that_only_gemini_knows_is_written_as_it_came() -> None:
+    block = OpaqueBlock("gemini", "videoClip", '{"frames":[1,\n2]}')
+    start = BlockStart(0, block, extra={"thought": True})
+    assert parts(start, BlockStop(0)) == [{"videoClip": {"frames": [1, 2]}, "thought": True}]
+
+
+HELLO: list[Event] = [MessageStart("r", "m"), BlockStart(0, Text()), TextDelta(0, "Hi")]
+
+
+def written(*opaque: Opaque) -> tuple[list[Any], tuple[Loss, ...]]:
+    payloads, losses = encode(*HELLO, *opaque)
+    return payloads[2:], losses
+
+
+@pytest.mark.parametrize("name", ["groundingMetadata", "citationMetadata", "logprobsResult"])
+def test_data_of_an_answer_is_a_field_of_its_candidate(name: str) -> None:
+    frames, losses = written(Opaque("gemini", name, '{"n":[1]}', 0))
+    assert frames == [{"candidates": [candidate(**{name: {"n": [1]}})], **NAMES}]
+    assert losses == ()
+
+
+def test_data_of_a_part_is_a_field_of_one() -> None:
+    frames, losses = written(Opaque("gemini", "videoMetadata", '{"fps":1}', 0))
+    content = {"parts": [{"text": "", "videoMetadata": {"fps": 1}}], "role": "model"}
+    assert frames == [{"candidates": [{"content": content, "index": 0}], **NAMES}]
+    assert losses == ()
+
+
+def test_frame_that_nobody_knows_is_a_frame() -> None:
+    assert written(Opaque("gemini", "frame", '{"vendor":1}')) == ([{"vendor": 1}], ())
+
+
+@pytest.mark.parametrize(("name", "data"), [("frame", "[1]"), ("ping", '"x"'), ("frame", "{")])
+def test_frame_that_no_client_reads_is_lost(name: str, data: str) -> None:
+    lost = Loss("opaque", name, 1, "no object, dropped")
+    assert written(Opaque("gemini", name, data)) == ([], (lost,))
+
+
+def test_data_of_another_dialect_is_lost() -> None:
+    lost = Loss("opaque", "openai_chat logprobs", 1, "dropped")
+    assert written(Opaque("openai_chat", "logprobs", "{}", 0)) == ([], (lost,))
+
+
+# There and back
+
+
+def there_and_back(events: list[Event], *, extras: bool = False) -> list[Event]:
+    """Check that what is encoded comes back as it was projected, and return that."""
+    writer, sequencer = GeminiEncoder(extras=extras), Sequencer()
+    out: list[bytes] = []
+    for event in events:
+        for passed in writer.projector.push(event):
+            out += [writer.render(ordered) for ordered in sequencer.push(passed)]
+    passed_events, losses = project(events, "gemini")
+    assert writer.losses == losses
+    reader = GeminiDecoder()
+    back = reader.feed(b"".join([*out, writer.close()])) + reader.close()
+    assert said(back, "gemini") == said(passed_events, "gemini")
+    # The API sends no ids with code that it executes.
+    assert {note.where for note in reader.notes} <= ({"server tool call"} if extras else set())
+    return back
+
+
+@given(d=dice(300))
+def test_what_is_encoded_is_what_was_projected(d: Dice) -> None:
+    there_and_back(make_stream(d, 1 + d.below(2), failing=d.flag(5), calls_only=True))
+
+
+@each_recording_of("openai_chat", "anthropic")
+def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recording) -> None:
+    reader = decoder(str(recording.dialect), server=recording.server)
+    there_and_back(reader.feed(recording.body) + reader.close())
+
+
+@each_recording_of("gemini")
+def test_recording_that_is_written_anew_keeps_what_stands_beside_it(recording: Recording) -> None:
+    reader = GeminiDecoder()
+    events = reader.feed(recording.body) + reader.close()
+    passed, _ = project(events, "gemini")
+    back = there_and_back(events, extras=True)
+    if not isinstance(passed[-1], StreamError):
+        got, wanted = accumulate(back), accumulate(passed)
+        assert got.usage.extra == wanted.usage.extra
+        assert (got.extra, got.stop_extra) == (wanted.extra, wanted.stop_extra)
+        assert got.block_extras == wanted.block_extras
+        assert got.raw_stop_reason == wanted.raw_stop_reason

@@ -1,0 +1,192 @@
+"""Sources of an answer become citations, and what has no place is kept as it came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gemini_frames import blocks, parts, text, thought
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Opaque,
+    Reasoning,
+    ReasoningDelta,
+    Text,
+    TextDelta,
+)
+from streamnorm.dialects.gemini.grounding import recited, supported
+from streamnorm.dialects.gemini.offsets import Offsets
+
+SEA = {"web": {"uri": "https://sea.example", "title": "sea"}}
+MAP = {"maps": {"uri": "https://map.example", "title": "Riff", "placeId": "p1"}}
+FILE = {"retrievedContext": {"title": "log", "text": "Nebel", "fileSearchStore": "s"}}
+
+
+def place(text: str = "Möwe am Riff") -> Offsets:
+    kept = Offsets(max_bytes=100)
+    kept.append(text)
+    return kept
+
+
+def support(start: int | None, end: int | None, *chunks: object, **fields: Any) -> dict[str, Any]:
+    segment = {"startIndex": start, "endIndex": end}
+    told = {key: value for key, value in segment.items() if value is not None}
+    return {"segment": told, "groundingChunkIndices": list(chunks), **fields}
+
+
+def metadata(*supports: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {
+        "groundingChunks": [SEA, MAP, FILE],
+        "groundingSupports": list(supports),
+        **fields,
+    }
+
+
+def test_each_source_of_each_support_is_a_citation() -> None:
+    told = metadata(support(None, 5, 0, 1), support(9, 13, 2, confidenceScores=[0.5]))
+    assert supported(told, place()) == (
+        [
+            Citation("web", "https://sea.example", "sea", None, 0, 4),
+            Citation("maps", "https://map.example", "Riff", None, 0, 4, {"placeId": "p1"}),
+            Citation(
+                *("retrievedContext", None, "log", "Nebel", 8, 12),
+                extra={"fileSearchStore": "s", "confidenceScores": [0.5]},
+            ),
+        ],
+        {},
+    )
+
+
+def test_support_without_a_segment_is_of_the_whole_block() -> None:
+    bare = {"groundingChunkIndices": [0]}
+    citations, _ = supported(metadata(bare, support(None, None, 1)), place())
+    assert [(c.kind, c.start, c.end) for c in citations] == [
+        ("web", None, None),
+        ("maps", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        support(0, 99, 0),
+        support(3, None, 0),
+        support(0, 5),
+        support(0, 5, 3),
+        support(0, 5, -1),
+        support(0, 5, "0"),
+        support(0, 5, None),
+        {"segment": {"startIndex": "0", "endIndex": 5}, "groundingChunkIndices": [0]},
+        "support",
+    ],
+    ids=str,
+)
+def test_support_without_a_place_is_kept_with_all_sources(odd: Any) -> None:
+    told = metadata(support(0, 5, 1), odd, webSearchQueries=["q"])
+    citations, rest = supported(told, place())
+    assert [citation.kind for citation in citations] == ["maps"]
+    assert rest == {
+        "groundingChunks": [SEA, MAP, FILE],
+        "groundingSupports": [odd],
+        "webSearchQueries": ["q"],
+    }
+
+
+@pytest.mark.parametrize("chunk", [{}, {"web": 1}, {"web": {}, "maps": {}}, None], ids=str)
+def test_source_that_is_none_is_kept(chunk: object) -> None:
+    told = {"groundingChunks": [chunk], "groundingSupports": [support(0, 5, 0)]}
+    assert supported(told, place()) == ([], told)
+
+
+def test_source_that_nothing_cites_is_kept() -> None:
+    citations, rest = supported(metadata(support(0, 5, 0)), place())
+    assert len(citations) == 1
+    assert rest == {"groundingChunks": [SEA, MAP, FILE]}
+
+
+def test_without_text_all_is_kept() -> None:
+    told = metadata(support(0, 5, 0))
+    assert supported(told, None) == ([], told)
+    assert recited({"citations": [{"uri": "u"}]}, None) == ([], {"citations": [{"uri": "u"}]})
+
+
+def test_nothing_said_is_nothing_kept() -> None:
+    empty: dict[str, Any] = {
+        "groundingChunks": [],
+        "groundingSupports": None,
+        "searchEntryPoint": {},
+    }
+    assert supported(empty, place()) == ([], {})
+    assert recited({"citations": []}, place()) == ([], {})
+
+
+def test_recitation_names_its_sources() -> None:
+    late = {"startIndex": 50, "endIndex": 60, "uri": "u"}
+    told = {
+        "citations": [{"endIndex": 5, "uri": "u", "title": "t", "license": "mit"}, late, 3],
+        "novelty": 1,
+    }
+    assert recited(told, place()) == (
+        [Citation("citation", "u", "t", None, 0, 4, {"license": "mit"})],
+        {"citations": [late, 3], "novelty": 1},
+    )
+
+
+# In a stream
+
+
+def grounded(**told: Any) -> bytes:
+    return parts({"text": ""}, groundingMetadata=told)
+
+
+def test_sources_find_the_text_that_is_still_open() -> None:
+    told = {"groundingChunks": [SEA], "groundingSupports": [support(6, 8, 0)]}
+    citation = Citation("web", "https://sea.example", "sea", None, 5, 7)
+    assert blocks(text("Möwe "), text("am Riff"), grounded(**told)) == [
+        *(BlockStart(0, Text()), TextDelta(0, "Möwe "), TextDelta(0, "am Riff")),
+        *(CitationDelta(0, citation), BlockStop(0)),
+    ]
+
+
+def test_sources_told_twice_are_one() -> None:
+    told = {
+        "groundingChunks": [SEA],
+        "groundingSupports": [support(0, 5, 0)],
+        "webSearchQueries": ["q"],
+    }
+    events = blocks(text("Möwe"), grounded(**told), grounded(**told))
+    citation = Citation("web", "https://sea.example", "sea", None, 0, 4)
+    assert events[2:] == [
+        CitationDelta(0, citation),
+        Opaque("gemini", "groundingMetadata", '{"webSearchQueries":["q"]}', 0),
+        BlockStop(0),
+    ]
+
+
+def test_sources_of_a_later_block_are_counted_over_the_whole_text() -> None:
+    segment = {"startIndex": 4, "endIndex": 7, "text": "two"}
+    told = {
+        "groundingChunks": [SEA],
+        "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
+    }
+    events = blocks(text("one "), thought("hm"), text("two"), grounded(**told))
+    citation = Citation("web", "https://sea.example", "sea", None, 0, 3)
+    assert events[-2:] == [CitationDelta(2, citation), BlockStop(2)]
+
+
+def test_sources_without_open_text_are_opaque() -> None:
+    told = {"groundingChunks": [SEA], "groundingSupports": [support(0, 1, 0)]}
+    data = (
+        '{"groundingChunks":[{"web":{"uri":"https://sea.example","title":"sea"}}],'
+        '"groundingSupports":[{"segment":{"startIndex":0,"endIndex":1},'
+        '"groundingChunkIndices":[0]}]}'
+    )
+    assert blocks(grounded(**told)) == [Opaque("gemini", "groundingMetadata", data)]
+    assert blocks(thought("hm"), grounded(**told)) == [
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "hm")),
+        *(Opaque("gemini", "groundingMetadata", data, 0), BlockStop(0)),
+    ]

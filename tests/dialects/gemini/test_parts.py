@@ -1,0 +1,269 @@
+"""What one part of an answer becomes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from chat import anonymous
+from gemini_frames import blocks, decode, parts
+
+from streamnorm import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Document,
+    Event,
+    Image,
+    JSONDelta,
+    MessageStop,
+    Note,
+    Opaque,
+    OpaqueBlock,
+    ServerToolCall,
+    ServerToolResult,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+)
+
+CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {"port": "Wick"}}}
+
+
+def one(part: dict[str, Any]) -> list[Event]:
+    return blocks(parts(part))
+
+
+def whole(block: Block, extra: dict[str, Any] | None = None) -> list[Event]:
+    return [BlockStart(0, block, extra=extra), BlockStop(0)]
+
+
+def partial(**call: Any) -> bytes:
+    return parts({"functionCall": call})
+
+
+# Calls
+
+
+def test_call_is_start_arguments_signature_stop() -> None:
+    assert one({**CALL, "thoughtSignature": "c2ln"}) == [
+        BlockStart(0, ToolCall("c1", "tide")),
+        JSONDelta(0, '{"port": "Wick"}'),
+        SignatureDelta(0, "c2ln", "google"),
+        BlockStop(0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ('{"a" : 1.0,\\u0020"b":"x"}', None),
+        ('{"a" : 1.0,  "b":"\\u00e4"}', '{"a" : 1.0,  "b":"\\u00e4"}'),
+        # Half of a character, which no reader of JSON text takes.
+        ('{"a" : 1.0, "b":"\\ud83d"}', '{"a":1.0,"b":"�"}'),
+        ("{}", "{}"),
+        ('"{\\"a\\":1}"', '{"a":1}'),
+        ("[1, 2]", "[1, 2]"),
+        ('{"a":NaN}', '{"a":null}'),
+    ],
+)
+def test_arguments_are_the_text_of_the_wire(args: str, text: str | None) -> None:
+    call = f'{{"functionCall": {{"id": "c1", "name": "f", "args": {args}}}}}'
+    payload = f'{{"candidates": [{{"content": {{"parts": [{call}]}}, "finishReason": "STOP"}}]}}'
+    events = decode(f"data: {payload}\r\n\r\n".encode()).events
+    if text is None:
+        assert isinstance(events[-1], StreamError)
+        return
+    assert events[1:-1] == [BlockStart(0, ToolCall("c1", "f")), JSONDelta(0, text), BlockStop(0)]
+
+
+@pytest.mark.parametrize("call", [{"name": "now", "id": ""}, {"name": "now", "args": None}])
+def test_call_without_arguments_or_id(call: dict[str, Any]) -> None:
+    decoded = decode(parts({"functionCall": call}, {"functionCall": call}, finishReason="STOP"))
+    first, second = (e.block for e in decoded.events if isinstance(e, BlockStart))
+    assert isinstance(first, ToolCall)
+    assert isinstance(second, ToolCall)
+    assert anonymous(first.id)
+    assert first.id != second.id
+    assert decoded.notes == (Note("minted_id", "tool call", 2),)
+    assert decoded.events[-1] == MessageStop("tool_use", "STOP")
+
+
+def test_what_else_stands_beside_or_in_a_call_is_kept() -> None:
+    call = {"functionCall": {**CALL["functionCall"], "mood": 1}, "partMetadata": {"a": 1}}
+    assert one(call)[:2] == [
+        Opaque("gemini", "functionCall", '{"mood":1}'),
+        BlockStart(0, ToolCall("c1", "tide"), extra={"partMetadata": {"a": 1}}),
+    ]
+
+
+def test_partial_arguments_go_out_as_they_come() -> None:
+    signed = {"functionCall": {"id": "c1", "name": "f", "willContinue": True}}
+    entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
+    last = {"jsonPath": "$.a", "stringValue": "y"}
+    assert blocks(
+        parts({**signed, "thoughtSignature": "c2ln"}),
+        partial(partialArgs=[entry]),
+        partial(partialArgs=[last], willContinue=True),
+        partial(),
+    ) == [
+        *(BlockStart(0, ToolCall("c1", "f")), SignatureDelta(0, "c2ln", "google")),
+        *(JSONDelta(0, '{"a":"x'), JSONDelta(0, 'y"'), JSONDelta(0, "}"), BlockStop(0)),
+    ]
+
+
+def test_signature_may_come_with_more_arguments() -> None:
+    more = {"functionCall": {}, "thoughtSignature": "c2ln"}
+    assert blocks(partial(id="c1", name="f", willContinue=True), parts(more)) == [
+        *(BlockStart(0, ToolCall("c1", "f")), SignatureDelta(0, "c2ln", "google"), BlockStop(0)),
+    ]
+
+
+def test_partial_call_that_goes_on_no_more_ends() -> None:
+    entry = {"jsonPath": "$.a", "numberValue": 1}
+    started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
+    ended = partial(partialArgs=[{"jsonPath": "$.b", "numberValue": 2}])
+    assert blocks(started, ended, partial(), parts(CALL))[:5] == [
+        *(BlockStart(0, ToolCall("c1", "f")), JSONDelta(0, '{"a":1'), JSONDelta(0, ',"b":2}')),
+        *(BlockStop(0), BlockStart(1, ToolCall("c1", "tide"))),
+    ]
+    assert decode(started, ended, partial(), parts(finishReason="STOP")).notes == (
+        Note("extra_call_end", "tool call"),
+    )
+
+
+def test_partial_call_that_nobody_ends_is_closed_by_what_follows() -> None:
+    entry = {"jsonPath": "$.a", "numberValue": 1}
+    started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
+    closed = [JSONDelta(0, "}"), BlockStop(0)]
+    for following in (parts({"text": "x"}), parts(CALL), b""):
+        decoded = decode(started, following, parts(finishReason="STOP"))
+        assert decoded.events[3:5] == closed
+        assert decoded.notes == (Note("missing_call_end", "tool call"),)
+
+
+def test_partial_call_that_is_cut_stays_cut() -> None:
+    entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
+    started = partial(id="c1", name="f", partialArgs=[entry])
+    assert decode(started, parts(finishReason="MAX_TOKENS")).events[2:] == [
+        *(JSONDelta(0, '{"a":"x'), BlockStop(0), MessageStop("max_tokens", "MAX_TOKENS")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "call", [{"args": {}}, {"willContinue": True}, {"partialArgs": [{"jsonPath": "$.a"}]}]
+)
+def test_call_without_a_name_is_malformed(call: dict[str, Any]) -> None:
+    assert decode(partial(**call)).events[1:] == [
+        StreamError("malformed", "function call without a name, expected one")
+    ]
+
+
+# The provider's own tools
+
+
+def test_code_and_its_result_belong_together() -> None:
+    code, result = {"language": "PYTHON", "code": "1"}, {"outcome": "OUTCOME_OK", "output": "1"}
+    events = blocks(parts({"executableCode": code}, {"codeExecutionResult": result}))
+    start = events[0]
+    assert isinstance(start, BlockStart)
+    assert isinstance(start.block, ServerToolCall)
+    assert (start.block.name, start.block.kind) == ("code_execution", "executableCode")
+    assert anonymous(start.block.id)
+    assert events[1:] == [
+        JSONDelta(0, json.dumps(code)),
+        BlockStop(0),
+        BlockStart(1, ServerToolResult(start.block.id, "codeExecutionResult", result)),
+        BlockStop(1),
+    ]
+
+
+def test_call_that_the_stream_answers_asks_nobody() -> None:
+    answer = {"functionResponse": {"id": "c1", "name": "tide", "response": {"m": 2}}}
+    events = decode(parts(CALL, answer, finishReason="STOP")).events
+    result = ServerToolResult("c1", "functionResponse", answer["functionResponse"])
+    assert events[4:] == [BlockStart(1, result), BlockStop(1), MessageStop("end_turn", "STOP")]
+
+
+def test_answer_without_an_id_is_to_the_call_of_its_name() -> None:
+    other = {"functionCall": {"id": "c2", "name": "wind"}}
+    answer = {"functionResponse": {"name": "wind", "response": {}}}
+    events = decode(parts(CALL, other, answer, finishReason="STOP")).events
+    results = [e.block for e in events if isinstance(e, BlockStart)]
+    assert isinstance(results[-1], ServerToolResult)
+    assert results[-1].tool_call_id == "c2"
+    assert events[-1] == MessageStop("tool_use", "STOP")  # the other one is still asked for
+
+
+# Media, and what nobody knows
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "block"),
+    [
+        ({"mimeType": "image/png", "data": "QUJD"}, Image("image/png", "QUJD")),
+        ({"mimeType": "application/pdf", "data": "QUJD"}, Document("application/pdf", "QUJD")),
+        ({"mimeType": "text/csv", "data": encoded("a;ä")}, Document("text/csv", "a;ä")),
+    ],
+    ids=str,
+)
+def test_data_is_an_image_or_a_document(value: dict[str, Any], block: Block) -> None:
+    assert one({"inlineData": value, "thoughtSignature": "c2ln"}) == whole(
+        block, {"thoughtSignature": "c2ln"}
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"mimeType": "audio/ogg", "data": "QUJD"},
+        {"mimeType": "text/csv", "data": "###"},
+        {"mimeType": "text/csv", "data": "/w=="},
+        {"mimeType": "image/png"},
+        {"mimeType": "image/png", "data": "QUJD", "displayName": "x"},
+        {"data": "QUJD"},
+        {},
+    ],
+    ids=str,
+)
+def test_data_of_another_kind_is_opaque(value: dict[str, Any]) -> None:
+    data = json.dumps(value, separators=(",", ":"))
+    assert one({"inlineData": value}) == whole(OpaqueBlock("gemini", "inlineData", data))
+
+
+def test_file_is_named_by_its_url() -> None:
+    image = {"mimeType": "image/png", "fileUri": "https://files.example/a"}
+    assert one({"fileData": image}) == whole(Image("image/png", None, "https://files.example/a"))
+    text = {"mimeType": "text/csv", "fileUri": "https://files.example/b"}
+    assert one({"fileData": text}) == whole(Document("text/csv", None, "https://files.example/b"))
+
+
+def test_image_of_a_thought_is_no_image_for_the_user() -> None:
+    value = {"mimeType": "image/png", "data": "QUJD"}
+    opaque = OpaqueBlock("gemini", "inlineData", '{"mimeType":"image/png","data":"QUJD"}')
+    assert one({"inlineData": value, "thought": True}) == whole(opaque, {"thought": True})
+
+
+@pytest.mark.parametrize("field", ["functionCall", "executableCode", "toolCall", "novelty"])
+def test_part_that_nobody_knows_is_opaque(field: str) -> None:
+    assert one({field: "x"}) == whole(OpaqueBlock("gemini", field, '"x"'))
+
+
+def test_field_beside_text_is_opaque() -> None:
+    assert one({"text": "a", "partMetadata": {"k": 1}, "novelty": None}) == [
+        *(BlockStart(0, Text()), TextDelta(0, "a")),
+        *(Opaque("gemini", "partMetadata", '{"k":1}', 0), BlockStop(0)),
+    ]
+
+
+@pytest.mark.parametrize("part", [{}, {"text": ""}, {"text": None}, {"thought": True}], ids=str)
+def test_part_that_says_nothing_is_nothing(part: dict[str, Any]) -> None:
+    assert one(part) == []

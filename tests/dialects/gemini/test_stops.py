@@ -1,0 +1,63 @@
+"""What Gemini's finish reasons mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm import StreamError
+from streamnorm.dialects.gemini.stops import failed_finish, stop_reason
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("STOP", "end_turn"),
+        ("1", "end_turn"),
+        ("MAX_TOKENS", "max_tokens"),
+        ("2", "max_tokens"),
+        ("CONTINUATION", "pause"),
+        ("SAFETY", "refusal"),
+        ("RECITATION", "refusal"),
+        ("BLOCKLIST", "refusal"),
+        ("PROHIBITED_CONTENT", "refusal"),
+        ("SPII", "refusal"),
+        ("LANGUAGE", "refusal"),
+        ("IMAGE_SAFETY", "refusal"),
+        ("MODEL_ARMOR", "refusal"),
+        ("OTHER", "other"),
+        ("NO_IMAGE", "other"),
+        ("FINISH_REASON_UNSPECIFIED", "other"),
+        ("SOMETHING_NEW", "other"),
+        ("9", "other"),
+    ],
+)
+def test_word_has_its_reason(word: str, reason: str) -> None:
+    assert stop_reason(word, called=False) == reason
+
+
+@pytest.mark.parametrize("word", ["STOP", "1"])
+def test_call_decides_what_a_stop_is_for(word: str) -> None:
+    assert stop_reason(word, called=True) == "tool_use"
+
+
+@pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER"])
+def test_call_does_not_hide_another_reason(word: str) -> None:
+    assert stop_reason(word, called=True) == stop_reason(word, called=False)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+        *("MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE"),
+    ],
+)
+def test_word_of_a_failure_is_an_error(word: str) -> None:
+    assert failed_finish(word, "") == StreamError(
+        "upstream", f"the provider ended with '{word}'", word
+    )
+    assert failed_finish(word, "why") == StreamError("upstream", "why", word)
+
+
+def test_word_of_no_failure_is_no_error() -> None:
+    assert failed_finish("STOP", "why") is None

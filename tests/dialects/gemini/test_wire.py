@@ -1,0 +1,59 @@
+"""The typed reader takes chunks of plain text alone; the others lose nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamnorm.dialects.gemini.wire import decode_text, raw_parts
+
+
+def chunk(part: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"candidates": [{"content": {"parts": [part], "role": "model"}, **fields}]}
+
+
+def test_plain_text_is_read() -> None:
+    payload = chunk({"text": "a", "thought": True}, index=2)
+    payload |= {"usageMetadata": {"promptTokenCount": 1}, "turnToken": "v1"}
+    read = decode_text(json.dumps(payload))
+    assert read.candidates[0].index == 2
+    assert (
+        read.candidates[0].content.parts[0].text,
+        read.candidates[0].content.parts[0].thought,
+    ) == ("a", True)
+    assert json.loads(bytes(read.usage_metadata)) == {"promptTokenCount": 1}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        chunk({"text": "a", "thoughtSignature": "s"}),
+        chunk({"text": "a", "partMetadata": {}}),
+        chunk({"functionCall": {"name": "f"}}),
+        chunk({"text": "a"}, finishReason="STOP"),
+        chunk({"text": "a"}, safetyRatings=[]),
+        chunk({"text": "a"}) | {"error": {"code": 500}},
+        chunk({"text": "a"}) | {"promptFeedback": {"blockReason": "SAFETY"}},
+        {"candidates": [{"content": None}]},
+        {"usageMetadata": {}},
+        {"response": chunk({"text": "a"})},
+    ],
+    ids=json.dumps,
+)
+def test_chunk_that_says_more_is_left_to_the_general_reader(payload: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        decode_text(json.dumps(payload))
+
+
+def test_arguments_are_taken_as_they_stand() -> None:
+    call = '{"functionCall": {"name": "f", "args": {"a" : 1.0,  "b":"\\u00e4"}}}'
+    text = f'{{"candidates": [{{"content": {{"parts": [{{"text": "x"}}, {call}]}}}}, {{}}]}}'
+    (first, second), nothing = raw_parts(text)
+    assert nothing == []
+    assert first.function_call is None
+    assert second.function_call is not None
+    assert bytes(second.function_call.args) == b'{"a" : 1.0,  "b":"\\u00e4"}'
+    assert [len(parts) for parts in raw_parts(f'{{"response": {text}}}')] == [2, 0]

@@ -1,0 +1,235 @@
+"""Every real stream is read whole: what the deltas add up to is what its terminal holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import payloads, pieces
+from openai import omit
+from openai._models import construct_type
+from openai.lib.streaming.responses._responses import ResponseStreamState
+from openai.types.responses import ResponseStreamEvent
+
+from streamnorm import (
+    Block,
+    Completed,
+    Event,
+    Failed,
+    Reasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    accumulate,
+    validate,
+)
+from streamnorm.dialects.openai_responses import DIALECT
+from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
+from streamnorm.sse import SSEDecoder
+
+_CORPUS = os.environ.get("STREAMNORM_CORPUS")
+_TERMINALS = ("response.completed", "response.incomplete")
+
+EDITED = frozenset(
+    {
+        # Its text was shortened, and its terminal left alone.
+        "openai__vercel-ai__openai-responses-openai-shell-container.1",
+        # The terminal has ids of its own.
+        "vllm__fast-agent__openresponses-openai-gpt-oss-120b-tool_use_weather-stream",
+        # The summary was written anew behind its deltas.
+        "openai__maruel-genai__openairesponses-gpt-5.6-sol_thinking-GenStream-MaxTokens",
+    }
+)
+"""Streams whose terminal tells something else than their events."""
+
+
+THINNED = frozenset({"openai__vercel-ai__openai-responses-openai-phase.1"})
+"""Streams of which most deltas were removed: what is missing only the complete items hold."""
+
+
+class Stream:
+    """One stream of the corpus."""
+
+    def __init__(self, path: Path, provider: str) -> None:
+        self.path = path
+        self.name = path.name.rpartition(".")[0]
+        self.provider = provider
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def body(self) -> bytes:
+        data = self.path.read_bytes()
+        if self.path.suffix != ".jsonl":
+            return data
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        names = [json.loads(line)["type"].encode() for line in lines]
+        named = zip(names, lines, strict=True)
+        return b"".join(b"event: %b\ndata: %b\n\n" % pair for pair in named)
+
+    @cached_property
+    def values(self) -> list[dict[str, Any]]:
+        return [json.loads(data) for data in payloads(self.body) if data != "[DONE]"]
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """The response of the terminal; an empty one if there is none."""
+        found = [value["response"] for value in self.values if value["type"] in _TERMINALS]
+        return found[0] if found else {}
+
+
+def streams() -> list[Stream]:
+    if _CORPUS is None:
+        return []
+    root = Path(_CORPUS)
+    entries = map(json.loads, (root / "INDEX.jsonl").read_text("utf-8").splitlines())
+    return [
+        Stream(root / entry["file"], entry["provider"])
+        for entry in entries
+        if entry["dialect"] == "responses"
+    ]
+
+
+each_stream = pytest.mark.parametrize(
+    "stream",
+    streams() or [pytest.param(None, marks=pytest.mark.skip(reason="STREAMNORM_CORPUS unset"))],
+    ids=str,
+)
+
+
+def read(stream: Stream, size: int = 1 << 20) -> tuple[list[Event], ResponsesDecoder]:
+    source = ResponsesDecoder(server=stream.provider)
+    events = [event for piece in pieces(stream.body, size) for event in source.feed(piece)]
+    return events + source.close(), source
+
+
+def said(blocks: tuple[Block, ...]) -> list[tuple[Any, ...]]:
+    """Return what blocks say, without ids of items and what seals them."""
+    told: list[tuple[Any, ...]] = []
+    for block in blocks:
+        match block:
+            case Text(text, citations):
+                told.append(("output_text", text, [source.url for source in citations]))
+            case Refusal(text):
+                told.append(("refusal", text))
+            case Reasoning(parts):
+                told.append(("reasoning", *(part for part in parts if part)))
+            case ToolCall(id, name, arguments):
+                told.append(("call", id, name, arguments))
+            case ServerToolCall(kind=kind) | ServerToolResult(kind=kind):
+                told.append((kind,))
+            case _:
+                told.append((type(block).__name__,))
+    return told
+
+
+def held(output: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return what items say, in the same words."""
+    told: list[tuple[Any, ...]] = []
+    for item in output:
+        match item["type"]:
+            case "message":
+                for part in item["content"]:
+                    if part["type"] == "refusal":
+                        told.append(("refusal", part["refusal"]))
+                    else:
+                        urls = [source.get("url") for source in part.get("annotations") or []]
+                        told.append(("output_text", part["text"], urls))
+            case "reasoning":
+                summary = [part["text"] for part in item.get("summary") or []]
+                content = [part["text"] for part in item.get("content") or []]
+                told += [("reasoning", *texts) for texts in (summary, content) if texts]
+                if not summary and not content:
+                    told.append(("reasoning",))
+            case "function_call":
+                told.append(("call", item["call_id"], item["name"], item["arguments"]))
+            case kind:
+                told.append((kind,))
+    return told
+
+
+@each_stream
+def test_events_are_legal_and_end_as_the_stream_did(stream: Stream) -> None:
+    events, source = read(stream)
+    assert validate(events) == []
+    assert isinstance(source.outcome, Completed if stream.response else Failed)
+
+
+@each_stream
+def test_chunks_do_not_matter(stream: Stream) -> None:
+    whole, source = read(stream)
+    parts, again = read(stream, 997)
+    assert (whole, source.outcome, source.notes) == (parts, again.outcome, again.notes)
+
+
+@each_stream
+def test_message_is_what_the_terminal_holds(stream: Stream) -> None:
+    output = stream.response.get("output")
+    if not output or stream.name in EDITED:
+        pytest.skip("the terminal does not hold the same")
+    blocks = accumulate(read(stream)[0]).blocks
+    assert said(blocks) == held(output)
+
+
+@each_stream
+def test_usage_is_what_the_terminal_holds(stream: Stream) -> None:
+    if not stream.response:
+        pytest.skip("the stream failed")
+    usage = accumulate(read(stream)[0]).usage
+    wire = stream.response["usage"]
+    inputs, outputs = wire.get("input_tokens_details"), wire.get("output_tokens_details")
+    assert (usage.input_tokens, usage.output_tokens) == (
+        wire["input_tokens"],
+        wire["output_tokens"],
+    )
+    assert usage.cache_read_tokens == (inputs or {}).get("cached_tokens")
+    assert usage.reasoning_tokens == (outputs or {}).get("reasoning_tokens")
+
+
+# It warns of tools that it does not know.
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@each_stream
+def test_sdk_adds_up_the_same(stream: Stream) -> None:
+    """What openai's own accumulator holds before the terminal, where it can read the stream."""
+    if stream.name in THINNED:
+        pytest.skip("its deltas were thinned")
+    state: Any = ResponseStreamState(input_tools=omit, text_format=omit)
+    try:
+        for value in stream.values:
+            if value["type"] not in (*_TERMINALS, "keepalive"):
+                state.handle_event(construct_type(type_=ResponseStreamEvent, value=value))
+    except (RuntimeError, TypeError, AttributeError, IndexError, AssertionError) as exc:
+        pytest.skip(f"openai cannot read it: {type(exc).__name__}: {exc}")
+    snapshot = state._ResponseStreamState__current_snapshot
+    if not stream.response:
+        pytest.skip("the stream failed")
+    output = [item.to_dict(mode="json", warnings=False) for item in snapshot.output]
+    blocks = accumulate(read(stream)[0]).blocks
+    words = ("output_text", "call")  # it leaves refusals out
+    ours = [told[:2] for told in said(blocks) if told[0] in words]
+    assert ours == [told[:2] for told in held(output) if told[0] in words]
+
+
+@each_stream
+def test_no_prefix_is_a_success(stream: Stream) -> None:
+    frames = SSEDecoder().feed(stream.body)
+    kinds = [json.loads(frame.data)["type"] for frame in frames if frame.data != "[DONE]"]
+    last = next(n for n, kind in enumerate(kinds) if kind in (*_TERMINALS, "error"))
+    for count in {0, 1, 2, last // 2, last - 1, last}:
+        source = ResponsesDecoder()
+        for frame in frames[:count]:
+            source.feed_frame(frame)
+        source.close()
+        assert not isinstance(source.outcome, Completed)
+
+
+@each_stream
+def test_dialect_is_found_out(stream: Stream) -> None:
+    assert DIALECT.recognises(SSEDecoder().feed(stream.body)[0])

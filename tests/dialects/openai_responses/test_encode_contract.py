@@ -1,0 +1,271 @@
+"""What clients of Responses were seen to fail over, each fault a test that it is not made.
+
+The faults are those of the protocol reference: of the python and node SDKs' accumulators,
+of the AI SDK and of Codex.  The streams hold every kind of block, in turn and overlapping.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import pytest
+from openai.types.responses import ResponseStreamEvent
+from responses import BEGUN, find, write
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    Refusal,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+
+Payloads = list[dict[str, Any]]
+
+RUNS: list[list[Event]] = [
+    [
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "a"),
+        ReasoningDelta(0, "b", 1),
+        SignatureDelta(0, "s", "anthropic"),
+        BlockStop(0),
+    ],
+    [
+        BlockStart(1, Text()),
+        TextDelta(1, "hi"),
+        CitationDelta(1, Citation("url_citation", "https://u")),
+        BlockStop(1),
+    ],
+    [BlockStart(2, ToolCall("c1", "f")), JSONDelta(2, '{"a":1}'), BlockStop(2)],
+    [BlockStart(3, ToolCall("c2", "f")), BlockStop(3)],
+    [BlockStart(4, ToolCall("c3", "g", kind="custom")), JSONDelta(4, "x"), BlockStop(4)],
+    [BlockStart(5, RedactedReasoning("d", "anthropic")), BlockStop(5)],
+    [BlockStart(6, Refusal()), RefusalDelta(6, "no"), BlockStop(6)],
+    [BlockStart(7, Text()), BlockStop(7)],
+]
+END: list[Event] = [UsageUpdate(Usage(3, 4)), MessageStop("tool_use")]
+
+
+def in_turn() -> list[Event]:
+    return [event for run in RUNS for event in run]
+
+
+def overlapping() -> list[Event]:
+    starts = [run[0] for run in RUNS]
+    middles = [event for run in reversed(RUNS) for event in run[1:-1]]
+    return [*starts, *middles, *(run[-1] for run in reversed(RUNS))]
+
+
+@pytest.fixture(params=[in_turn, overlapping])
+def told(request: pytest.FixtureRequest) -> Payloads:
+    """Return the events of a whole stream."""
+    return write([BEGUN, *request.param(), *END])[0]
+
+
+def begun_items(told: Payloads) -> dict[int, dict[str, Any]]:
+    return {event["output_index"]: event["item"] for event in find(told, "output_item.added")}
+
+
+def done_items(told: Payloads) -> dict[int, dict[str, Any]]:
+    return {event["output_index"]: event["item"] for event in find(told, "output_item.done")}
+
+
+def place(event: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(event.get(key) for key in ("output_index", "content_index", "summary_index"))
+
+
+def assert_each_comes_behind(told: Payloads, later: str, earlier: str) -> None:
+    """Check that events have another one of the same place before them."""
+    seen: set[tuple[Any, ...]] = set()
+    found = 0
+    for event in told:
+        kind = event["type"].removeprefix("response.")
+        if kind == earlier:
+            seen.add(place(event))
+        elif kind == later:
+            found += 1
+            assert place(event) in seen
+    assert found
+
+
+def test_response_created_is_first(told: Payloads) -> None:
+    assert [event["type"] for event in told[:2]] == ["response.created", "response.in_progress"]
+    assert told[0]["response"] == told[1]["response"]
+
+
+def test_nothing_comes_before_response_created() -> None:
+    early: list[Event] = [Ping(), Opaque("openai_responses", "codex.rate_limits", '{"a":1}')]
+    writer = ResponsesEncoder()
+    assert b"".join(map(writer.encode, early)) == b": ping\n\n"
+    wire = writer.encode(BEGUN).decode()
+    names = [line for line in wire.split("\n") if line.startswith("event: ")]
+    assert names == [
+        *("event: response.created", "event: response.in_progress", "event: codex.rate_limits"),
+    ]
+
+
+def test_every_item_is_added_before_what_belongs_to_it(told: Payloads) -> None:
+    seen: set[int] = set()
+    for event in told:
+        if event["type"] == "response.output_item.added":
+            seen.add(event["output_index"])
+        elif "output_index" in event:
+            assert event["output_index"] in seen
+
+
+@pytest.mark.parametrize("kind", ["output_text", "refusal"])
+@pytest.mark.parametrize("step", ["delta", "done"])
+def test_part_is_added_before_its_content(told: Payloads, kind: str, step: str) -> None:
+    assert_each_comes_behind(told, f"{kind}.{step}", "content_part.added")
+
+
+def test_summary_is_added_before_its_text(told: Payloads) -> None:
+    assert_each_comes_behind(told, "reasoning_summary_text.delta", "reasoning_summary_part.added")
+
+
+def test_every_item_is_done_and_whole(told: Payloads) -> None:
+    assert begun_items(told).keys() == done_items(told).keys() == set(range(len(RUNS)))
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier"),
+    [
+        ("output_text.done", "content_part.added"),
+        ("refusal.done", "content_part.added"),
+        ("content_part.done", "content_part.added"),
+        ("reasoning_summary_text.done", "reasoning_summary_part.added"),
+        ("reasoning_summary_part.done", "reasoning_summary_part.added"),
+    ],
+)
+def test_whatever_begins_ends(told: Payloads, later: str, earlier: str) -> None:
+    assert_each_comes_behind(told, later, earlier)
+    if later in ("content_part.done", "reasoning_summary_part.done"):
+        ends = [place(event) for event in find(told, later)]
+        assert sorted(ends) == sorted(place(event) for event in find(told, earlier))
+
+
+def test_arguments_end_once_a_call(told: Payloads) -> None:
+    calls = {n for n, item in begun_items(told).items() if item["type"] == "function_call"}
+    ends = find(told, "function_call_arguments.done")
+    assert sorted(event["output_index"] for event in ends) == sorted(calls)
+
+
+def test_item_is_done_as_the_one_that_was_added(told: Payloads) -> None:
+    done = done_items(told)
+    for number, item in begun_items(told).items():
+        for key in ("type", "id", "call_id", "name"):
+            assert done[number].get(key) == item.get(key)
+
+
+def test_call_is_added_with_an_id_and_empty_arguments(told: Payloads) -> None:
+    calls = [item for item in begun_items(told).values() if item["type"] == "function_call"]
+    assert [call["arguments"] for call in calls] == ["", ""]
+    assert all(call["id"] for call in calls)
+
+
+def test_call_is_done_with_a_status_and_arguments(told: Payloads) -> None:
+    calls = [item for item in done_items(told).values() if item["type"] == "function_call"]
+    assert sorted((call["status"], call["arguments"]) for call in calls) == [
+        *(("completed", '{"a":1}'), ("completed", "{}")),
+    ]
+    for event in find(told, "function_call_arguments.done"):
+        assert event["arguments"] != ""
+
+
+def test_every_delta_names_its_item(told: Payloads) -> None:
+    items = begun_items(told)
+    named = [event for event in told if "output_index" in event and "item" not in event]
+    assert named
+    for event in named:
+        assert event["item_id"] == items[event["output_index"]]["id"]
+
+
+def test_places_in_the_output_are_dense_and_used_once(told: Payloads) -> None:
+    numbers = [event["output_index"] for event in find(told, "output_item.added")]
+    assert numbers == list(range(len(RUNS)))
+
+
+def test_ids_are_used_once(told: Payloads) -> None:
+    ids = [item["id"] for item in begun_items(told).values()]
+    assert len(set(ids)) == len(ids)
+
+
+def test_id_of_the_response_never_changes(told: Payloads) -> None:
+    assert {event["response"]["id"] for event in told if "response" in event} == {"resp_1"}
+
+
+def test_end_holds_the_whole_output_in_its_order(told: Payloads) -> None:
+    done = done_items(told)
+    assert told[-1]["response"]["output"] == [done[number] for number in sorted(done)]
+
+
+def test_end_is_the_last_event(told: Payloads) -> None:
+    assert told[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("cut", [0, 3, 9])
+def test_stream_that_fails_says_so_in_both_ways_and_closes_nothing(cut: int) -> None:
+    events = in_turn()[:cut]
+    told, _ = write([BEGUN, *events, StreamError("truncated", "cut")])
+    assert [event["type"] for event in told[-2:]] == ["error", "response.failed"]
+    before, _ = write([BEGUN, *events])
+    assert told[:-2] == before
+    whole = list(done_items(before).values())
+    assert told[-1]["response"]["output"] == whole
+
+
+def test_incomplete_is_said_of_nothing_that_is_complete() -> None:
+    told, _ = write([BEGUN, *in_turn(), MessageStop("stop_sequence", stop_sequence="END")])
+    assert told[-1]["type"] == "response.completed"
+
+
+def test_every_event_is_numbered_and_text_has_logprobs(told: Payloads) -> None:
+    """`write` checks the numbers, which have no gap."""
+    texts = [*find(told, "output_text.delta"), *find(told, "output_text.done")]
+    assert [event["logprobs"] for event in texts] == [[]] * 3
+
+
+def test_every_event_has_data() -> None:
+    writer = ResponsesEncoder()
+    wire = b"".join(map(writer.encode, [BEGUN, *in_turn(), Ping(), *END]))
+    for frame in wire.removesuffix(b"\n\n").split(b"\n\n"):
+        name, data = frame.split(b"\n")
+        assert name.startswith(b"event: ")
+        assert data.startswith(b"data: {")
+
+
+def test_counts_have_all_the_details_that_codex_needs(told: Payloads) -> None:
+    assert told[-1]["response"]["usage"] == {
+        "input_tokens": 3,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 4,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 7,
+    }
+
+
+def test_only_events_that_every_client_knows_are_written(told: Payloads) -> None:
+    union, *_ = typing.get_args(ResponseStreamEvent)
+    known = {
+        typing.get_args(member.model_fields["type"].annotation)[0]
+        for member in typing.get_args(union)
+    }
+    assert {event["type"] for event in told} <= known

@@ -1,0 +1,174 @@
+"""Reasoning and calls as they are written, event by event."""
+
+from __future__ import annotations
+
+import pytest
+from responses import BEGUN, encode, find, types, write
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    JSONDelta,
+    Loss,
+    MessageStop,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    SignatureDelta,
+    Text,
+    TextDelta,
+    ToolCall,
+)
+from streamnorm.ids import tag_signature
+
+# Reasoning
+
+
+def test_reasoning_is_written_as_summaries() -> None:
+    told = encode(
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "a"),
+        ReasoningDelta(0, "b"),
+        ReasoningDelta(0, "c", 1),
+        SignatureDelta(0, "gAAA", "openai"),
+        BlockStop(0),
+    )
+    part = {"type": "summary_text"}
+    place = {"item_id": "rs_1_0", "output_index": 0}
+    event = "response.reasoning_summary_"
+    assert told == [
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {"id": "rs_1_0", "type": "reasoning", "summary": []},
+        },
+        {"type": f"{event}part.added", **place, "summary_index": 0, "part": {**part, "text": ""}},
+        {"type": f"{event}text.delta", **place, "summary_index": 0, "delta": "a"},
+        {"type": f"{event}text.delta", **place, "summary_index": 0, "delta": "b"},
+        {"type": f"{event}text.done", **place, "summary_index": 0, "text": "ab"},
+        {"type": f"{event}part.done", **place, "summary_index": 0, "part": {**part, "text": "ab"}},
+        {"type": f"{event}part.added", **place, "summary_index": 1, "part": {**part, "text": ""}},
+        {"type": f"{event}text.delta", **place, "summary_index": 1, "delta": "c"},
+        {"type": f"{event}text.done", **place, "summary_index": 1, "text": "c"},
+        {"type": f"{event}part.done", **place, "summary_index": 1, "part": {**part, "text": "c"}},
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {
+                "id": "rs_1_0",
+                "type": "reasoning",
+                "summary": [{**part, "text": "ab"}, {**part, "text": "c"}],
+                "encrypted_content": "gAAA",
+            },
+        },
+    ]
+
+
+def test_summary_that_was_left_out_is_an_empty_one() -> None:
+    told = encode(BlockStart(0, Reasoning()), ReasoningDelta(0, "c", 1), BlockStop(0))
+    assert [event["summary_index"] for event in told[1:-1]] == [0, 0, 0, 1, 1, 1, 1]
+    summary = told[-1]["item"]["summary"]
+    assert [part["text"] for part in summary] == ["", "c"]
+
+
+def test_summary_that_goes_on_after_the_next_one_is_ended_again() -> None:
+    deltas = [ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1), ReasoningDelta(0, "!")]
+    told = encode(BlockStart(0, Reasoning()), *deltas, BlockStop(0))
+    ends = [(e["summary_index"], e["text"]) for e in find(told, "reasoning_summary_text.done")]
+    assert ends == [(0, "a"), (0, "a!"), (1, "b")]
+    assert [part["text"] for part in told[-1]["item"]["summary"]] == ["a!", "b"]
+
+
+@pytest.mark.parametrize(
+    ("issuer", "value"),
+    [
+        ("openai", "c2ln"),
+        ("anthropic", tag_signature("c2ln", "anthropic")),
+        (None, tag_signature("c2ln", None)),
+    ],
+)
+def test_what_seals_reasoning_names_who_can_read_it(issuer: str | None, value: str) -> None:
+    signed = encode(BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0))
+    redacted = encode(BlockStart(0, RedactedReasoning("c2ln", issuer)), BlockStop(0))
+    assert signed == redacted
+    assert types(signed) == ["output_item.added", "output_item.done"]
+    assert signed[0]["item"] == {"id": "rs_1_0", "type": "reasoning", "summary": []}
+    assert signed[1]["item"] == {**signed[0]["item"], "encrypted_content": value}
+
+
+def test_reasoning_can_be_left_out() -> None:
+    events = [BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), BlockStop(0)]
+    payloads, writer = write([BEGUN, *events], reasoning=None)
+    assert payloads[2:] == []
+    assert writer.losses == (Loss("reasoning", "Reasoning", 1, "dropped"),)
+
+
+# Calls
+
+
+def test_call_is_added_filled_and_done() -> None:
+    place = {"item_id": "fc_1_0", "output_index": 0}
+    call = {"id": "fc_1_0", "type": "function_call"}
+    named = {"call_id": "functions.f:0", "name": "f"}
+    event = "response.function_call_arguments"
+    assert encode(
+        BlockStart(0, ToolCall("functions.f:0", "f")),
+        JSONDelta(0, '{"a":'),
+        JSONDelta(0, "1}"),
+        BlockStop(0),
+    ) == [
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**call, "status": "in_progress", **named, "arguments": ""},
+        },
+        {"type": f"{event}.delta", **place, "delta": '{"a":'},
+        {"type": f"{event}.delta", **place, "delta": "1}"},
+        {"type": f"{event}.done", **place, "arguments": '{"a":1}'},
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {**call, "status": "completed", **named, "arguments": '{"a":1}'},
+        },
+    ]
+
+
+def test_call_without_arguments_gets_an_empty_object_at_its_stop() -> None:
+    told = encode(BlockStart(0, ToolCall("c", "f")), BlockStop(0))
+    assert told[1]["delta"] == told[2]["arguments"] == told[3]["item"]["arguments"] == "{}"
+    null = encode(BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "null"), BlockStop(0))
+    assert null[-1]["item"]["arguments"] == "null"
+
+
+def test_custom_tool_takes_text_and_may_take_none() -> None:
+    custom = ToolCall("c", "f", kind="custom")
+    told = encode(BlockStart(0, custom), JSONDelta(0, "free"), BlockStop(0))
+    assert types(told)[1:3] == ["custom_tool_call_input.delta", "custom_tool_call_input.done"]
+    assert told[0]["item"] == {
+        "id": "ctc_1_0",
+        "type": "custom_tool_call",
+        "status": "in_progress",
+        "call_id": "c",
+        "name": "f",
+        "input": "",
+    }
+    assert told[2]["input"] == told[3]["item"]["input"] == "free"
+    assert types(encode(BlockStart(0, custom), BlockStop(0)))[1:] == [
+        *("custom_tool_call_input.done", "output_item.done"),
+    ]
+
+
+def test_blocks_that_overlap_keep_their_places_and_end_in_their_order() -> None:
+    told = encode(
+        BlockStart(0, ToolCall("a", "f")),
+        BlockStart(1, Text()),
+        JSONDelta(0, "[]"),
+        TextDelta(1, "x"),
+        BlockStop(1),
+        BlockStop(0),
+        MessageStop("tool_use"),
+    )
+    assert [event["output_index"] for event in told[:-1]] == [0, 1, 1, 0, 1, 1, 1, 1, 0, 0]
+    assert [item["type"] for item in told[-1]["response"]["output"]] == [
+        *("function_call", "message"),
+    ]

@@ -1,0 +1,35 @@
+"""How the dialect is told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm.dialects.openai_responses import DIALECT
+from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
+from streamnorm.sse import Frame
+
+
+@pytest.mark.parametrize(
+    ("data", "recognised"),
+    [
+        ('{"type":"response.created","response":{}}', True),
+        ('{"type":"response.anything_new"}', True),
+        ('{"type":"error","sequence_number":2,"error":{}}', True),
+        ('{"type":"error","error":{"type":"api_error"}}', False),
+        ('{"type":"message_start"}', False),
+        ('{"choices":[]}', False),
+        ('{"type":3}', False),
+        ('{"type":null}', False),
+        ("[]", False),
+        ("[DONE]", False),
+        ("", False),
+    ],
+)
+def test_recognises_its_own_events(data: str, recognised: bool) -> None:
+    assert DIALECT.recognises(Frame("message", data)) is recognised
+
+
+def test_names() -> None:
+    assert (DIALECT.name, DIALECT.aliases) == ("openai_responses", ("responses",))
+    assert DIALECT.decoder is ResponsesDecoder
+    assert ResponsesDecoder.dialect == DIALECT.name

@@ -1,0 +1,87 @@
+"""The shapes that come often: which payloads they take, and which the slow way must read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from responses_frames import START, args, completed, decode, delta, part, text
+
+from streamnorm import JSONDelta, ReasoningDelta, TextDelta
+from streamnorm._json import FAST_ERRORS
+from streamnorm.dialects.openai_responses import wire
+
+TEXT = "response.output_text.delta"
+
+
+def payload(kind: str = TEXT, **fields: Any) -> str:
+    return json.dumps({"type": kind, **fields})
+
+
+@pytest.mark.parametrize(
+    ("data", "piece"),
+    [
+        (payload(delta="a"), wire.TextDelta("a")),
+        (
+            payload(delta="é", output_index=2, item_id="i", content_index=1, obfuscation="x"),
+            wire.TextDelta("é", 2, "i", 1),
+        ),
+        (payload(delta="a", output_index=None, sequence_number=4), wire.TextDelta("a", None)),
+        (
+            payload("response.function_call_arguments.delta", delta="{", item_id="i"),
+            wire.ArgumentsDelta("{", None, "i"),
+        ),
+        (
+            payload("response.reasoning_summary_text.delta", delta="a", summary_index=3),
+            wire.SummaryTextDelta("a", summary_index=3),
+        ),
+        (
+            payload("response.reasoning_text.delta", delta="a", content_index=3),
+            wire.ReasoningTextDelta("a", content_index=3),
+        ),
+    ],
+)
+def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.Piece) -> None:
+    read = wire.decode_piece(data)
+    read.sequence_number = None
+    assert read == piece
+    assert json.loads(data)["type"] == wire.NAMES[type(read)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        payload(),
+        payload(delta=None),
+        payload(delta="\ud83d"),
+        payload(delta="a", output_index="0"),
+        payload(delta="a", sequence_number=0.5),
+        payload("response.refusal.delta", delta="a"),
+        payload("response.output_text.done", text="a"),
+        "[DONE]",
+        "",
+    ],
+)
+def test_what_is_odd_is_left_to_the_slow_way(data: str) -> None:
+    with pytest.raises(FAST_ERRORS):
+        wire.decode_piece(data)
+
+
+def test_both_ways_read_the_same() -> None:
+    """A member that the fast reader cannot take makes all of it go the slow way."""
+    ways = []
+    for odd in ({}, {"odd": "\ud83d"}):
+        frames = [
+            delta("reasoning_summary_text", "s", 0, summary_index=1, **odd),
+            delta("reasoning_text", "r", 1, content_index=0, **odd),
+            text("t", 2, **odd),
+            args("{}", 3, **odd),
+        ]
+        call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        output = [{"type": "reasoning"}, {"type": "reasoning"}, {"type": "message"}, call]
+        output[2]["content"] = [part("t")]  # type: ignore[assignment] # objects of JSON
+        ways.append(decode(START, *frames, completed(*output)))
+    assert ways[0] == ways[1]
+    deltas = [ReasoningDelta(0, "s"), ReasoningDelta(1, "r"), TextDelta(2, "t"), JSONDelta(3, "{}")]
+    assert [event for event in ways[0].events if event in deltas] == deltas
