@@ -114,7 +114,8 @@ def test_overlapping_calls_are_seen_to_overlap() -> None:
 
 def test_losses_are_those_of_every_dialect_or_of_one() -> None:
     told = [line[10:] for line in page(REFUSAL) if line.startswith(("losses", " " * 10))][1:]
-    assert [line.partition(":")[0] for line in told] == writable()
+    # A line a loss, so that a dialect may have several.
+    assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == writable()
     assert page(REFUSAL, "--to", "claude")[-2] == (
         "losses    anthropic: refusal in block, 1 × written as text"
     )
