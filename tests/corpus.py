@@ -111,9 +111,9 @@ def recordings(*dialects: str) -> tuple[Recording, ...]:
 needs_corpus = pytest.mark.skipif(_CORPUS is None, reason="STREAMNORM_CORPUS names no corpus")
 
 
-def each_stream_of(dialect: str) -> Callable[[T], T]:
-    """Run a test with each stream of a dialect in the corpus, as `stream`."""
-    streams = corpus(dialect) or [None]
+def each_stream_of(dialect: str, *, one_in: int = 1) -> Callable[[T], T]:
+    """Run a test with each stream of a dialect in the corpus, or one in several, as `stream`."""
+    streams = corpus(dialect)[::one_in] or [None]
     return lambda test: needs_corpus(pytest.mark.parametrize("stream", streams, ids=str)(test))
 
 
