@@ -198,6 +198,19 @@ class Decoder(ABC):
         """Return the provider's error that a JSON body tells, if it does."""
         return find_error(self.json_of(body))
 
+    def read_joined(self, frame: Frame, event: str, events: list[Event]) -> None:
+        """Read the events of a frame, a line each, that came without blank lines between.
+
+        Args:
+            frame: All of them.
+            event: The name that each is read under.
+            events: What they tell is appended.
+        """
+        self.note("joined_frames", "frame")
+        for line in frame.data.split("\n"):
+            if self.outcome is None:
+                self.read(Frame(event, line), events)
+
     def json_of(self, text: str) -> Any:
         """Return the value of JSON text, or None if it is none."""
         try:

@@ -222,10 +222,7 @@ class AnthropicDecoder(Decoder):
         elif frame.event == "error":
             raise Fatal(named_error(data, None))
         elif "\n" in data and not problem.too_deep:  # events without a blank line between
-            self.note("joined_frames", "frame")
-            for line in data.split("\n"):
-                if self.outcome is None:
-                    self.read(Frame("message", line), events)
+            self.read_joined(frame, "message", events)
         elif frame.event not in self._reads and frame.event != "message":
             events.append(Opaque(DIALECT, clean(frame.event), compact(data)))
         else:

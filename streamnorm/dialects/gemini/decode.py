@@ -159,10 +159,7 @@ class GeminiDecoder(Decoder):
         elif not data.strip():
             pass
         elif "\n" in data and not problem.too_deep:  # events without a blank line between
-            self.note("joined_frames", "frame")
-            for line in data.split("\n"):
-                if self.outcome is None:
-                    self.read(Frame(frame.event, line), events)
+            self.read_joined(frame, frame.event, events)
         elif frame.event != "message":
             events.append(Opaque(DIALECT, clean(frame.event), compact(data)))
         else:

@@ -219,12 +219,8 @@ class ChatDecoder(Decoder):
         self._shared.surrogates = False
 
     def _read_no_chunk(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
-        lines = frame.data.split("\n")
-        if len(lines) > 1 and not problem.too_deep:  # two events without a blank line between
-            self.note("joined_frames", "frame")
-            for line in lines:
-                if self.outcome is None:
-                    self.read(Frame(frame.event, line), events)
+        if "\n" in frame.data and not problem.too_deep:  # two events without a blank line between
+            self.read_joined(frame, frame.event, events)
         elif frame.event != "message":
             events.append(Opaque(self.dialect, clean(frame.event), compact(frame.data)))
         else:
