@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
+from recorded import assert_outcome, comparable, decode
 
 from streamnorm import (
-    Completed,
-    Event,
     Failed,
     MessageStop,
     Recording,
-    StreamError,
     Truncated,
-    Usage,
-    UsageUpdate,
     validate,
 )
 from streamnorm.dialects.gemini.decode import GeminiDecoder
@@ -47,24 +41,6 @@ FINISHES_EARLY = {
 """What says that it ends, and goes on."""
 
 
-def comparable(events: list[Event]) -> list[Any]:
-    """Return events without what is ours to choose: the words of our own errors."""
-    return [
-        {"event": "stream_error", "kind": event.kind}
-        if isinstance(event, StreamError) and event.kind != "upstream"
-        else msgspec.to_builtins(event)
-        for event in events
-    ]
-
-
-def decode(recording: Recording, size: int = 1 << 20) -> tuple[list[Event], GeminiDecoder]:
-    """Return the events of a recording that is read `size` bytes at a time."""
-    source = GeminiDecoder(server=recording.server)
-    body = recording.body
-    events = [e for at in range(0, len(body), size) for e in source.feed(body[at : at + size])]
-    return events + source.close(), source
-
-
 def test_there_are_recordings() -> None:
     assert len(RECORDINGS) >= 30
 
@@ -79,21 +55,7 @@ def test_decodes_as_written_down(recording: Recording, size: int) -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
 def test_outcome_is_what_the_last_event_says(recording: Recording) -> None:
-    _, source = decode(recording)
-    expected = recording.expected
-    stops = [event for event in expected if isinstance(event, MessageStop)]
-    match expected[-1]:
-        case MessageStop():
-            usages = [event.usage for event in expected if isinstance(event, UsageUpdate)]
-            usage = usages[-1] if usages else Usage()
-            reason, lenient = stops[0].reason, LENIENT.get(recording.name, ())
-            assert source.outcome == Completed(reason, usage, lenient)
-        case StreamError("truncated"):
-            assert isinstance(source.outcome, Truncated)
-        case StreamError():
-            assert isinstance(source.outcome, Failed)
-        case last:
-            pytest.fail(f"a stream ends in {last}")
+    assert_outcome(recording, LENIENT.get(recording.name, ()))
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
