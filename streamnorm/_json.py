@@ -151,6 +151,8 @@ def compact(value: Any) -> str:
 
 def clean(text: str) -> str:
     """Return text with surrogate pairs joined and lone surrogates as U+FFFD."""
+    if text.isascii():
+        return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

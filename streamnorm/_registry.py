@@ -8,7 +8,7 @@ from typing import Any, Literal
 from streamnorm.codec import Checker, Decoder, Dialect, Encoder
 from streamnorm.dialects import anthropic, gemini, openai_chat, openai_responses
 from streamnorm.errors import UnknownDialect
-from streamnorm.events import Event
+from streamnorm.events import Event, UsageUpdate
 from streamnorm.limits import Limits
 from streamnorm.losses import Note, OnLoss, OnNote, ReasoningField
 from streamnorm.sse import Frame
@@ -166,6 +166,9 @@ class _UnnamedDecoder(Decoder):
     @property
     def more(self) -> Callable[[bytes], str | None]:
         return super().more if self._reader is None else self._reader.more
+
+    def counted(self) -> UsageUpdate | None:
+        return super().counted() if self._reader is None else self._reader.counted()
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         events = (

@@ -258,6 +258,8 @@ class Accumulator:
                     fresh[event.index].append(event.partial_json)
                 elif type(event) is ReasoningDelta and not event.part:
                     fresh[event.index].append(event.text)
+                elif type(event) is UsageUpdate:
+                    self._usage = event.usage
                 else:
                     self._fold_one(event)
         finally:
@@ -283,8 +285,6 @@ class Accumulator:
             case CitationDelta(index, citation):
                 self._blocks[index].citations.append(citation)
                 self._count(compact(citation))
-            case UsageUpdate(usage):
-                self._usage = usage
             case MessageStart():
                 self._start = event
             case MessageStop():

@@ -84,31 +84,38 @@ class SSEDecoder:
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes."""
         # Nearly every chunk of a model is one event of one data line, named or not.
-        if self.plain and data[-2:] == b"\n\n" and len(data) <= self._max_event_bytes:
-            if data[:6] == b"data: ":
-                payload = data[6:-2]
-                if _LF not in payload and _CR not in payload:
-                    self.frames += 1
-                    return [Frame("message", _text(payload), self._id)]
-            elif data[:7] == b"event: ":
-                cut = data.find(_LF) + 1
-                payload = data[cut + 6 : -2]
-                if data[cut : cut + 6] == b"data: " and _LF not in payload and _CR not in data:
-                    self.frames += 1
-                    event = _text(data[7 : cut - 1]) or "message"
-                    return [Frame(event, _text(payload), self._id)]
+        payload = self.data_line(data)
+        if payload is not None:
+            self.frames += 1
+            return [Frame("message", _text(payload), self._id)]
+        if (
+            data[:7] == b"event: "
+            and data[-2:] == b"\n\n"
+            and self.plain
+            and len(data) <= self._max_event_bytes
+        ):
+            cut = data.find(_LF) + 1
+            payload = data[cut + 6 : -2]
+            if data[cut : cut + 6] == b"data: " and _LF not in payload and _CR not in data:
+                self.frames += 1
+                event = _text(data[7 : cut - 1]) or "message"
+                return [Frame(event, _text(payload), self._id)]
         return self._feed(data)
 
-    def is_one_data_line(self, data: bytes) -> bool:
-        """Tell whether the next bytes are one whole event: `data: `, a payload, a blank line."""
-        return (
-            self.plain
-            and data[:6] == b"data: "
-            and data[-2:] == b"\n\n"
-            and len(data) <= self._max_event_bytes
-            and _LF not in data[:-2]
-            and _CR not in data
-        )
+    def data_line(self, data: bytes) -> bytes | None:
+        """Return the payload, if the next bytes are one whole event of one line `data: `.
+
+        Whoever reads it counts it in `frames`, instead of feeding it.
+        """
+        if data[:6] != b"data: " or not self.plain or len(data) > self._max_event_bytes:
+            return None
+        if data[-2:] == b"\n\n":
+            payload = data[6:-2]
+        elif data[-4:] == b"\r\n\r\n":
+            payload = data[6:-4]
+        else:
+            return None
+        return None if _LF in payload or _CR in payload else payload
 
     def _feed(self, data: bytes) -> list[Frame]:
         if self._prefix is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Literal, TypedDict
 
@@ -24,12 +23,12 @@ from streamnorm.limits import Limits
 from streamnorm.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm.messages import Message
 from streamnorm.ordering import Sequencer
+from streamnorm.original import Original, Splitter
 
 __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
 Ordering = Literal["sequential", "interleaved"]
 
-_EVENT_END = re.compile(rb"(?>\r\n|\r|\n)[\r\n]")  # up to the byte that ends its blank line
 _MAX_LIVE = 64  # blocks that are known to need no second look; few are ever open at once
 
 
@@ -123,7 +122,7 @@ class Transcoder:
         # The deltas that need no projection and no ordering, until another event comes: the
         # type of each block's.
         self._live: dict[int, type] = {}
-        self._waiting: dict[int, Callable[[str], list[StreamError]]] = {}
+        self._waiting: dict[int, Callable[[str], list[StreamError] | None]] = {}
         # What keeps and writes chunks that only continue such a block, one after the other.
         self._more: Callable[[bytes], str | None]
         self._latest = -1  # the block that the chunk before might have been continued in
@@ -131,9 +130,9 @@ class Transcoder:
         self._write: Callable[[str], bytes]
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         self._verbatim = verbatim and not changes
-        self._original: _Original | None = None  # the bytes, where they go out as they came
+        self._original: Original | None = None  # the bytes, where they go out as they came
         self._undecided: bytes | None = b""  # those that came before the source was known
-        self._tail = b""  # the last of the bytes that were split into events
+        self._splitter = Splitter()
         if self._decoder.dialect:
             self._decide()
 
@@ -153,10 +152,11 @@ class Transcoder:
                 keep(text)
                 if self._original is not None:
                     return [data]
-                return [self._write(text)] if text else []
+                written = self._write(text) if text else b""
+                return [written] if written else []
         if not self._verbatim or (self._original is None and self._undecided is None):
             return self._feed(data)
-        pieces = self._split(data)
+        pieces = self._splitter.split(data)
         return self._feed(data) if len(pieces) < 2 else self._feed_each(pieces)
 
     def _feed_each(self, pieces: list[bytes]) -> list[bytes]:
@@ -178,6 +178,8 @@ class Transcoder:
         return parts if len(parts) < 2 else [b"".join(parts)]
 
     def _feed(self, data: bytes) -> list[bytes]:
+        if self._keep is not None:
+            self._catch_up()
         self._keep = None
         events = self._decoder.feed(data)
         if self._undecided is not None:
@@ -194,18 +196,20 @@ class Transcoder:
         if last is None:
             return written
         # Two in a row are the beginning of many; of interleaved blocks there never are.
-        if last.index == self._latest and self._is_live(last):
+        if last.index == self._latest and (write := self._writer(last)) is not None:
             self._keep, self._more = self._accumulator.keeper(last.index), self._decoder.more
-            self._write = self._encoder.writer(last.index)
+            self._write = write
         self._latest = last.index
         return written
 
     def close(self) -> list[bytes]:
         """Return the bytes that the end of the source makes known."""
+        self._catch_up()
         return self._last(self._decoder.close())
 
     def abort(self, cause: BaseException) -> list[bytes]:
         """Return the bytes that the failure of the source makes known."""
+        self._catch_up()
         return self._last(self._decoder.abort(cause))
 
     def ping(self) -> bytes:
@@ -244,24 +248,22 @@ class Transcoder:
     @property
     def message(self) -> Message:
         """What has arrived so far."""
+        self._catch_up()
         return self._accumulator.message()
 
     @property
     def usage(self) -> Usage:
         """The last snapshot of the tokens."""
+        self._catch_up()
         return self._accumulator.usage
 
-    def _split(self, data: bytes) -> list[bytes]:
-        """Return bytes cut behind each event."""
-        before, known = len(self._tail), self._tail + data
-        self._tail = known[-3:]
-        if data[:1] != b"\n" and b"\r" not in known:
-            *whole, rest = data.split(b"\n\n")
-            pieces = [event + b"\n\n" for event in whole]
-            return [*pieces, rest] if rest else pieces
-        ends = [match.end() - before for match in _EVENT_END.finditer(known)]
-        ends = [end for end in ends if 0 < end < len(data)]
-        return [data[a:b] for a, b in zip([0, *ends], [*ends, len(data)], strict=True)]
+    def _catch_up(self) -> None:
+        """Take the tokens that chunks told which only continued a block."""
+        event = self._decoder.counted()
+        if event is not None:
+            self._accumulator.extend((event,))
+            if self._original is None:
+                self._render(self._encoder.projector.usage(event))
 
     def _decide(self) -> None:
         """Find out what to do, now that the source is known."""
@@ -269,7 +271,7 @@ class Transcoder:
         if self._decoder.dialect == self._encoder.dialect:
             self._encoder.extras = True
             if self._verbatim:
-                self._original = _Original()
+                self._original = Original()
 
     def _last(self, events: list[Event]) -> list[bytes]:
         self._keep = None
@@ -280,7 +282,7 @@ class Transcoder:
             return self._observe(self._original, events, rest)
         return self._encode(events)
 
-    def _observe(self, original: _Original, events: list[Event], data: bytes) -> list[bytes]:
+    def _observe(self, original: Original, events: list[Event], data: bytes) -> list[bytes]:
         """Return bytes as they came, and what breaks the stream behind them."""
         if self._failure is not None:
             return []
@@ -303,8 +305,11 @@ class Transcoder:
         for event in kept:
             if self._is_live(event):
                 parts.append(self._render(event))
+            elif type(event) is UsageUpdate:  # every dialect writes the last of them, at the end
+                self._render(self._encoder.projector.usage(event))
             elif isinstance(event, JSONDelta) and event.index in self._waiting:
-                self._fail_on(self._waiting[event.index](event.partial_json), parts)
+                if errors := self._waiting[event.index](event.partial_json):
+                    self._fail_on(errors, parts)
             else:
                 self._encode_one(event, parts)
             if self._failure is not None:
@@ -341,11 +346,13 @@ class Transcoder:
             self._live[index] = kind
         else:
             self._live.pop(index, None)
-        if sequencer is None:
-            return
         if not isinstance(event, JSONDelta):
             self._waiting.clear()
-        elif kind is JSONDelta and (wait := sequencer.arguments_wait(index)) is not None:
+            return
+        wait: Callable[[str], list[StreamError] | None] | None = projector.collects(index)
+        if wait is None and kind is JSONDelta and sequencer is not None:
+            wait = sequencer.arguments_wait(index)
+        if wait is not None:
             self._waiting[index] = wait
 
     def _is_live(self, event: Event) -> bool:
@@ -355,6 +362,22 @@ class Transcoder:
         if type(event) is ReasoningDelta:
             return self._live.get(event.index) is ReasoningDelta and not event.part
         return False
+
+    def _writer(
+        self, last: TextDelta | ReasoningDelta | JSONDelta
+    ) -> Callable[[str], bytes] | None:
+        """Return what writes more of what needs no second look; None if it needs one."""
+        if self._is_live(last):
+            return self._encoder.writer(last.index)
+        collect = self._encoder.projector.collects(last.index)
+        if collect is None:
+            return None
+
+        def write(text: str) -> bytes:
+            collect(text)
+            return b""
+
+        return write
 
     def _fail_on(self, errors: list[StreamError], parts: list[bytes]) -> None:
         for error in errors:
@@ -371,27 +394,3 @@ class Transcoder:
     def _count_dropped(self) -> None:
         if self._sequencer is not None and self._sequencer.dropped_bytes:
             self._encoder.count_held(self._sequencer.dropped_bytes)
-
-
-class _Original:
-    """The bytes of a stream that go out as they came.
-
-    Attributes:
-        between_events: Whether no event is incomplete.
-    """
-
-    def __init__(self) -> None:
-        self.between_events = True
-        self._end = b""
-
-    def take(self, data: bytes) -> bytes:
-        """Return `data`, and know where in an event it ends."""
-        self._end = (self._end + data)[-4:]
-        self.between_events = self._end.endswith((b"\n\n", b"\r\r", b"\r\n\r\n"))
-        return data
-
-    def end_event(self) -> bytes:
-        """Return what must come before another event."""
-        if self.between_events:
-            return b""
-        return b"\n" if self._end.endswith(b"\n") else b"\n\n"

@@ -10,7 +10,7 @@ import pytest
 from chat import DONE, call, calls, chunk, content, reasoning
 from streams import DIRECTIONS, transcode
 
-from streamnorm import Completed, Failed, Limits, ToolCall, Transcoder
+from streamnorm import Completed, Failed, Limits, ToolCall, Transcoder, Truncated
 
 each_direction = pytest.mark.parametrize(("source", "target"), DIRECTIONS)
 
@@ -102,3 +102,32 @@ def test_blocks_beyond_those_that_are_remembered_are_written_too(source: str, ta
         assert isinstance(run.outcome, Completed)
         _, back = transcode([out], target, target, **options)
         assert [made.arguments for made in back.message.tool_calls] == ["[1]"] * count
+
+
+@pytest.mark.parametrize("source", BODIES)
+def test_arguments_wait_where_they_go_out_whole(source: str) -> None:
+    pieces = ['{"a": "', *PIECES[:4], "\u2028", "", '", "b"', ":\n", "1", "}"]
+    frames = BODIES[source]("tool", pieces)
+    whole, run = transcode([b"".join(frames)], source, "gemini")
+    out, other = transcode(frames, source, "gemini")
+    assert out == whole
+    assert out.count(b"functionCall") == 1
+    assert other.message == run.message
+    assert other.message.tool_calls[0].arguments == "".join(pieces)
+    _, back = transcode([out], "gemini", "gemini")
+    assert back.message.tool_calls[0].input() == {"a": "abcd\u2028", "b": 1}
+
+
+@pytest.mark.parametrize("source", BODIES)
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_arguments_that_break_off_are_no_call_where_they_go_out_whole(
+    source: str, count: int
+) -> None:
+    pieces = ['{"a": "', *["x"] * 9]
+    frames = BODIES[source]("tool", pieces)[: count + 2]
+    out, run = transcode(frames, source, "gemini")
+    assert isinstance(run.outcome, Truncated)
+    assert b"functionCall" not in out
+    assert [(loss.feature, loss.detail) for loss in run.losses] == [
+        ("broken_arguments", "call dropped")
+    ]

@@ -18,6 +18,7 @@ from streamnorm.events import (
     StreamError,
     TextDelta,
     Usage,
+    UsageUpdate,
 )
 from streamnorm.failures import NOT_A_STREAM, Fatal, error_outcome, too_large
 from streamnorm.limits import Limits
@@ -43,7 +44,7 @@ class Decoder(ABC):
         outcome: How the stream ended; None until it has.
         first_usage: The tokens that came with the start of the message, in one frame, so
             that who writes can tell them with it, too.
-        continued: The last event, if the next chunk may hold one more like it, and no more.
+        continued: A delta of the block that the next chunk may continue, doing nothing else.
         unframed: Whether the error at the end stood in no event, so that no client of the
             stream's own has seen it.
     """
@@ -95,9 +96,14 @@ class Decoder(ABC):
         """What returns the text of the next chunk, if that is one more like `continued`.
 
         It gives None for a chunk that may hold anything else, which is for `feed`, as any
-        may be.  To be used until then, while there is a `continued`.
+        may be.  To be used until then, while there is a `continued`.  The tokens that such
+        chunks tell are `counted`, which is to be asked before anything else is done.
         """
         return _no_more
+
+    def counted(self) -> UsageUpdate | None:
+        """Return the tokens that chunks read by `more` told since the last event, if any."""
+        return None
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         """Return the events of input that is already framed.

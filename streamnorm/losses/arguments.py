@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from streamnorm._json import compact
 from streamnorm._text import TextBuffer
 from streamnorm.errors import ArgumentsError
@@ -30,6 +32,11 @@ class WholeArguments:
         if index not in self._texts:
             self._texts[index] = TextBuffer()
         self._texts[index].append(text)
+
+    def adder(self, index: int) -> Callable[[str], None] | None:
+        """Return what takes more arguments of a call, if some were taken."""
+        buffer = self._texts.get(index)
+        return None if buffer is None else buffer.append
 
     def take(self, index: int, where: str) -> str | None:
         """Return all arguments of a call on one line, "" for none; None if they have no place."""

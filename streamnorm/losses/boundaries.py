@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from streamnorm.blocks import Reasoning, Refusal, Text
-from streamnorm.losses.capabilities import Losses
+from streamnorm.losses.capabilities import Capabilities, Losses
 
 __all__ = ["Boundaries"]
 
@@ -29,14 +29,16 @@ class Boundaries:
     """Find the blocks that the target cannot tell from the one before them.
 
     Args:
+        capabilities: The dialect.
         losses: Where they are counted.
 
     Attributes:
         merged: Those blocks, each with the index of the one before.
     """
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.merged: dict[int, int] = {}
+        self._signed = capabilities.signed
         self._losses = losses
         self._spots: dict[int, _Spot] = {}
         self._latest: dict[int, int] = {}  # of each choice
@@ -48,7 +50,8 @@ class Boundaries:
             index: Its index.
             choice: Number of its answer.
             kind: Its type.
-            bare: Whether it is but a signature, which is taken for that of the text before.
+            bare: Whether it is but a signature, which is taken for that of the block before
+                if that can have one.
         """
         spot = self._spots[index] = _Spot(kind, choice, bare)
         latest = self._latest.get(choice)
@@ -87,6 +90,6 @@ class Boundaries:
         if spot.after is None or not spot.stopped or spot.signed or spot.kind not in _PLAIN:
             return
         after = self._spots[spot.after]
-        if after.kind is spot.kind or after.bare:
+        if after.kind is spot.kind or (after.bare and spot.kind in self._signed):
             self._losses.add("boundaries", spot.kind.__name__, "written as one block")
             self.merged[spot.after] = index

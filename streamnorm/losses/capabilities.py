@@ -89,6 +89,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         cited_text: The words of such a source.
         unplaced: Data of its own that has no place any more once it was decoded.
         stop_reasons: Unified stop reasons with a word of their own.
+        raw_stops: Its own words for stops that are none of the unified ones.
         bare_stop_sequence: A stop by a sequence that is not told.
         service_tiers: Its words for the tiers of service, by the words of all vendors.
         usage: Whether the counts of tokens are written always, if they are known, or never.
@@ -116,6 +117,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cited_text: bool
     unplaced: frozenset[str]
     stop_reasons: frozenset[str]
+    raw_stops: frozenset[str]
     bare_stop_sequence: bool
     service_tiers: dict[str, str]
     usage: Literal["always", "known", "never"]
@@ -152,6 +154,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         stop_reasons=frozenset(
             {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}
         ),
+        raw_stops=frozenset(),
         bare_stop_sequence=True,
         service_tiers={
             "auto": "standard",
@@ -185,6 +188,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         cited_text=True,
         unplaced=frozenset({"content_part", "extra_content", "reasoning_details"}),
         stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
+        raw_stops=frozenset(),
         bare_stop_sequence=False,
         service_tiers={
             **{tier: tier for tier in ("auto", "default", "fast", "flex", "priority", "scale")},
@@ -220,6 +224,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         cited_text=True,
         unplaced=frozenset(),
         stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal"}),
+        raw_stops=frozenset({"max_messages", "steered"}),
         bare_stop_sequence=False,
         service_tiers={
             **{tier: tier for tier in ("auto", "default", "fast", "flex", "priority", "scale")},
@@ -255,6 +260,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         cited_text=False,
         unplaced=frozenset(),
         stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal", "pause", "other"}),
+        raw_stops=frozenset(),
         bare_stop_sequence=False,
         service_tiers={},
         usage="known",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct, structs
 
 from streamnorm._text import TextBuffer
@@ -39,6 +41,7 @@ from streamnorm.grammar import Grammar
 from streamnorm.losses.arguments import WholeArguments, escaped
 from streamnorm.losses.boundaries import Boundaries
 from streamnorm.losses.capabilities import Capabilities, Losses
+from streamnorm.losses.media import is_plain_file
 from streamnorm.losses.sources import Sources
 from streamnorm.losses.totals import Totals
 
@@ -109,7 +112,7 @@ class Projector:
         self._states: dict[int, _State] = {}
         self._totals = Totals(capabilities, losses)
         self._sources = Sources(capabilities, losses)
-        self._boundaries = None if capabilities.boundaries else Boundaries(losses)
+        self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
         self._failed = False
 
@@ -140,6 +143,16 @@ class Projector:
                 return JSONDelta, 0
             case _:
                 return None, 0
+
+    def collects(self, index: int) -> Callable[[str], None] | None:
+        """Return what takes more arguments of a block whose arguments go out whole, if they do.
+
+        It does what `push` would, and may be called until another event of the block comes.
+        """
+        state = self._states[index]
+        if self._whole is None or state.dropped or state.wrapped:
+            return None
+        return self._whole.adder(index)
 
     def push(self, event: Event) -> list[Event]:
         """Return what of `event` the dialect can carry.
@@ -174,8 +187,8 @@ class Projector:
             case MessageStart(extra=extra):
                 self._totals.tier(extra)
                 return [event]
-            case UsageUpdate(usage):
-                return [UsageUpdate(self._totals.usage(usage))]
+            case UsageUpdate():
+                return [self.usage(event)]
             case MessageStop():
                 return self._message_stop(event)
             case StreamError():
@@ -183,6 +196,11 @@ class Projector:
                 return [event]
             case _:
                 return [event]
+
+    def usage(self, event: UsageUpdate) -> UsageUpdate:
+        """Return what of the counts the dialect can carry: `push` does it in order."""
+        told = self._totals.usage(event.usage)
+        return event if told is event.usage else UsageUpdate(told)
 
     # Starts
 
@@ -212,7 +230,7 @@ class Projector:
             ):
                 return self._drop(state, "opaque_block", block)
             case Image() | Document() | ToolResult() if not (
-                isinstance(block, can.media) and _is_plain(block)
+                isinstance(block, can.media) and is_plain_file(block)
             ):
                 return self._drop(state, "media", block)
             case ToolCall(kind="custom") if not can.custom_tools:
@@ -381,15 +399,3 @@ class Projector:
             self._failed = True
             return [_BROKEN_CALL]
         return [event]
-
-
-def _is_plain(block: Image | Document | ToolResult) -> bool:
-    """Tell whether a block is a file of a known type, here or elsewhere, and no more."""
-    match block:
-        case Image(str(media_type), data, url):
-            types: tuple[str, ...] = ("image/",)
-        case Document(str(media_type), data, url, title=None):
-            types = ("application/", "text/")
-        case _:
-            return False
-    return media_type.startswith(types) and (data is None) is not (url is None)

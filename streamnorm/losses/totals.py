@@ -34,7 +34,8 @@ class Totals:
 
     def usage(self, usage: Usage) -> Usage:
         """Return what of a snapshot the dialect can carry."""
-        self.tier(usage.extra)
+        if usage.extra is not None:
+            self.tier(usage.extra)
         if usage.cache_write_tokens and not self._can.cache_write:
             usage = structs.replace(usage, cache_write_tokens=None)
             self._lose("cache_write_tokens", "dropped")
@@ -71,6 +72,8 @@ class Totals:
         self._stopped = True
         if self.refused:
             event = structs.replace(event, reason="refusal")
+        if event.reason == "other" and event.raw_reason in can.raw_stops:
+            return event
         bare = event.reason == "stop_sequence" and event.stop_sequence is None
         if event.reason not in can.stop_reasons or (bare and not can.bare_stop_sequence):
             self._losses.add("stop_reason", event.reason, "written as end_turn")

@@ -72,6 +72,7 @@ EVERYTHING = Capabilities(
     cited_text=True,
     unplaced=frozenset(),
     stop_reasons=frozenset({"other"}),
+    raw_stops=frozenset(),
     bare_stop_sequence=True,
     service_tiers={},
     usage="always",
@@ -264,6 +265,18 @@ def test_reason_without_a_word_is_counted() -> None:
     events, losses = project([START, USAGE, MessageStop("other", "weird")], "anthropic")
     assert events[-1] == MessageStop("end_turn", "weird")
     assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
+
+
+def test_stop_without_a_unified_word_passes_where_the_vendor_s_own_is_known() -> None:
+    for word in ("max_messages", "steered"):
+        stop = MessageStop("other", word)
+        assert project([START, USAGE, stop], "openai_responses") == ([START, USAGE, stop], ())
+    left, losses = project([START, USAGE, MessageStop("other", "moon")], "openai_responses")
+    assert left[-1] == MessageStop("end_turn", "moon")
+    assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
+    paused = MessageStop("pause", "steered")
+    passed, _ = project([START, USAGE, paused], "openai_responses")
+    assert passed[-1] == MessageStop("end_turn", "steered")
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,11 @@ def test_signature_keeps_reasoning_apart() -> None:
     assert losses == (Loss("boundaries", "Reasoning", 1, "written as one block"),)
 
 
+def test_signature_alone_is_none_of_the_text_before_it() -> None:
+    body = [*text(0, "a"), *block(1, Reasoning(), SignatureDelta(1, "t", "x"))]
+    assert projected(*body, reasoning="reasoning_details") == (body, ())
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat"])
 def test_reasoning_may_be_left_out(dialect: str) -> None:
     body = [*SIGNED, *block(1, RedactedReasoning("x")), *text(2, "a")]

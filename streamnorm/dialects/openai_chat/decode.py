@@ -98,10 +98,10 @@ class ChatDecoder(Decoder):
         return self._read_more
 
     def _read_more(self, data: bytes) -> str | None:
-        if self.continued is None or not self._sse.is_one_data_line(data):
+        if self.continued is None or (payload := self._sse.data_line(data)) is None:
             return None
         try:
-            text = self._piece_of(data[6:-2])
+            text = self._piece_of(payload)
         except FAST_ERRORS:
             return None
         self._sse.frames += text is not None
