@@ -369,13 +369,13 @@ def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> lis
             start = Refusal()
             deltas = [RefusalDelta(index, text)] if text else []
         case ToolCall(arguments=arguments):
-            start = structs.replace(block, arguments="", signature=None, issuer=None)
+            start = structs.replace(block, arguments="")
             deltas = [JSONDelta(index, arguments)] if arguments else []
         case ServerToolCall(arguments=arguments):
             start = structs.replace(block, arguments="")
             deltas = [JSONDelta(index, arguments)] if arguments else []
         case _:
             pass
-    if isinstance(block, (Text, Reasoning, ToolCall)) and block.signature is not None:
+    if isinstance(block, (Text, Reasoning)) and block.signature is not None:
         deltas.append(SignatureDelta(index, block.signature, block.issuer))
     return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index)]

@@ -209,7 +209,8 @@ class StreamError(_Event, frozen=True, tag="stream_error"):
         code: The provider's code or type, or the name of the limit that was passed.
         status_hint: HTTP status that stands for this error.
         retryable: Whether the same request may succeed later; None if unknown.
-        extra: Other fields of the vendor's error.
+        extra: Other fields of the vendor's error; of a stream that broke off, what the vendor
+            can go on from.
     """
 
     kind: ErrorKind

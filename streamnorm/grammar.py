@@ -204,9 +204,7 @@ def _is_filled(block: Block) -> bool:
             return bool(text or citations) or signature is not None
         case Reasoning(parts, signature):
             return bool(parts) or signature is not None
-        case ToolCall(arguments=arguments, signature=signature):
-            return bool(arguments) or signature is not None
-        case ServerToolCall(arguments=text) | Refusal(text):
+        case ToolCall(arguments=text) | ServerToolCall(arguments=text) | Refusal(text):
             return bool(text)
         case _:
             return False

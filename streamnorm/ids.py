@@ -8,11 +8,25 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from typing import NamedTuple
 
-__all__ = ["escape_id", "mint_id", "tag_signature", "unescape_id", "untag_signature"]
+__all__ = [
+    "Carried",
+    "carried_signature",
+    "carry_signature",
+    "escape_id",
+    "mint_id",
+    "seal_reasoning",
+    "sealed_reasoning",
+    "tag_signature",
+    "unescape_id",
+    "untag_signature",
+]
 
 _ESCAPED = "snid_"
 _TAGGED = "sn1."
+_CARRIED = "sn1-of."
+_SEALED = "sn1-redacted."
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
@@ -47,13 +61,63 @@ def mint_id(*parts: object) -> str:
 
 def tag_signature(signature: str, issuer: str | None) -> str:
     """Return a signature as an opaque value that names who can verify it."""
-    tag = (issuer or "").replace("%", "%25").replace(".", "%2e")
-    return f"{_TAGGED}{tag}.{signature}"
+    return f"{_TAGGED}{_quoted(issuer or '')}.{signature}"
 
 
 def untag_signature(value: str) -> tuple[str, str | None] | None:
     """Return the signature and its issuer, or None if the value was not tagged by us."""
-    if not value.startswith(_TAGGED):
+    return _untagged(value, _TAGGED)
+
+
+class Carried(NamedTuple):
+    """A signature on a block of its own.
+
+    Attributes:
+        signature: The signature.
+        issuer: Who can verify it.
+        id: Id of the tool call that it signs; empty for the text before it.
+    """
+
+    signature: str
+    issuer: str | None
+    id: str = ""
+
+
+def carry_signature(carried: Carried) -> str:
+    """Return a signature as an opaque value that names what it signs."""
+    signature, issuer, id = carried
+    return f"{_CARRIED}{_quoted(id)}.{_quoted(issuer or '')}.{signature}"
+
+
+def carried_signature(value: str) -> Carried | None:
+    """Return what `carry_signature` was given, or None if the value is none of ours."""
+    if not value.startswith(_CARRIED):
         return None
-    tag, _, signature = value[len(_TAGGED) :].partition(".")
-    return signature, tag.replace("%2e", ".").replace("%25", "%") or None
+    id, _, rest = value[len(_CARRIED) :].partition(".")
+    issuer, _, signature = rest.partition(".")
+    return Carried(signature, _unquoted(issuer) or None, _unquoted(id))
+
+
+def seal_reasoning(data: str, issuer: str | None) -> str:
+    """Return reasoning that only its issuer can read as an opaque value that says so."""
+    return f"{_SEALED}{_quoted(issuer or '')}.{data}"
+
+
+def sealed_reasoning(value: str) -> tuple[str, str | None] | None:
+    """Return what `seal_reasoning` was given, or None if the value is none of ours."""
+    return _untagged(value, _SEALED)
+
+
+def _untagged(value: str, prefix: str) -> tuple[str, str | None] | None:
+    if not value.startswith(prefix):
+        return None
+    issuer, _, rest = value[len(prefix) :].partition(".")
+    return rest, _unquoted(issuer) or None
+
+
+def _quoted(name: str) -> str:
+    return name.replace("%", "%25").replace(".", "%2e")
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("%2e", ".").replace("%25", "%")

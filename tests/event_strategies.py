@@ -54,11 +54,14 @@ __all__ = [
     "messages",
 ]
 
-_ISSUERS = (None, "anthropic", "google")
-_DIALECTS = ("anthropic", "openai_chat")
+_ISSUERS = (None, "anthropic", "google", "openai")
+_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_RESPONSES = "openai_responses"
 _REASONS: tuple[StopReason, ...] = (
     *("end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause", "other"),
 )
+
+_SPOKEN = (Text, Reasoning, RedactedReasoning, Refusal, ToolCall)
 
 
 def _name(d: Dice) -> str:
@@ -70,7 +73,7 @@ def _extra(d: Dice) -> dict[str, Any] | None:
 
 
 def _citation(d: Dice) -> Citation:
-    """Return a citation of Chat Completions, of Anthropic or of nobody."""
+    """Return a citation of some dialect or of nobody."""
     words: dict[str, Any] = {"title": d.pick((None, "T")), "cited_text": d.pick((None, "é"))}
     options = (
         Citation(
@@ -81,6 +84,9 @@ def _citation(d: Dice) -> Citation:
         ),
         Citation("char_location", extra={"document_index": d.below(9)}, **words),
         Citation(_name(d), cited_text=d.pick((None, "é")), extra=_extra(d)),
+        Citation("file_citation", extra={"file_id": "f", "index": d.below(9)}),
+        Citation("web", "https://g", d.pick((None, "T")), start=0, end=d.pick((None, 2))),
+        Citation("citation", "https://r", start=0, end=1, extra={"license": "mit"}),
     )
     return d.pick(options)
 
@@ -173,10 +179,10 @@ def block_run(d: Dice, index: int, choice: int = 0) -> list[Event]:
         case "refusal":
             block, run = Refusal(), [RefusalDelta(index, text) for text in pieces]
         case "whole":
-            block, run = _whole(d), []
+            block, run = _whole(d, index), []
         case "server":
-            block = ServerToolCall("s", "f", kind=d.pick(("", "mcp_tool_use", "server_tool_use")))
-            run = [JSONDelta(index, text) for text in _arguments(d)]
+            block, texts = _server_call(d, index)
+            run = [JSONDelta(index, text) for text in texts]
         case "custom":
             block = ToolCall(f"call-{index}", "f", kind="custom")
             run = [JSONDelta(index, text) for text in pieces]
@@ -190,16 +196,40 @@ def block_run(d: Dice, index: int, choice: int = 0) -> list[Event]:
         run.insert(at, SignatureDelta(index, d.text(), d.pick(_ISSUERS)))
     if kind == "text" and d.flag(3):
         run.append(CitationDelta(index, _citation(d)))
+    if kind == "text" and d.flag(6):
+        run.insert(d.below(len(run) + 1), Opaque(_RESPONSES, "logprobs", '[{"token":"a"}]', index))
     if d.flag(4):
         run.insert(d.below(len(run) + 1), _opaque(d, index))
     return [BlockStart(index, block, choice, _extra(d)), *run, BlockStop(index)]
 
 
-def _whole(d: Dice) -> Block:
+def _server_call(d: Dice, index: int) -> tuple[Block, list[str]]:
+    """Return a call of a provider, and its arguments in pieces, as its decoder has them."""
+    id = f"s_{index}"
+    options = (
+        ("f", "", None),
+        ("f", "mcp_tool_use", None),
+        ("f", "server_tool_use", None),
+        ("web_search_call", "web_search_call", '{"action":{"type":"search","query":"é"}}'),
+        ("f", "mcp_call", '{"server_label":"m","name":"f","arguments":"{}","output":"ok"}'),
+        ("code_execution", "executableCode", f'{{"code": "1", "id": "{id}"}}'),
+        ("SEARCH", "toolCall", f'{{"id":"{id}","toolType":"SEARCH","args":{{"q":"é"}}}}'),
+    )
+    name, kind, text = d.pick(options)
+    return ServerToolCall(id, name, kind=kind), _arguments(d) if text is None else d.cut(text, 4)
+
+
+def _whole(d: Dice, index: int) -> Block:
+    id = f"s_{index}"
+    item = {"type": "shell_call_output", "call_id": id, "output": []}
     options: tuple[Block, ...] = (
         RedactedReasoning("x", d.pick(_ISSUERS)),
         ServerToolResult("s", d.pick(("k", "web_search_tool_result")), _extra(d)),
         Image(url="u"),
+        Image("image/png", "AAAA"),
+        Document("text/plain", "é"),
+        ServerToolResult(id, "shell_call_output", item),
+        ServerToolResult(id, "codeExecutionResult", {"outcome": "OUTCOME_OK", "id": id}),
         OpaqueBlock(d.pick(_DIALECTS), "k", '{"type":"k","n":[1]}'),
     )
     return d.pick(options)
@@ -213,6 +243,10 @@ def _opaque(d: Dice, index: int) -> Opaque:
         Opaque("openai_chat", "audio", '{"id":"a"}', index),
         Opaque("openai_chat", "citations", f'["u{index}"]', index),
         Opaque("openai_chat", "vendor.frame", '{"object":"vendor.frame"}', index),
+        Opaque(_RESPONSES, "vendor:note", '{"type":"vendor:note","n":1}', index),
+        Opaque("gemini", "partMetadata", '{"k":1}', index),
+        Opaque("gemini", "groundingMetadata", f'{{"webSearchQueries":["q{index}"]}}', index),
+        Opaque("gemini", "frame", '{"note":1}', index),
     )
     return d.pick(options)
 
@@ -255,15 +289,35 @@ def _overlaps(head: Event, other: Event) -> bool:
 
 
 def make_stream(
-    d: Dice, choices: int = 1, *, failing: bool = False, calls_only: bool = False
+    d: Dice,
+    choices: int = 1,
+    *,
+    failing: bool = False,
+    calls_only: bool = False,
+    spoken: bool = False,
 ) -> list[Event]:
-    """Return a legal stream, complete or, if it may fail, ended by an error."""
+    """Return a legal stream.
+
+    Args:
+        d: Dice.
+        choices: How many answers there may be.
+        failing: Whether it may end in an error.
+        calls_only: Whether nothing but calls may overlap.
+        spoken: Whether it has only what every client understands: no data of a dialect's
+            own, and no call of the provider's.
+    """
     owners = d.some(4, lambda: d.below(choices))
-    runs = [block_run(d, *owner) for owner in enumerate(owners)]
+    runs: list[list[Event]] = []
+    for owner in owners:
+        run = block_run(d, len(runs), owner)
+        if not spoken:
+            runs.append(run)
+        elif isinstance(run[0], BlockStart) and isinstance(run[0].block, _SPOKEN):
+            runs.append([event for event in run if not isinstance(event, Opaque)])
     body = interleaved(d, runs, calls_only=calls_only)
     for _ in range(d.below(3)):
-        extra: Event = d.pick((Ping(), UsageUpdate(make_usage(d))))
-        body.insert(d.below(len(body) + 1), extra)
+        extras: tuple[Event, ...] = (Ping(), UsageUpdate(make_usage(d)))
+        body.insert(d.below(len(body) + 1), d.pick(extras))
     events: list[Event] = [MessageStart("m", "gpt", _extra(d)), *body]
     if failing and d.flag():
         return [*events[: d.below(len(events) + 1)], StreamError("truncated", "cut")]

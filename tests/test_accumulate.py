@@ -195,7 +195,7 @@ def test_events_of_a_message_say_each_thing_once() -> None:
         *(SignatureDelta(0, "s", "google"), BlockStop(0)),
         *(BlockStart(1, ToolCall("c", "f")), BlockStop(1)),
         *(BlockStart(2, Reasoning()), ReasoningDelta(2, "b", 1), BlockStop(2)),
-        *(BlockStart(3, ToolCall("d", "f")), JSONDelta(3, "[]"), SignatureDelta(3, "t")),
+        *(BlockStart(3, ToolCall("d", "f", signature="t")), JSONDelta(3, "[]")),
         *(BlockStop(3), BlockStart(4, Refusal()), RefusalDelta(4, "no"), BlockStop(4)),
         *(BlockStart(5, ServerToolCall("s", "f")), JSONDelta(5, "{}"), BlockStop(5)),
         *(BlockStart(6, RedactedReasoning("x")), BlockStop(6)),

@@ -255,7 +255,6 @@ FILLED: dict[str, Block] = {
     "signed reasoning": Reasoning(signature="s"),
     "refusal": Refusal("no"),
     "arguments": ToolCall("c", "f", "{}"),
-    "signed call": ToolCall("c", "f", signature="s"),
     "arguments of the server's": ServerToolCall("s", "g", "{}"),
 }
 
@@ -267,7 +266,11 @@ def test_block_that_grows_starts_empty(block: Block) -> None:
     assert validate(events) == [Violation(1, problem)]
 
 
-def test_block_that_is_whole_in_its_start_may_be_full() -> None:
-    block = RedactedReasoning("x", "anthropic")
+@pytest.mark.parametrize(
+    "block",
+    [RedactedReasoning("x", "anthropic"), ToolCall("c", "f", signature="s", issuer="google")],
+    ids=["redacted reasoning", "signed call"],
+)
+def test_what_is_known_at_the_start_may_stand_there(block: Block) -> None:
     events = [MessageStart("m"), BlockStart(0, block), BlockStop(0), MessageStop("end_turn")]
     assert validate(events) == []

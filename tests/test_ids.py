@@ -8,7 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamnorm.ids import escape_id, mint_id, tag_signature, unescape_id, untag_signature
+from streamnorm.ids import (
+    Carried,
+    carried_signature,
+    carry_signature,
+    escape_id,
+    mint_id,
+    seal_reasoning,
+    sealed_reasoning,
+    tag_signature,
+    unescape_id,
+    untag_signature,
+)
 
 # Lone surrogates are gone before an id is made.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -73,3 +84,28 @@ def test_signature_that_was_tagged_twice_comes_back_layer_by_layer() -> None:
 @pytest.mark.parametrize("signature", ["", "EpQBCkYIDRgC", "sn", "Sn1.google.x"])
 def test_signature_of_another_is_not_taken_for_ours(signature: str) -> None:
     assert untag_signature(signature) is None
+
+
+@given(signature=TEXT, issuer=st.none() | TEXT.filter(bool), id=TEXT)
+@example(signature="a.b", issuer="vertex.ai", id="functions.f:0")
+def test_carried_signature_comes_back_with_what_it_signs(
+    signature: str, issuer: str | None, id: str
+) -> None:
+    carried = Carried(signature, issuer, id)
+    assert carried_signature(carry_signature(carried)) == carried
+    assert untag_signature(carry_signature(carried)) is None
+
+
+@given(data=TEXT, issuer=st.none() | TEXT.filter(bool))
+def test_sealed_reasoning_comes_back_with_its_issuer(data: str, issuer: str | None) -> None:
+    sealed = seal_reasoning(data, issuer)
+    assert sealed_reasoning(sealed) == (data, issuer)
+    assert untag_signature(sealed) is None
+    assert carried_signature(sealed) is None
+
+
+def test_value_that_is_none_of_ours_is_neither_carried_nor_sealed() -> None:
+    for value in ("", "EpQBCkYIDRgC", tag_signature("s", "google")):
+        assert carried_signature(value) is None
+        assert sealed_reasoning(value) is None
+    assert carried_signature("sn1-of.") == Carried("", None, "")

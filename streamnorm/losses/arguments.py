@@ -15,6 +15,13 @@ __all__ = ["WholeArguments", "escaped"]
 
 _WHITE_SPACE = " \t\r\n"
 
+# JSON has the first two around and between its tokens alone.  The others, at which some
+# readers cut lines, are in its strings alone.
+_LINE_ENDS = (
+    *(("\r", " "), ("\n", " ")),
+    *(("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")),
+)
+
 
 class WholeArguments:
     """Keep the arguments of calls until they are complete.
@@ -50,8 +57,10 @@ class WholeArguments:
         except ArgumentsError:
             self._losses.add("broken_arguments", where, "call dropped")
             return None
-        # White space that JSON has around and between its tokens alone, but on one line.
-        return text.strip(_WHITE_SPACE).replace("\r", " ").replace("\n", " ")
+        text = text.strip(_WHITE_SPACE)
+        for end, written in _LINE_ENDS:
+            text = text.replace(end, written)
+        return text
 
     def drop(self, index: int, where: str) -> None:
         """Count the arguments of a call that was open when the stream failed."""

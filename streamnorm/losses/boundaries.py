@@ -11,18 +11,41 @@ __all__ = ["Boundaries"]
 
 _PLAIN = (Text, Reasoning, Refusal)
 """The blocks that only a boundary keeps apart from the next of their kind."""
+_JOINED = "written as one block"
 
 
 class _Spot(Struct):
-    """One block among those of its choice that went out."""
+    """One block that goes out.
+
+    Attributes:
+        kind: Its type.
+        choice: Number of its answer.
+        bare: Whether it is but a signature.
+        before: The block that was written before it.
+        signed: Whether it has a signature.
+        stopped: Whether it has stopped.
+    """
 
     kind: type
     choice: int
     bare: bool
     before: int | None = None
-    after: int | None = None
-    stopped: bool = False
     signed: bool = False
+    stopped: bool = False
+
+
+class _Lane(Struct):
+    """The blocks of one answer, in the order in which a `Sequencer` writes them.
+
+    Attributes:
+        head: The open block that later ones wait for; None if there is none.
+        last: The block that was written last.
+        waiting: The blocks that wait.
+    """
+
+    head: int | None = None
+    last: int | None = None
+    waiting: set[int] = set()
 
 
 class Boundaries:
@@ -38,10 +61,10 @@ class Boundaries:
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.merged: dict[int, int] = {}
-        self._signed = capabilities.signed
+        self._can = capabilities
         self._losses = losses
         self._spots: dict[int, _Spot] = {}
-        self._latest: dict[int, int] = {}  # of each choice
+        self._lanes: dict[int, _Lane] = {}
 
     def start(self, index: int, choice: int, kind: type, *, bare: bool) -> None:
         """Take the start of a block that goes out.
@@ -53,43 +76,50 @@ class Boundaries:
             bare: Whether it is but a signature, which is taken for that of the block before
                 if that can have one.
         """
-        spot = self._spots[index] = _Spot(kind, choice, bare)
-        latest = self._latest.get(choice)
-        if latest is not None:
-            if latest > index:  # which has overtaken it
-                return
-            spot.before = latest
-            self._spots[latest].after = index
-            self._merge(latest)
-        self._latest[choice] = index
+        self._spots[index] = _Spot(kind, choice, bare)
+        lane = self._lanes.setdefault(choice, _Lane())
+        if lane.head is None:
+            self._write(index, lane)
+        else:
+            lane.waiting.add(index)
 
     def sign(self, index: int) -> None:
         """Take a block's signature, behind which another begins."""
         self._spots[index].signed = True
 
-    def stop(self, index: int) -> None:
-        """Take the stop of a block."""
-        self._spots[index].stopped = True
-        self._merge(index)
+    def stop(self, index: int, *, written: bool) -> None:
+        """Take the stop of a block.
 
-    def take_out(self, index: int) -> None:
-        """Take it that nothing of a block is written, so that its neighbours meet."""
-        spot = self._spots.pop(index)
-        if spot.after is not None:
-            self._spots[spot.after].before = spot.before
-        if spot.before is not None:
-            self._spots[spot.before].after = spot.after
-            self._merge(spot.before)
-        if self._latest.get(spot.choice) == index:
-            del self._latest[spot.choice]
-            if spot.before is not None:
-                self._latest[spot.choice] = spot.before
-
-    def _merge(self, index: int) -> None:
+        Args:
+            index: Its index.
+            written: Whether anything of it is; else its neighbours meet.
+        """
         spot = self._spots[index]
-        if spot.after is None or not spot.stopped or spot.signed or spot.kind not in _PLAIN:
-            return
-        after = self._spots[spot.after]
-        if after.kind is spot.kind or (after.bare and spot.kind in self._signed):
-            self._losses.add("boundaries", spot.kind.__name__, "written as one block")
-            self.merged[spot.after] = index
+        lane = self._lanes[spot.choice]
+        spot.stopped = True
+        if not written:
+            lane.waiting.discard(index)
+            if index == lane.last:
+                lane.last = spot.before
+        if index == lane.head:
+            lane.head = None
+            while lane.waiting and lane.head is None:
+                first = min(lane.waiting)
+                lane.waiting.discard(first)
+                self._write(first, lane)
+
+    def _write(self, index: int, lane: _Lane) -> None:
+        """Take it that a block is written now."""
+        spot = self._spots[index]
+        if lane.last is not None and self._meet(self._spots[lane.last], spot):
+            self._losses.add("boundaries", self._spots[lane.last].kind.__name__, _JOINED)
+            self.merged[index] = lane.last
+        spot.before, lane.last = lane.last, index
+        if not spot.stopped and not issubclass(spot.kind, self._can.overlapping):
+            lane.head = index
+
+    def _meet(self, before: _Spot, spot: _Spot) -> bool:
+        """Tell whether a block looks like more of the one before it."""
+        if before.signed or before.kind not in _PLAIN:
+            return False
+        return spot.kind is before.kind or (spot.bare and before.kind in self._can.signed)

@@ -77,6 +77,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         reasoning: What the model thought.
         reasoning_parts: Numbered summaries within one reasoning block.
         redacted_reasoning: Reasoning that only its issuer can read.
+        bare_redacted: The vendor whose own such reasoning is but a signature here.
         signed: The blocks that can carry a signature.
         custom_tools: Tool calls with free text.
         null_arguments: Tool arguments that are the JSON text `null`.
@@ -106,6 +107,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning: bool
     reasoning_parts: bool
     redacted_reasoning: bool
+    bare_redacted: str | None
     signed: tuple[type, ...]
     custom_tools: bool
     null_arguments: bool
@@ -137,6 +139,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         reasoning=True,
         reasoning_parts=False,
         redacted_reasoning=True,
+        bare_redacted=None,
         signed=(Reasoning,),
         custom_tools=False,
         null_arguments=False,
@@ -177,6 +180,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         reasoning=True,
         reasoning_parts=False,
         redacted_reasoning=False,
+        bare_redacted=None,
         signed=(ToolCall,),
         custom_tools=True,
         null_arguments=True,
@@ -208,6 +212,7 @@ CAPABILITIES: dict[str, Capabilities] = {
         reasoning=True,
         reasoning_parts=True,
         redacted_reasoning=True,
+        bare_redacted="openai",
         signed=(Reasoning,),
         custom_tools=True,
         null_arguments=True,
@@ -245,7 +250,8 @@ CAPABILITIES: dict[str, Capabilities] = {
         refusal=False,
         reasoning=True,
         reasoning_parts=False,
-        redacted_reasoning=False,
+        redacted_reasoning=True,
+        bare_redacted="google",
         signed=(Text, Reasoning, ToolCall),
         custom_tools=False,
         null_arguments=False,

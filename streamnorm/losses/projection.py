@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from streamnorm._text import TextBuffer
 from streamnorm.blocks import (
@@ -41,8 +41,10 @@ from streamnorm.grammar import Grammar
 from streamnorm.losses.arguments import WholeArguments, escaped
 from streamnorm.losses.boundaries import Boundaries
 from streamnorm.losses.capabilities import Capabilities, Losses
+from streamnorm.losses.carriers import Carriers
 from streamnorm.losses.media import is_plain_file
 from streamnorm.losses.sources import Sources
+from streamnorm.losses.state import BlockState
 from streamnorm.losses.totals import Totals
 
 __all__ = ["Projector"]
@@ -50,43 +52,14 @@ __all__ = ["Projector"]
 _BROKEN_OFF = ("max_tokens", "refusal")
 """The stops that tell by themselves why a call is missing."""
 
+_OWN = {"gemini": "google"}
+"""Whose reasoning that nobody else can read is but a signature there."""
+
 _BROKEN_CALL = StreamError(
     "malformed",
     "the arguments of a tool call are no JSON object",
     code="MALFORMED_FUNCTION_CALL",
 )
-
-
-class _State(Struct):
-    """One block of the source on its way to the target.
-
-    Attributes:
-        start: Its start, as the target has it.
-        wrapped: Whether it is free text that is written as a function's one string.
-        started: Whether its start went out.
-        dropped: Whether nothing of it goes out.
-        waiting: What came before its start could go out.
-        bare: Whether it is but a signature.
-        part: Number of the summary that is written.
-        filled: Whether arguments or a summary have begun.
-        ended: Whether it is signed or has stopped.
-        stopped: Whether it has stopped.
-    """
-
-    start: BlockStart
-    wrapped: bool = False
-    started: bool = True
-    dropped: bool = False
-    waiting: list[Event | TextBuffer] = []
-    bare: bool = False
-    part: int = 0
-    filled: bool = False
-    ended: bool = False
-    stopped: bool = False
-
-    @property
-    def block(self) -> Block:
-        return self.start.block
 
 
 class Projector:
@@ -109,9 +82,10 @@ class Projector:
         self._can = capabilities
         self._losses = losses
         self._grammar = Grammar()
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, BlockState] = {}
         self._totals = Totals(capabilities, losses)
         self._sources = Sources(capabilities, losses)
+        self._carriers = Carriers(capabilities, losses)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
         self._failed = False
@@ -164,6 +138,11 @@ class Projector:
         self._grammar.advance(event)
         if self._failed:
             return []
+        if not isinstance(event, (BlockStart, SignatureDelta, BlockStop)):
+            return self._pass(event)
+        return [out for passed in self._carriers.push(event) for out in self._pass(passed)]
+
+    def _pass(self, event: Event) -> list[Event]:
         match event:
             case TextDelta(index, text):
                 return self._text(event, self._states[index], text)
@@ -206,7 +185,7 @@ class Projector:
 
     def _start(self, event: BlockStart) -> list[Event]:
         can, block = self._can, event.block
-        state = self._states[event.index] = _State(event)
+        state = self._states[event.index] = BlockState(event)
         if event.choice and not can.choices:
             self._losses.add("choices", f"choice {event.choice}", "dropped")
             state.dropped = True
@@ -221,6 +200,9 @@ class Projector:
                 return self._drop(state, "reasoning", block)
             case RedactedReasoning() if not can.redacted_reasoning:
                 return self._drop(state, "redacted_reasoning", block)
+            case RedactedReasoning(data, issuer) if data and issuer == _OWN.get(can.dialect, ""):
+                state.start, state.started = structs.replace(event, block=Reasoning()), False
+                return self._signature(SignatureDelta(event.index, data, issuer), state)
             case ServerToolCall(kind=kind) | ServerToolResult(kind=kind) if not kind.endswith(
                 can.server_tools
             ):
@@ -246,12 +228,12 @@ class Projector:
                 return self._let_out(state)
         return []
 
-    def _drop(self, state: _State, feature: str, block: Block) -> list[Event]:
+    def _drop(self, state: BlockState, feature: str, block: Block) -> list[Event]:
         self._losses.add(feature, type(block).__name__, "dropped")
         state.dropped = True
         return []
 
-    def _let_out(self, state: _State, *, bare: bool = False) -> list[Event]:
+    def _let_out(self, state: BlockState, *, bare: bool = False) -> list[Event]:
         """Return the start of a block and what waited for it."""
         state.started = True
         start, index = state.start, state.start.index
@@ -264,7 +246,7 @@ class Projector:
             self._boundaries.start(index, start.choice, type(start.block), bare=bare)
         return [start, *waiting]
 
-    def _let_out_bare(self, state: _State) -> list[Event]:
+    def _let_out_bare(self, state: BlockState) -> list[Event]:
         """Return the start of a block that is but a signature: there is nothing to cite."""
         state.bare = True
         for _ in state.waiting:
@@ -274,7 +256,7 @@ class Projector:
 
     # Deltas
 
-    def _text(self, event: Event, state: _State, text: str) -> list[Event]:
+    def _text(self, event: Event, state: BlockState, text: str) -> list[Event]:
         if state.dropped:
             return []
         if state.started:
@@ -288,7 +270,7 @@ class Projector:
             state.waiting.append(TextBuffer(text))
         return self._let_out(state) if self._can.blank_text or text.strip() else []
 
-    def _arguments(self, event: JSONDelta, state: _State, text: str) -> list[Event]:
+    def _arguments(self, event: JSONDelta, state: BlockState, text: str) -> list[Event]:
         if state.dropped:
             return []
         if state.wrapped:
@@ -306,7 +288,7 @@ class Projector:
         self._whole.add(index, text)
         return []
 
-    def _reasoning(self, event: ReasoningDelta, state: _State) -> list[Event]:
+    def _reasoning(self, event: ReasoningDelta, state: BlockState) -> list[Event]:
         if state.dropped:
             return []
         joined = state.filled and event.part != state.part and not self._can.reasoning_parts
@@ -320,10 +302,17 @@ class Projector:
             text = "\n\n" + text
         return [*started, ReasoningDelta(event.index, text)]
 
-    def _signature(self, event: SignatureDelta, state: _State) -> list[Event]:
+    def _signature(self, event: SignatureDelta, state: BlockState) -> list[Event]:
         state.ended = True
         if state.dropped:
             return []
+        if isinstance(state.block, Reasoning) and (taken := self._carriers.take(event)) is not None:
+            if taken.id:
+                state.dropped = not state.started
+                return []
+            if not state.started:
+                state.start = structs.replace(state.start, block=Text())
+                event = SignatureDelta(event.index, taken.signature, taken.issuer)
         if isinstance(state.block, self._can.signed):
             started = [] if state.started else self._let_out_bare(state)
             if self._boundaries is not None:
@@ -332,7 +321,7 @@ class Projector:
         self._losses.add("signature", type(state.block).__name__, "dropped")
         return []
 
-    def _citation(self, event: CitationDelta, state: _State) -> list[Event]:
+    def _citation(self, event: CitationDelta, state: BlockState) -> list[Event]:
         if state.dropped:
             return []
         if state.bare:
@@ -348,7 +337,7 @@ class Projector:
             return []
         return [event]
 
-    def _stop(self, event: BlockStop, state: _State) -> list[Event]:
+    def _stop(self, event: BlockStop, state: BlockState) -> list[Event]:
         state.ended = state.stopped = True
         if state.dropped:
             return []
@@ -356,17 +345,15 @@ class Projector:
             feature = "empty_block" if self._can.blank_text else "whitespace_text"
             self._losses.add(feature, "block", "dropped")
             return []
-        if self._boundaries is not None:
-            self._boundaries.stop(event.index)
         rest = self._json(event.index, '"}') if state.wrapped else []
-        if self._whole is None or not isinstance(state.block, ToolCall | ServerToolCall):
-            return [*rest, event]
-        arguments = self._whole.take(event.index, type(state.block).__name__)
-        if arguments is None:
-            self.unwritten.add(event.index)
-            if self._boundaries is not None:
-                self._boundaries.take_out(event.index)
-        return [JSONDelta(event.index, arguments), event] if arguments else [event]
+        if self._whole is not None and isinstance(state.block, ToolCall | ServerToolCall):
+            arguments = self._whole.take(event.index, type(state.block).__name__)
+            if arguments is None:
+                self.unwritten.add(event.index)
+            rest = [JSONDelta(event.index, arguments)] if arguments else []
+        if self._boundaries is not None:
+            self._boundaries.stop(event.index, written=event.index not in self.unwritten)
+        return [*rest, event]
 
     def _give_up(self) -> None:
         """Take it that the stream ends here: nothing is written of calls that are open."""
@@ -395,6 +382,7 @@ class Projector:
         if event.choice and not self._can.choices:
             return []
         event = self._totals.stop(event)
+        self._carriers.end()
         if self.unwritten and event.reason not in _BROKEN_OFF:
             self._failed = True
             return [_BROKEN_CALL]

@@ -20,6 +20,7 @@ from streamnorm import (
     Opaque,
     Reasoning,
     ReasoningDelta,
+    RedactedReasoning,
     ServerToolCall,
     SignatureDelta,
     StreamError,
@@ -60,6 +61,13 @@ def projected(*events: Event, stop: Event = STOP) -> tuple[list[Event], tuple[Lo
 
 def test_arguments_come_in_one_piece() -> None:
     assert projected(*call(0, '{"a":', "1}")) == ([*call(0, '{"a":1}'), STOP], ())
+
+
+def test_arguments_stand_on_one_line_for_everyone() -> None:
+    """Some cut lines at U+2028 as well, which JSON has only within strings."""
+    events, losses = projected(*call(0, ' {"a":\n1,\r\n"b": "\u2028\u2029\x85"}\t'))
+    assert events[1] == JSONDelta(0, '{"a": 1,  "b": "\\u2028\\u2029\\u0085"}')
+    assert losses == ()
 
 
 def test_arguments_of_the_providers_own_calls_do_too() -> None:
@@ -106,6 +114,35 @@ def test_texts_around_two_calls_that_are_taken_out_meet() -> None:
     assert left == [*text(0, "a")[:-1], TextDelta(0, "b"), BlockStop(0), stop]
 
 
+def test_text_that_was_overtaken_keeps_those_around_it_apart() -> None:
+    """It has said nothing when the thought begins, and is written behind it."""
+    first, words, end = text(0, "a")
+    begin, *thought = block(1, Reasoning(), ReasoningDelta(1, "b"))
+    events = [first, begin, *thought[:-1], words, end, thought[-1]]
+    left, losses = projected(*events, *block(2, Reasoning(), ReasoningDelta(2, "c")))
+    assert left == [
+        *block(0, Reasoning(), ReasoningDelta(0, "b")),
+        *text(1, "a"),
+        *block(2, Reasoning(), ReasoningDelta(2, "c")),
+        STOP,
+    ]
+    assert losses == ()
+
+
+def test_text_that_was_overtaken_twice_stands_between_the_two() -> None:
+    """Both wait for the first of them, and go out in the order of their blocks."""
+    first, words, end = text(0, "a")
+    begin, said, stopped = block(1, Reasoning(), ReasoningDelta(1, "b"))
+    events = [first, begin, said, *text(2, "c"), words, end, stopped, *text(3, "d")]
+    left, losses = projected(*events)
+    assert left == [
+        *block(0, Reasoning(), ReasoningDelta(0, "b")),
+        *(BlockStart(1, Text()), TextDelta(1, "a"), TextDelta(1, "c"), TextDelta(1, "d")),
+        *(BlockStop(1), STOP),
+    ]
+    assert losses == (Loss("boundaries", "Text", 2, "written as one block"),)
+
+
 def test_data_of_a_call_that_is_taken_out_is_of_no_block() -> None:
     stop, data = MessageStop("max_tokens"), Opaque("gemini", "frame", "{}", 0)
     start, *rest = call(0, "[")
@@ -131,6 +168,18 @@ def test_signature_of_nothing_is_taken_for_that_of_what_was_before() -> None:
         left, losses = projected(*before, *bare)
         assert left == [*before[:-1], SignatureDelta(0, "s", "google"), BlockStop(0), STOP]
         assert losses == (Loss("boundaries", kind, 1, "written as one block"),)
+
+
+def test_sealed_reasoning_of_its_own_is_a_signature() -> None:
+    sealed = block(1, RedactedReasoning("cw==", "google"))
+    signed = SignatureDelta(0, "cw==", "google")
+    left, losses = projected(*text(0, "a"), *sealed)
+    assert left == [*text(0, "a")[:-1], signed, BlockStop(0), STOP]
+    assert losses == (Loss("boundaries", "Text", 1, "written as one block"),)
+    alone = block(0, RedactedReasoning("cw==", "google"))
+    assert projected(*alone) == ([*block(0, Reasoning(), signed), STOP], ())
+    foreign = block(0, RedactedReasoning("cw==", "anthropic"))
+    assert projected(*foreign) == ([*foreign, STOP], ())
 
 
 def test_signature_of_nothing_behind_a_call_is_a_block() -> None:

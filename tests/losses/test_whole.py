@@ -30,7 +30,7 @@ START = MessageStart("m", "gpt")
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_blocks_behind_a_dropped_one_move_up_with_what_belongs_to_them(dialect: str) -> None:
-    name = {"anthropic": "extra", "openai_chat": "audio"}[dialect]
+    name = {"anthropic": "extra", "openai_chat": "audio", "gemini": "frame"}.get(dialect, "news")
     events = [
         *(START, BlockStart(0, Image(url="u")), BlockStop(0)),
         *(BlockStart(1, ToolCall("c", "f")), Opaque(dialect, name, "{}", 1), JSONDelta(1, "{}")),

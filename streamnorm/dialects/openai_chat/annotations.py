@@ -58,7 +58,8 @@ class Sources:
             "start_index": start,
             "end_index": end,
             "url": citation.url,
-            "title": citation.title,
+            # The reference requires one of a page.
+            "title": citation.title or ("" if citation.kind == "url_citation" else None),
             "content": citation.cited_text,
         }
         told = {key: value for key, value in fields.items() if value is not None}

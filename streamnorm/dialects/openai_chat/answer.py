@@ -186,9 +186,10 @@ class Answer:
         name: str,
         fragment: str,
         kind: str | None,
+        signed: tuple[str, str | None] | None,
         events: list[Event],
-    ) -> Call:
-        """Take a piece of a tool call, and return the call."""
+    ) -> None:
+        """Take a piece of a tool call, with its signature and who issued that, if it has one."""
         known = len(self._calls.all)
         call = self._calls.find(index, id, name, fragment)
         if len(self._calls.all) > known:
@@ -204,11 +205,12 @@ class Answer:
             raise too_large("max_id_chars", self._shared.limits.max_id_chars)
         if self._shared.surrogates or call.carry:
             fragment, call.carry = rejoin(call.carry, fragment)
+        if signed is not None:
+            self.sign_call(call, *signed, events)
         if fragment:
             self._fragment(call, fragment, events)
         elif self._queue:  # its name may have been what the queue waited for
             self._pump(events)
-        return call
 
     def sign_call(
         self, call: Call, signature: str, issuer: str | None, events: list[Event]
@@ -220,7 +222,7 @@ class Answer:
             events.append(SignatureDelta(call.index, clean(signature), issuer))
             return
         self._queue.ripen(signature, first=not call.ripe)
-        call.signatures.append((clean(signature), issuer))
+        call.signature, call.issuer = clean(signature), issuer
         self._pump(events)
 
     def flush(self, events: list[Event]) -> list[int]:
@@ -341,13 +343,19 @@ class Answer:
         if id is None:
             id = mint_id(*self._shared.seed, self._number, self._shared.blocks)
             self._shared.note("minted_id", "tool call")
-        call.index = self._begin(ToolCall(clean(id), clean(call.name), kind=call.kind), events)
+        if early := self._early.pop(id, ""):
+            call.signature, call.issuer = early, "google"
+        block = ToolCall(
+            clean(id),
+            clean(call.name),
+            kind=call.kind,
+            signature=call.signature,
+            issuer=call.issuer,
+        )
+        call.index = self._begin(block, events)
         self._open.append(call)
         if call.arguments.size and not call.placeholder:
             events.append(JSONDelta(call.index, call.arguments.text()))
-        events += [SignatureDelta(call.index, *signature) for signature in call.signatures]
-        if early := self._early.pop(id, ""):
-            events.append(SignatureDelta(call.index, early, "google"))
 
     def _keep_early(self, id: str, signature: str) -> None:
         """Keep a signature that came before its call."""

@@ -36,7 +36,8 @@ class Call:
         followed: Whether another block has begun since.
         stopped: Whether its block has stopped.
         carry: High surrogate that the last fragment ended in.
-        signatures: What must come back with it and who issued it, until its start is out.
+        signature: What must come back with it, if it came before its start is out.
+        issuer: Who can verify the signature.
     """
 
     __slots__ = (
@@ -45,10 +46,11 @@ class Call:
         "followed",
         "id",
         "index",
+        "issuer",
         "kind",
         "name",
         "placeholder",
-        "signatures",
+        "signature",
         "stopped",
     )
 
@@ -62,12 +64,13 @@ class Call:
         self.followed = False
         self.stopped = False
         self.carry = ""
-        self.signatures: list[tuple[str, str | None]] = []
+        self.signature: str | None = None
+        self.issuer: str | None = None
 
     @property
     def ripe(self) -> bool:
         """Whether it has something to let out."""
-        return bool(self.arguments.size or self.signatures)
+        return bool(self.arguments.size) or self.signature is not None
 
     def complete(self) -> bool:
         """Tell whether no more arguments can follow."""

@@ -36,7 +36,7 @@ def read_delta(delta: wire.Delta, answer: Answer, events: list[Event]) -> None:
     if delta.function_call is not None:
         name, arguments = delta.function_call.name or "", delta.function_call.arguments
         if name or arguments:
-            answer.call(0, None, name, _text(arguments, answer), None, events)
+            answer.call(0, None, name, _text(arguments, answer), None, None, events)
     if delta.annotations:
         _annotations(delta.annotations, answer, events)
     for name in ("audio", "executed_tools", "images"):
@@ -111,15 +111,19 @@ def _tool_call(delta: wire.ToolCallDelta, answer: Answer, events: list[Event]) -
     id = str(delta.id) if delta.id not in (None, "", "null") else None
     if not (id or function.name or fragment or delta.extra_content):
         return  # which would otherwise be a call that nobody names
-    call = answer.call(delta.index, id, function.name or "", fragment, kind, events)
-    if delta.extra_content:
-        google = delta.extra_content.get("google")
-        signature = google.get("thought_signature") if is_object(google) else None
-        if isinstance(signature, str) and signature:
-            tagged = untag_signature(signature)
-            answer.sign_call(call, *(tagged or (signature, "google")), events)
-        else:
-            answer.opaque("extra_content", delta.extra_content, events)
+    signed = _signed(delta.extra_content)
+    answer.call(delta.index, id, function.name or "", fragment, kind, signed, events)
+    if delta.extra_content and signed is None:
+        answer.opaque("extra_content", delta.extra_content, events)
+
+
+def _signed(extra: dict[str, Any] | None) -> tuple[str, str | None] | None:
+    """Return the signature of a call and who issued it, as Gemini's endpoint sends it."""
+    google = extra.get("google") if extra else None
+    signature = google.get("thought_signature") if is_object(google) else None
+    if not isinstance(signature, str) or not signature:
+        return None
+    return untag_signature(signature) or (signature, "google")
 
 
 def _annotations(annotations: list[Any], answer: Answer, events: list[Event]) -> None:

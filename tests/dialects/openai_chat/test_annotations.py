@@ -56,6 +56,15 @@ def test_source_without_a_place_covers_its_block() -> None:
     ) == [cited(0, 3)]
 
 
+def test_source_without_a_title_has_an_empty_one() -> None:
+    """The reference requires one, and the AI SDK refuses the chunk without."""
+    bare = Citation("url_citation", "https://u")
+    told = {"start_index": 0, "end_index": 1, "url": "https://u", "title": ""}
+    assert annotations(
+        *(BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, bare), BlockStop(0))
+    ) == [{"type": "url_citation", "url_citation": told}]
+
+
 def test_place_counts_from_the_start_of_the_answer() -> None:
     part = Citation("url_citation", "https://u", "T", "words", 1, 2)
     assert annotations(

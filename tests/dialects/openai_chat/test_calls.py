@@ -281,8 +281,9 @@ def test_signature_in_a_piece_of_its_own_goes_to_its_call() -> None:
 
 def test_signature_of_a_held_call_comes_with_its_start() -> None:
     decoded = decode(calls(call(0, "x", "f", extra_content=signed("s"))), END)
-    assert decoded.events[1:4] == [
-        *(BlockStart(0, ToolCall("x", "f")), SignatureDelta(0, "s", "google"), BlockStop(0)),
+    assert decoded.events[1:3] == [
+        BlockStart(0, ToolCall("x", "f", signature="s", issuer="google")),
+        BlockStop(0),
     ]
 
 
@@ -300,9 +301,10 @@ def test_signatures_of_nameless_calls_come_before_the_next_call() -> None:
     late = [call(0, extra_content=signed("s")), call(0, None, "f")]
     decoded = decode(*map(calls, pieces + late), END)
     assert decoded.events[1:-1] == [
-        *(BlockStart(0, ToolCall("x", "f")), JSONDelta(0, A), SignatureDelta(0, "s", "google")),
-        *(BlockStop(0), BlockStart(1, ToolCall("y", "g")), JSONDelta(1, B)),
-        *(SignatureDelta(1, "t", "google"), BlockStop(1)),
+        BlockStart(0, ToolCall("x", "f", signature="s", issuer="google")),
+        *(JSONDelta(0, A), BlockStop(0)),
+        BlockStart(1, ToolCall("y", "g", signature="t", issuer="google")),
+        *(JSONDelta(1, B), BlockStop(1)),
     ]
 
 

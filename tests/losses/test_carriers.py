@@ -1,0 +1,177 @@
+"""Signatures of calls and texts, on reasoning of their own where they have no other place."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Event,
+    JSONDelta,
+    Loss,
+    LossyEncoding,
+    MessageStart,
+    MessageStop,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    SignatureDelta,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+    encoder,
+    project,
+)
+
+BEGIN: list[Event] = [MessageStart("m", "x"), UsageUpdate(Usage(1, 1))]
+STOP = MessageStop("tool_use")
+SIGNED = ToolCall("a.b", "f", signature="s.1", issuer="google")
+OF_CALL = "sn1-of.a%2eb.google.s.1"
+OF_TEXT = "sn1-of..google.s.1"
+
+each_carrying = pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+
+
+def projected(
+    *body: Event, to: str, reasoning: str = "reasoning_details"
+) -> tuple[list[Event], list[str]]:
+    """Return what a dialect gets of blocks, and what it loses."""
+    events, losses = project([*BEGIN, *body, STOP], to, reasoning=reasoning)  # type: ignore[arg-type]
+    return events[len(BEGIN) : -1], [f"{loss.feature} {loss.where}" for loss in losses]
+
+
+def carrier(index: int, value: str) -> list[Event]:
+    return [BlockStart(index, Reasoning()), SignatureDelta(index, value), BlockStop(index)]
+
+
+def call(index: int, *deltas: Event, block: ToolCall = SIGNED) -> list[Event]:
+    return [BlockStart(index, block), *deltas, BlockStop(index)]
+
+
+UNSIGNED = ToolCall("a.b", "f")
+
+
+@each_carrying
+def test_signature_of_a_call_goes_before_it(dialect: str) -> None:
+    plain = call(1, JSONDelta(1, "{}"), block=UNSIGNED)
+    assert projected(*call(0, JSONDelta(0, "{}")), to=dialect) == (
+        [*carrier(0, OF_CALL), *plain],
+        [],
+    )
+
+
+@each_carrying
+def test_signature_that_comes_late_goes_behind_its_call(dialect: str) -> None:
+    late = SignatureDelta(0, "s.1", "google")
+    body = call(0, JSONDelta(0, "{"), late, JSONDelta(0, "}"), block=UNSIGNED)
+    plain = call(0, JSONDelta(0, "{"), JSONDelta(0, "}"), block=UNSIGNED)
+    assert projected(*body, to=dialect) == ([*plain, *carrier(1, OF_CALL)], [])
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "openai_chat"])
+def test_signature_of_a_text_goes_behind_it(dialect: str) -> None:
+    text: list[Event] = [BlockStart(0, Text()), TextDelta(0, "a")]
+    signed = [*text, SignatureDelta(0, "s.1", "google"), BlockStop(0)]
+    assert projected(*signed, to=dialect) == (
+        [*text, BlockStop(0), *carrier(1, OF_TEXT)],
+        [],
+    )
+
+
+def test_only_reasoning_that_may_be_written_carries() -> None:
+    text: list[Event] = [BlockStart(0, Text()), TextDelta(0, "a")]
+    signed = [*text, SignatureDelta(0, "s.1", "google"), BlockStop(0)]
+    assert projected(*signed, to="openai_chat", reasoning="reasoning") == (
+        [*text, BlockStop(0)],
+        ["signature Text"],
+    )
+    events, losses = project([*BEGIN, *call(0), STOP], "anthropic", reasoning=None)
+    assert events[2:-1] == call(0, block=UNSIGNED)
+    assert losses == (Loss("signature", "ToolCall", 1, "dropped"),)
+
+
+@pytest.mark.parametrize("dialect", ["gemini", "openai_chat"])
+def test_signature_of_a_call_goes_back_to_it(dialect: str) -> None:
+    carried = [*carrier(0, OF_CALL), *call(1, JSONDelta(1, "{}"), block=UNSIGNED)]
+    signature = SignatureDelta(0, "s.1", "google")
+    assert projected(*carried, to=dialect) == (
+        call(0, signature, JSONDelta(0, "{}"), block=UNSIGNED),
+        [],
+    )
+
+
+def test_call_that_is_signed_at_its_start_is_signed_behind_it() -> None:
+    signature = SignatureDelta(0, "s.1", "google")
+    assert projected(*call(0), to="gemini") == (call(0, signature, block=UNSIGNED), [])
+
+
+def test_signature_of_a_text_goes_back_to_text() -> None:
+    assert projected(*carrier(0, OF_TEXT), to="gemini") == (
+        [BlockStart(0, Text()), SignatureDelta(0, "s.1", "google"), BlockStop(0)],
+        [],
+    )
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("value", [OF_CALL, OF_TEXT])
+def test_what_is_carried_goes_on_where_it_has_no_other_place(dialect: str, value: str) -> None:
+    assert projected(*carrier(0, value), to=dialect) == (carrier(0, value), [])
+
+
+def test_reasoning_that_says_something_stays() -> None:
+    body: list[Event] = [BlockStart(0, Reasoning()), ReasoningDelta(0, "hm")]
+    of_text, of_call = (SignatureDelta(0, value) for value in (OF_TEXT, OF_CALL))
+    assert projected(*body, of_text, BlockStop(0), to="gemini") == (
+        [*body, of_text, BlockStop(0)],
+        [],
+    )
+    assert projected(*body, of_call, BlockStop(0), *call(1, block=UNSIGNED), to="gemini") == (
+        [*body, BlockStop(0), *call(1, SignatureDelta(1, "s.1", "google"), block=UNSIGNED)],
+        [],
+    )
+
+
+def test_value_of_an_issuer_is_none_of_ours() -> None:
+    body: list[Event] = [
+        *(BlockStart(0, Reasoning()), SignatureDelta(0, OF_CALL, "anthropic"), BlockStop(0)),
+    ]
+    assert projected(*body, to="gemini") == (body, [])
+
+
+def test_signature_whose_call_has_passed_is_lost() -> None:
+    body = [*call(0, block=UNSIGNED), *carrier(1, OF_CALL)]
+    assert projected(*body, to="gemini") == (call(0, block=UNSIGNED), ["signature ToolCall"])
+    writer = encoder("gemini", strict=True)
+    for event in (*BEGIN, *body):
+        writer.encode(event)
+    with pytest.raises(LossyEncoding, match="signature in ToolCall"):
+        writer.encode(STOP)
+
+
+def test_answer_that_is_dropped_takes_its_signatures_along() -> None:
+    body: list[Event] = [
+        *call(0, block=UNSIGNED),
+        *(BlockStart(1, SIGNED, 1), BlockStop(1)),
+        *(BlockStart(2, Text(), 1), SignatureDelta(2, "s"), BlockStop(2)),
+    ]
+    assert projected(*body, to="anthropic") == (
+        call(0, block=UNSIGNED),
+        ["choices choice 1"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "vendor"), [("openai_responses", "openai"), ("gemini", "google")]
+)
+def test_reasoning_that_the_vendor_sealed_itself_is_but_its_signature(
+    dialect: str, vendor: str
+) -> None:
+    extra = {"id": 1}
+    body: list[Event] = [BlockStart(0, RedactedReasoning("x", vendor), extra=extra), BlockStop(0)]
+    start, signature = BlockStart(0, Reasoning(), extra=extra), SignatureDelta(0, "x", vendor)
+    assert projected(*body, to=dialect) == ([start, signature, BlockStop(0)], [])
+    other: list[Event] = [BlockStart(0, RedactedReasoning("x", "anthropic")), BlockStop(0)]
+    assert projected(*other, to=dialect) == (other, [])
