@@ -145,6 +145,8 @@ def _part(name: str, what: Literal["decoder", "encoder", "checker"]) -> Any:
 class _UnnamedDecoder(Decoder):
     """Find out the dialect from the first frames, then leave the reading to its room."""
 
+    forms = tuple(form for known in DIALECTS.values() for form in known.forms)
+
     def __init__(self, options: dict[str, Any], *, limits: Limits, on_note: OnNote | None) -> None:
         super().__init__(limits=limits, on_note=on_note)
         self._options = options
@@ -169,6 +171,9 @@ class _UnnamedDecoder(Decoder):
 
     def counted(self) -> UsageUpdate | None:
         return super().counted() if self._reader is None else self._reader.counted()
+
+    def framed(self, data: bytes) -> bytes:
+        return super().framed(data) if self._reader is None else self._reader.framed(data)
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         events = (

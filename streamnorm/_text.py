@@ -15,16 +15,12 @@ _BATCH = 64
 
 
 class TextBuffer:
-    """Text in pieces.  It may hold lone surrogates.
+    """Text in pieces.  It may hold lone surrogates."""
 
-    Attributes:
-        size: Characters so far.
-    """
-
-    __slots__ = ("_fresh", "_packed", "_read", "size")
+    __slots__ = ("_fresh", "_packed", "_read", "_size")
 
     def __init__(self, text: str = "") -> None:
-        self.size = 0
+        self._size = 0  # characters that are packed
         self._fresh: list[str] = []
         self._packed = bytearray()
         self._read = 0  # bytes that `unread` has returned
@@ -33,17 +29,22 @@ class TextBuffer:
 
     def append(self, text: str) -> None:
         """Add a piece."""
-        self.size += len(text)
-        self._fresh.append(text)
-        if len(self._fresh) >= _BATCH:
+        fresh = self._fresh
+        fresh.append(text)
+        if len(fresh) >= _BATCH:
             self._pack()
+
+    @property
+    def size(self) -> int:
+        """Characters so far."""
+        return self._size + sum(map(len, self._fresh))
 
     def extend(self, pieces: Iterable[str]) -> int:
         """Add pieces, and return how many UTF-8 bytes they are."""
         text = "".join(pieces)
         self._pack()
         before = len(self._packed)
-        self.size += len(text)
+        self._size += len(text)
         self._packed += text.encode("utf-8", "surrogatepass")
         return len(self._packed) - before
 
@@ -60,5 +61,7 @@ class TextBuffer:
 
     def _pack(self) -> None:
         if self._fresh:
-            self._packed += "".join(self._fresh).encode("utf-8", "surrogatepass")
+            text = "".join(self._fresh)
+            self._size += len(text)
+            self._packed += text.encode("utf-8", "surrogatepass")
             self._fresh.clear()

@@ -1,7 +1,8 @@
 """Is this response a stream?  Judged by status, content type and first bytes, without I/O.
 
     2xx, any other or no content type        open: the bytes go on
-    2xx, JSON or HTML                        open if the first bytes are SSE, else collect
+    2xx, JSON or HTML                        open if the first bytes are SSE, or those of a
+                                             stream in another form; else collect
     204, and whatever is no 2xx              collect
 
 What is collected is bounded; it becomes the provider's error or a `NOT_A_STREAM`.
@@ -14,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import structs
 
+from streamnorm.codec import Opening
 from streamnorm.events import StreamError
 from streamnorm.failures import NOT_A_STREAM, upstream_error
 from streamnorm.limits import Limits
@@ -48,6 +50,8 @@ class Gate:
         status: HTTP status; None where the source is no response.
         content_type: Its `content-type`.
         body_error: Finds the provider's error in a body (see `Decoder.body_error`).
+        opening: Returns what tells whether a body that begins so is a stream in another form
+            (see `Decoder.opening`); by default there is none.
         limits: `max_error_body_bytes` bounds what is collected.
 
     Attributes:
@@ -61,6 +65,7 @@ class Gate:
         content_type: str | None,
         *,
         body_error: Callable[[str], StreamError | None],
+        opening: Callable[[bytes], Opening | None] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         way = judge(status, content_type)
@@ -69,6 +74,8 @@ class Gate:
         self._sniffing = way == "sniff"
         self._status = status
         self._body_error = body_error
+        self._make_opening = opening
+        self._opening: Opening | None = None  # what tells about a body that is no event stream
         self._max_bytes = limits.max_error_body_bytes
         self._held = bytearray()
         self._start = b""  # what is held, from the first byte that is not blank
@@ -82,14 +89,14 @@ class Gate:
             self._sniff(data)
             if self.open:
                 return bytes(self._held)
-        if len(self._held) > self._max_bytes:
+        if self._opening is None and len(self._held) > self._max_bytes:
             self.error = self._verdict()
         return b""
 
     def close(self) -> None:
         """Judge what was collected: the body has ended."""
-        if self._sniffing and not self._held:
-            self.open = True  # of an empty body the decoder knows that it is cut
+        if self._sniffing and (self._opening is not None or not self._held):
+            self.open = True  # of what is empty or cut the decoder knows that it is
         if not self.open:
             self.error = self._verdict()
 
@@ -102,11 +109,19 @@ class Gate:
             self.error = self._verdict()
 
     def _sniff(self, data: bytes) -> None:
-        self._start += data if self._start else data.lstrip(_BLANK)
-        if self._start.startswith(_FIRST_LINES):
-            self.open = True
-        elif not any(line.startswith(self._start) for line in _FIRST_LINES):
-            self._sniffing = False
+        if self._opening is None:
+            self._start += data if self._start else data.lstrip(_BLANK)
+            if self._start.startswith(_FIRST_LINES):
+                self.open = True
+            if self.open or any(line.startswith(self._start) for line in _FIRST_LINES):
+                return
+            data = self._start
+            if self._make_opening is not None:
+                self._opening = self._make_opening(data)
+        is_stream = False if self._opening is None else self._opening.feed(data)
+        self.open = is_stream is True
+        if is_stream is False:
+            self._sniffing, self._opening = False, None
 
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)

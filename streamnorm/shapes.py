@@ -8,7 +8,7 @@ indexes, never text of the payload.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeGuard
 
 from msgspec import Struct
@@ -31,6 +31,7 @@ __all__ = [
     "found",
     "holds_object",
     "is_count",
+    "misnamed",
     "nullable",
     "object_of",
     "parse_object",
@@ -177,6 +178,28 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
             yield from problems(shapes[tag], value, where)
 
     return Shape("an object", is_object, inside)
+
+
+def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with an event's type and its line, which must say the same.
+
+    Args:
+        event: The event.
+        line: What its frame says it is.
+        known: The types there are.
+    """
+    kind = event.get("type")
+    if "type" not in event:
+        yield "type is missing, expected a string"
+    elif not isinstance(kind, str):
+        yield f"type is {found(kind)}, expected a string"
+    elif kind not in known:
+        yield f"type is unknown in {len(kind)} characters, expected one of the protocol"
+    elif line == "message":  # which is what an absent line means
+        yield f"no event line, or one that says message, expected {kind}"
+    elif line != kind:
+        said = line if line in known else f"{len(line)} characters"
+        yield f"event line says {said}, expected {kind}"
 
 
 def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:

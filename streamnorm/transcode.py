@@ -54,11 +54,11 @@ class Transcoder:
     What can go out goes out in the same `feed`, as one piece of bytes.  A stream that
     fails ends in the target's form of an error, never in its form of success.
 
-    Where source and target are the same, the bytes go out as they came, while their
-    events are observed; only what breaks the stream (a cut, a limit, an error that stood in
-    no event) is told behind them, in the dialect's form of an error.  `verbatim=False`, or
-    an option that changes what is written, makes it write the stream anew: names and ids
-    once, indexes dense, one block at a time.
+    Where source and target are the same, the bytes go out as they came, a JSON array as the
+    events that it is, while their events are observed; only what breaks the stream (a cut, a
+    limit, an error that stood in no event) is told behind them, in the dialect's form of an
+    error.  `verbatim=False`, or an option that changes what is written, makes it write the
+    stream anew: names and ids once, indexes dense, one block at a time.
 
     Args:
         source: Dialect to read; None to find out.
@@ -120,8 +120,8 @@ class Transcoder:
         self._failure: StreamError | None = None
         self._finished = False  # whether what follows the last event was written
         # The deltas that need no projection and no ordering, until another event comes: the
-        # type of each block's.
-        self._live: dict[int, type] = {}
+        # type of each block's; of reasoning, the part.
+        self._live: dict[int, type | int] = {}
         self._waiting: dict[int, Callable[[str], list[StreamError] | None]] = {}
         # What keeps and writes chunks that only continue such a block, one after the other.
         self._more: Callable[[bytes], str | None]
@@ -182,6 +182,8 @@ class Transcoder:
             self._catch_up()
         self._keep = None
         events = self._decoder.feed(data)
+        if self._original is not None or self._undecided is not None:
+            data = self._decoder.framed(data)
         if self._undecided is not None:
             data = self._undecided = self._undecided + data
             if self._decoder.dialect:
@@ -287,8 +289,7 @@ class Transcoder:
         if self._failure is not None:
             return []
         kept = self._accumulator.take(events, len(data))
-        # A body that is no stream says nothing to who reads one.
-        parts = [original.take(data)] if data and not self._decoder.is_body else []
+        parts = [original.take(data)] if data else []
         last = kept[-1] if kept else None
         if isinstance(last, StreamError) and (last.kind != "upstream" or self._decoder.unframed):
             self._fail(last)
@@ -340,10 +341,10 @@ class Transcoder:
                 self._count_dropped()
             return
         kind, part = projector.passes(index)
-        if kind is not None and not part and (sequencer is None or sequencer.passes(index)):
+        if kind is not None and (sequencer is None or sequencer.passes(index)):
             if len(self._live) >= _MAX_LIVE:
                 self._live.clear()
-            self._live[index] = kind
+            self._live[index] = part if kind is ReasoningDelta else kind
         else:
             self._live.pop(index, None)
         if not isinstance(event, JSONDelta):
@@ -360,7 +361,7 @@ class Transcoder:
         if type(event) is TextDelta or type(event) is JSONDelta:
             return self._live.get(event.index) is type(event)
         if type(event) is ReasoningDelta:
-            return self._live.get(event.index) is ReasoningDelta and not event.part
+            return self._live.get(event.index) == event.part
         return False
 
     def _writer(

@@ -4,8 +4,8 @@
 dialect.  It shares nothing with the decoders, which forgive.  Framing is judged here
 for all dialects; what stands in the frames, by the checker of the room.
 
-Legal in every dialect are comments, blank lines, CR, LF and CRLF, `data:` without a
-space, and payloads of several `data` lines.
+Legal in every dialect are blank lines, CR, LF and CRLF, and payloads of several `data`
+lines; in all but Gemini comments and `data:` without a space.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def validate(
 
 def _violations(data: bytes, judge: Checker, max_event_bytes: int) -> Iterator[Violation]:
     position = 0
-    for found in _Framing(bare=judge.bare, max_event_bytes=max_event_bytes).read(data):
+    framing = _Framing(
+        bare=judge.bare, data_alone=judge.data_alone, max_event_bytes=max_event_bytes
+    )
+    for found in framing.read(data):
         if isinstance(found, str):
             yield Violation(position, found)
             continue
@@ -87,11 +90,13 @@ class _Framing:
 
     Args:
         bare: Whether lines other than `data` are wrong.
+        data_alone: Whether comments are, too, and `data:` without a space.
         max_event_bytes: Bytes of one event's lines, each with its line end.
     """
 
-    def __init__(self, *, bare: bool, max_event_bytes: int) -> None:
+    def __init__(self, *, bare: bool, data_alone: bool, max_event_bytes: int) -> None:
         self._bare = bare
+        self._data_alone = data_alone
         self._max_event_bytes = max_event_bytes
         self._begin()
 
@@ -131,6 +136,8 @@ class _Framing:
             yield f"byte {exc.start} of a line of {len(line)} is invalid, expected UTF-8"
             text = line.decode(errors="replace")
         if text.startswith(":"):
+            if self._data_alone:
+                yield f"comment of {len(line)} bytes, expected data lines alone"
             return
         self._size += len(line) + 1
         if self._is_too_large():
@@ -140,6 +147,8 @@ class _Framing:
         value = value.removeprefix(" ")
         match name:
             case "data":
+                if self._data_alone and not text.startswith("data: "):
+                    yield "data line without a space, expected one behind the colon"
                 self._data.append(value)
             case "event":
                 self._event = value

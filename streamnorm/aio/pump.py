@@ -226,6 +226,7 @@ class Pump(ABC, Generic[T]):
             self._head.status,
             self._head.content_type,
             body_error=lambda body: decoder(dialect, limits=limits).body_error(body),
+            opening=lambda start: decoder(dialect, limits=limits).opening(start),
             limits=limits,
         )
         return self._gate

@@ -9,5 +9,17 @@ from streamnorm.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm.codec.decoder import Decoder
 from streamnorm.codec.dialect import Dialect, Feed
 from streamnorm.codec.encoder import EncodeOptions, Encoder
+from streamnorm.codec.form import Form, FormReader, Opening
 
-__all__ = ["MAX_PROBLEMS", "Checker", "Decoder", "Dialect", "EncodeOptions", "Encoder", "Feed"]
+__all__ = [
+    "MAX_PROBLEMS",
+    "Checker",
+    "Decoder",
+    "Dialect",
+    "EncodeOptions",
+    "Encoder",
+    "Feed",
+    "Form",
+    "FormReader",
+    "Opening",
+]

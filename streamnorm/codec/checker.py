@@ -26,6 +26,9 @@ class Checker(ABC):
     bare: ClassVar[bool] = False
     """Whether the dialect's clients break on lines other than `data`."""
 
+    data_alone: ClassVar[bool] = False
+    """Whether they break on comments, too, and on `data:` without a space."""
+
     def check(self, frame: Frame) -> list[str]:
         """Return what is wrong with the next frame, its first 1,000 problems."""
         return list(islice(self.read(frame), MAX_PROBLEMS))

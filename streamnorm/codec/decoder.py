@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from streamnorm._json import InvalidJSON, decode_any
+from streamnorm.codec.form import Form, FormReader, Opening, one_line_each
 from streamnorm.errors import LocalProtocolError
 from streamnorm.events import (
     ErrorKind,
@@ -41,6 +42,7 @@ class Decoder(ABC):
 
     Attributes:
         dialect: Name of the dialect that is read; empty while that is not known.
+        forms: The forms that its streams may have beside server-sent events.
         outcome: How the stream ended; None until it has.
         first_usage: The tokens that came with the start of the message, in one frame, so
             that who writes can tell them with it, too.
@@ -50,6 +52,7 @@ class Decoder(ABC):
     """
 
     dialect: str = ""
+    forms: ClassVar[tuple[Form, ...]] = ()
     first_usage: Usage | None = None
     continued: TextDelta | ReasoningDelta | JSONDelta | None = None
     unframed: bool = False
@@ -63,7 +66,11 @@ class Decoder(ABC):
         self._on_note = on_note
         self._notes: dict[Note, int] = {}
         self._sniffing = True
-        self._body: bytearray | None = None  # of a response that is no stream
+        self._blank = False  # whether white space came before all else
+        self._body: bytearray | None = None  # of a response that is no event stream
+        self._opening: Opening | None = None  # what tells whether that is a stream, though
+        self._form: FormReader | None = None  # what makes an event stream of it
+        self._framed = b""  # the event stream that the last bytes were
         self._strays = b""
         self._closed = False
 
@@ -128,6 +135,8 @@ class Decoder(ABC):
         if self.outcome is not None:
             return events
         try:
+            if self._opening is not None:
+                raise Fatal(self._truncated())
             if self._body is not None:
                 raise Fatal(self._judge_body(bytes(self._body)))
             rest = self._sse.unterminated()
@@ -149,18 +158,35 @@ class Decoder(ABC):
         if self.outcome is None:
             kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
             message = f"{type(cause).__name__} after {self._sse.frames} frames"
-            self._fail(StreamError(kind, message, retryable=True), events)
+            error = StreamError(kind, message, retryable=True, extra=self.resume)
+            self._fail(error, events)
         return events
 
     def take_over(self, before: Decoder) -> None:
         """Go on where another decoder of the same bytes stopped."""
         self._sse, self._strays = before._sse, before._strays
-        self._sniffing = False
+        self._form, self._framed = before._form, before._framed
+        self._sniffing = self._form is not None
 
     @property
     def is_body(self) -> bool:
-        """Whether the source is no stream but a body, which is judged when it is complete."""
+        """Whether the source is a body that is, or may be, no stream; it is judged at its end."""
         return self._body is not None
+
+    def opening(self, start: bytes) -> Opening | None:
+        """Return what tells whether a body that begins so is a stream, if it may be one."""
+        form = next((form for form in self.forms if start.startswith(form.start)), None)
+        return None if form is None else Opening(form, self._limits)
+
+    def framed(self, data: bytes) -> bytes:
+        """Return bytes that were just fed as the event stream that they are.
+
+        They are that as they came; nothing, as long as they may be a body that is none; or
+        what the form that they have makes of them.
+        """
+        if self._form is not None:
+            return one_line_each(self._framed)
+        return data if self._body is None else b""
 
     @property
     def frames(self) -> int:
@@ -224,6 +250,11 @@ class Decoder(ABC):
         except InvalidJSON:
             return None
 
+    @property
+    def resume(self) -> dict[str, Any] | None:
+        """What the vendor can go on from with a stream that broke off here, if it can."""
+        return None
+
     def note(self, kind: str, where: str) -> None:
         """Count something that was forgiven."""
         note = Note(kind, where)
@@ -244,6 +275,7 @@ class Decoder(ABC):
     def _ended(self) -> list[Event]:
         if self._closed:
             raise LocalProtocolError("feed after close, expected nothing")
+        self._framed = b""
         return []
 
     def _fail(self, error: StreamError, events: list[Event]) -> None:
@@ -255,20 +287,36 @@ class Decoder(ABC):
             "truncated",
             f"stream ended after {self._sse.frames} frames, expected the end of its message",
             retryable=True,
+            extra=self.resume,
         )
 
     def _sniff(self, data: bytes) -> bytes:
         """Set aside a body that is JSON or HTML: no event stream begins so."""
+        if self._form is not None:
+            self._framed = self._form.feed(data)
+            return self._framed
         if self._body is None:
             start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
             if not start:
+                self._blank = self._blank or bool(data)
                 return data
             if start[0] not in b"{[<":
                 self._sniffing = False
                 return data
             self._body = bytearray()
+            self._opening = self.opening(start)
             data = start
         self._body += data
+        is_stream = False if self._opening is None else self._opening.feed(data)
+        if is_stream is None:
+            return b""
+        if self._opening is not None and is_stream:
+            self._form = self._opening.form.reader()
+            # What came before, and went on, must not stand in the first line.
+            self._framed = b"\n\n" * self._blank + self._form.feed(bytes(self._body))
+            self._body = self._opening = None
+            return self._framed
+        self._opening = None
         if len(self._body) > self._limits.max_error_body_bytes:
             raise Fatal(self._judge_body(bytes(self._body[: self._limits.max_error_body_bytes])))
         return b""

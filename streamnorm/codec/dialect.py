@@ -10,6 +10,7 @@ from msgspec import Struct
 from streamnorm.codec.checker import Checker
 from streamnorm.codec.decoder import Decoder
 from streamnorm.codec.encoder import Encoder
+from streamnorm.codec.form import Form
 from streamnorm.sse import Frame
 
 __all__ = ["Dialect", "Feed"]
@@ -43,6 +44,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         decoder: Makes a decoder of keyword options; None if it is not read.
         encoder: Makes an encoder of keyword options; None if it is not written.
         checker: Makes a checker; None if its bytes are not checked.
+        forms: The forms that its streams may have beside server-sent events.
     """
 
     name: str
@@ -51,3 +53,4 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decoder: Callable[..., Decoder] | None = None
     encoder: Callable[..., Encoder] | None = None
     checker: Callable[[], Checker] | None = None
+    forms: tuple[Form, ...] = ()

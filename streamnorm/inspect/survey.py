@@ -120,7 +120,8 @@ class Survey:
             id=course.start.id,
             model=course.start.model,
             bytes=self._bytes,
-            frames=self._sse.frames,
+            # A stream in another form has none of its own.
+            frames=max(self._sse.frames, self._decoder.frames),
             events=course.events,
             cell_events=course.cell_events,
             tracks=tuple(course.tracks),

@@ -27,4 +27,4 @@ def test_problems_of_a_frame_are_bounded(count: int, told: int) -> None:
 
 
 def test_clients_break_on_other_lines_only_where_a_dialect_says_so() -> None:
-    assert Grumbler().bare is False
+    assert (Grumbler().bare, Grumbler().data_alone) == (False, False)

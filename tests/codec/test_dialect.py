@@ -33,7 +33,6 @@ def test_dialect_makes_what_bears_its_name(dialect: Dialect) -> None:
     reader, writer = dialect.decoder(), dialect.encoder()
     assert isinstance(reader, Decoder)
     assert isinstance(writer, Encoder)
-    # What is not checked yet is refused, by name.
-    assert (dialect.checker is None) == (dialect.name in ("openai_responses", "gemini"))
-    assert dialect.checker is None or isinstance(dialect.checker(), Checker)
+    assert dialect.checker is not None
+    assert isinstance(dialect.checker(), Checker)
     assert reader.dialect == writer.dialect == dialect.name

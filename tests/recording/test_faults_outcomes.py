@@ -84,7 +84,7 @@ def test_error_event_is_the_providers_failure(recording: Recording) -> None:
     for fault in found:
         _, outcome = read(fault(recording.playback()), recording.server)
         assert isinstance(outcome, Failed), fault
-        status = {"anthropic": 529, "openai_chat": 503}[str(recording.dialect)]
+        status = 529 if recording.dialect == "anthropic" else 503
         assert (outcome.error.kind, outcome.error.retryable) == ("upstream", True)
         # The type of Chat Completions says "server", its code "overloaded".
         assert outcome.error.status_hint in (status, 529)

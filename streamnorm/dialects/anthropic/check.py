@@ -29,7 +29,7 @@ from streamnorm._json import is_array, is_object
 from streamnorm.codec import Checker
 from streamnorm.dialects.anthropic.check_blocks import Blocks
 from streamnorm.dialects.anthropic.shapes import EVENTS
-from streamnorm.shapes import found, parse_object, problems
+from streamnorm.shapes import found, misnamed, parse_object, problems
 from streamnorm.sse import Frame
 
 __all__ = ["AnthropicChecker"]
@@ -57,7 +57,7 @@ class AnthropicChecker(Checker):
         yield from wrong
         kind = frame.event
         if event is not None:
-            yield from _check_name(event, frame.event)
+            yield from misnamed(event, frame.event, EVENTS)
             if isinstance(event.get("type"), str):
                 kind = event["type"]
             if kind in EVENTS:
@@ -151,22 +151,6 @@ class AnthropicChecker(Checker):
             yield "stop_reason is tool_use without a tool_use block, expected another"
         if self._reason == "end_turn" and self._blocks.client_tools:
             yield "stop_reason is end_turn with a tool_use block, expected tool_use"
-
-
-def _check_name(event: dict[str, Any], line: str) -> Iterator[str]:
-    """Yield what is wrong with an event's type and its line, which must say the same."""
-    kind = event.get("type")
-    if "type" not in event:
-        yield "type is missing, expected a string"
-    elif not isinstance(kind, str):
-        yield f"type is {found(kind)}, expected a string"
-    elif kind not in EVENTS:
-        yield f"type is unknown in {len(kind)} characters, expected one of the protocol"
-    elif line == "message":  # which is what an absent line means
-        yield f"no event line, or one that says message, expected {kind}"
-    elif line != kind:
-        said = line if line in EVENTS else f"{len(line)} characters"
-        yield f"event line says {said}, expected {kind}"
 
 
 def _word(value: object) -> str | None:

@@ -30,6 +30,11 @@ _ISSUERS = {"deepseek": "deepseek", "kimi": "kimi"}
 _RESULT = "_tool_result"
 _REQUIRING = ("redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use")
 _DOCUMENTS = ("char_location", "page_location", "content_block_location")
+_NULLABLE = {  # what a citation has though it be null: the AI SDK refuses one without
+    **dict.fromkeys(_DOCUMENTS, ("document_title", "file_id")),
+    "web_search_result_location": ("title",),
+    "search_result_location": ("title",),
+}
 
 
 class Start(Struct):
@@ -124,7 +129,8 @@ def citation_to_wire(citation: Citation) -> dict[str, Any]:
     title = "document_title" if citation.kind in _DOCUMENTS else "title"
     fields = {"url": citation.url, title: citation.title, "cited_text": citation.cited_text}
     told = {key: value for key, value in fields.items() if value is not None}
-    return {"type": citation.kind, **told, **(citation.extra or {})}
+    known = dict.fromkeys(_NULLABLE.get(citation.kind, ()))
+    return {"type": citation.kind, **known, **told, **(citation.extra or {})}
 
 
 def _extra(block: dict[str, Any], *known: str) -> dict[str, Any] | None:

@@ -1,47 +1,20 @@
-"""Gemini, `generateContent`."""
+"""Gemini: `generateContent`, and its Interactions API, which is only read."""
 
-import msgspec
-from msgspec import Struct
-
-from streamnorm._json import FAST_ERRORS
 from streamnorm.codec import Dialect
+from streamnorm.dialects.gemini.array import ARRAY
+from streamnorm.dialects.gemini.check import GeminiChecker
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import GeminiEncoder
-from streamnorm.sse import Frame
+from streamnorm.dialects.gemini.marks import recognises
 
 __all__ = ["DIALECT"]
-
-
-class _Candidate(Struct):
-    """An answer, whatever it holds."""
-
-
-class _Marks(Struct, rename="camel"):
-    candidates: list[_Candidate] | None = None
-    usage_metadata: dict[str, object] | None = None
-    prompt_feedback: dict[str, object] | None = None
-    response: "_Marks | None" = None
-
-
-_MARKS: msgspec.json.Decoder[_Marks] = msgspec.json.Decoder(_Marks)
-
-
-def _recognises(frame: Frame) -> bool:
-    """Tell whether a frame's payload has the dialect's own fields."""
-    try:
-        marks = _MARKS.decode(frame.data)
-    except FAST_ERRORS:
-        return False
-    while marks.response is not None:
-        marks = marks.response
-    told = (marks.candidates, marks.usage_metadata, marks.prompt_feedback)
-    return any(part is not None for part in told)
-
 
 DIALECT = Dialect(
     name="gemini",
     aliases=("google",),
-    recognises=_recognises,
+    recognises=recognises,
     decoder=GeminiDecoder,
     encoder=GeminiEncoder,
+    checker=GeminiChecker,
+    forms=(ARRAY,),
 )

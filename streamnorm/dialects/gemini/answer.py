@@ -17,6 +17,7 @@ from streamnorm.blocks import (
     Block,
     Citation,
     Reasoning,
+    RedactedReasoning,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -38,12 +39,12 @@ from streamnorm.events import (
     SignatureDelta,
     TextDelta,
 )
-from streamnorm.ids import mint_id, tag_signature, untag_signature
+from streamnorm.ids import mint_id, sealed_reasoning, tag_signature, untag_signature
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "issued"]
 
 _GOOGLE = "google"
-_TAGGED = base64.b64encode(tag_signature("", None).encode()).decode()[:5]
+_OURS = base64.b64encode(tag_signature("", None).encode()[:3]).decode()
 
 
 class _Growing(Struct):
@@ -117,14 +118,35 @@ class Answer:
             if not text:
                 return
             block = self._grow(thought, events)
-        if self._shared.surrogates or block.carry:
+        if block.carry or self._shared.surrogates:
             text, block.carry = rejoin(block.carry, text)
         if text:
             self._append(block, text, events)
 
+    @property
+    def growing(self) -> TextDelta | ReasoningDelta | None:
+        """A delta of the block that `only_more` may continue, if there is one."""
+        block = self._growing
+        if block is None or block.signature or block.carry:
+            return None
+        return ReasoningDelta(block.index, "") if block.thought else TextDelta(block.index, "")
+
+    def only_more(self, text: str, thought: bool) -> bool:
+        """Take more of the block at hand, if it is no more than that."""
+        block = self._growing
+        if block is None or block.thought is not thought or block.signature or block.carry:
+            return False
+        if block.offsets is not None:
+            block.offsets.append(text)
+        return True
+
     def sign(self, signature: str, thought: bool, events: list[Event]) -> None:
         """Take the signature of the text at hand, or of none."""
         if not signature:
+            return
+        redacted = sealed_reasoning(_opened(signature))
+        if redacted is not None:
+            self.whole(RedactedReasoning(*redacted), {}, events)
             return
         block = self._growing
         if block is not None and block.signature == signature:
@@ -134,7 +156,7 @@ class Answer:
             block = self._grow(thought, events)
         self._flush(block, events)
         block.signature = signature
-        events.append(SignatureDelta(block.index, *_issued(signature)))
+        events.append(SignatureDelta(block.index, *issued(signature)))
 
     def _grow(self, thought: bool, events: list[Event]) -> _Growing:
         index = self._start(Reasoning() if thought else Text(), None, events)
@@ -166,20 +188,16 @@ class Answer:
         events: list[Event],
     ) -> None:
         """Take a whole call."""
-        index = self._start_call(call, extra, events)
+        index = self._start_call(call, signature, extra, events)
         if arguments:
             events.append(JSONDelta(index, arguments))
-        if signature:
-            events.append(SignatureDelta(index, *_issued(signature)))
         events.append(BlockStop(index))
 
     def begin_call(
         self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
     ) -> None:
         """Take the start of a call whose arguments come in pieces."""
-        index = self._start_call(call, extra, events)
-        if signature:
-            events.append(SignatureDelta(index, *_issued(signature)))
+        index = self._start_call(call, signature, extra, events)
         self._streaming = _Streaming(index, PartialArguments(self._shared.limits))
 
     def more_call(
@@ -202,7 +220,7 @@ class Answer:
     def sign_call(self, signature: str, events: list[Event]) -> None:
         """Take a signature that comes with more arguments."""
         if signature and self._streaming is not None:
-            events.append(SignatureDelta(self._streaming.index, *_issued(signature)))
+            events.append(SignatureDelta(self._streaming.index, *issued(signature)))
 
     def server_call(
         self, call: ServerToolCall, arguments: str, extra: dict[str, Any], events: list[Event]
@@ -232,11 +250,16 @@ class Answer:
         """Id of the last call that the provider executed."""
         return self._served
 
-    def _start_call(self, call: ToolCall, extra: dict[str, Any], events: list[Event]) -> int:
+    def _start_call(
+        self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
+    ) -> int:
         self._shared.count_call(call.id, call.name)
         if not call.id:
             call = structs.replace(call, id=self._mint("tool call"))
         self._asked[call.id] = call.name
+        if signature:
+            value, issuer = issued(signature)
+            call = structs.replace(call, signature=value, issuer=issuer)
         return self._start(call, extra, events)
 
     def _mint(self, where: str) -> str:
@@ -311,12 +334,16 @@ class Answer:
         return MessageStop(reason, word, choice=self._choice, extra=self.extra or None)
 
 
-def _issued(signature: str) -> tuple[str, str | None]:
+def issued(signature: str) -> tuple[str, str | None]:
     """Return a signature and who issued it: whom we wrote on it, or Google."""
-    if not signature.startswith(_TAGGED):
-        return signature, _GOOGLE
+    return untag_signature(_opened(signature)) or (signature, _GOOGLE)
+
+
+def _opened(signature: str) -> str:
+    """Return the text that a signature is the Base64 of, if we may have written it."""
+    if not signature.startswith(_OURS):
+        return ""
     try:
-        text = base64.b64decode(signature, validate=True).decode()
+        return base64.b64decode(signature, validate=True).decode()
     except (binascii.Error, ValueError):
-        return signature, _GOOGLE
-    return untag_signature(text) or (signature, _GOOGLE)
+        return ""

@@ -1,5 +1,8 @@
 """A JSON array of chunks, as Gemini sends it without `alt=sse`, as server-sent events.
 
+https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
+2026-11-22).
+
 Each element becomes an event with the byte that ends it.  Nothing is held, so that the
 bounds of the events are the bounds of the array.
 """
@@ -8,7 +11,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ArrayReader"]
+from streamnorm.codec import Form
+from streamnorm.dialects.gemini.marks import recognises
+
+__all__ = ["ARRAY", "ArrayReader"]
 
 _SPECIAL = re.compile(rb'["{}\[\],]')
 _IN_STRING = re.compile(rb'["\\]')
@@ -91,3 +97,7 @@ class ArrayReader:
         if self._inside:
             self._inside = False
             out.append(_END)
+
+
+ARRAY = Form(b"[", ArrayReader, recognises)
+"""The form; an array whose first element is an error is none, but a body that tells it."""

@@ -8,6 +8,7 @@ and the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamnorm._json import (
@@ -22,8 +23,10 @@ from streamnorm._json import (
 from streamnorm.codec import Decoder
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.answer import Answer
-from streamnorm.dialects.gemini.array import ArrayReader
+from streamnorm.dialects.gemini.array import ARRAY
 from streamnorm.dialects.gemini.grounding import recited, supported
+from streamnorm.dialects.gemini.interactions import Interactions, speaks
+from streamnorm.dialects.gemini.more import More
 from streamnorm.dialects.gemini.parts import cleaned, read_part
 from streamnorm.dialects.gemini.shared import DIALECT, Shared
 from streamnorm.dialects.gemini.stops import UNSPECIFIED, failed_finish
@@ -38,8 +41,6 @@ from streamnorm.sse import Frame
 __all__ = ["GeminiDecoder"]
 
 _DONE = "[DONE]"
-_BLANK = b" \t\r\n\xef\xbb\xbf"
-_MAX_LEAD_BYTES = 1024
 _CHUNK = frozenset({"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"})
 """The fields of which a chunk has at least one."""
 _CHUNK_FIELDS = frozenset(
@@ -54,7 +55,7 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class GeminiDecoder(Decoder):
-    """Read Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
+    """Read Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array, or Interactions.
 
     Args:
         server: Who sends it; nothing depends on it.
@@ -64,6 +65,7 @@ class GeminiDecoder(Decoder):
     """
 
     dialect = DIALECT
+    forms = (ARRAY,)
 
     def __init__(
         self,
@@ -75,50 +77,61 @@ class GeminiDecoder(Decoder):
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
         self._shared = Shared(limits, self.note)
-        self._array: ArrayReader | None = None
-        self._lead = b""  # white space before what tells an array from events
+        self._interactions: Interactions | None = None  # the vendor's other API, if it is that
         self._started = False
         self._said: _Value = {}  # fields of the chunks that have no place in the events
         self._late: _Value = {}  # of them those that came after the start
         self._blocked: str | None = None
         self._usage = UsageReader()
-        self._counts = b""  # the last counts as they stood on the wire
         self._answers: dict[int, Answer] = {}
+        self._more = More(self._answers, self._usage)
 
-    def _sniff(self, data: bytes) -> bytes:
-        """Let an array pass as an event stream; set aside any other body that is no stream."""
-        if self._array is None and self._body is None:
-            data, self._lead = self._lead + data, b""
-            start = data.lstrip(_BLANK)
-            if start[:1] == b"[":
-                self._array, data = ArrayReader(), start
-            elif not start and len(data) <= _MAX_LEAD_BYTES:
-                self._lead = data
-                return b""
-        return super()._sniff(data) if self._array is None else self._array.feed(data)
+    def feed(self, data: bytes) -> list[Event]:
+        last = self.continued
+        if last is not None and not self._sniffing:
+            payload = self._sse.data_line(data)
+            events: list[Event] = []
+            if payload is not None and self._more.read(payload, last, events):
+                self._sse.frames += 1
+                return events
+        return super().feed(data)
+
+    @property
+    def more(self) -> Callable[[bytes], str | None]:
+        return super().more if self.continued is None or self._sniffing else self._text_of
+
+    def _text_of(self, data: bytes) -> str | None:
+        payload = self._sse.data_line(data)
+        text = None if payload is None else self._more.text_of(payload)
+        self._sse.frames += text is not None
+        return text
+
+    def counted(self) -> UsageUpdate | None:
+        return self._more.counted()
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        if not self._started:
-            self._read_any(frame, events)
+        last, self.continued = self.continued, None
+        if (
+            last is not None
+            and frame.event != "error"
+            and self._more.read(frame.data, last, events)
+        ):
+            self.continued = last
             return
-        try:
-            chunk = wire.decode_text(frame.data)
-        except FAST_ERRORS:
-            self._read_any(frame, events)
-            return
-        for candidate in chunk.candidates:
-            answer = self._answer(max(candidate.index, 0))
-            for part in candidate.content.parts:
-                answer.more(part.text, part.thought, events)
-        counts = bytes(chunk.usage_metadata)
-        if counts and counts != self._counts:
-            self._counts = counts
-            self._take_usage(self.json_of(counts.decode()), events)
+        self._read_any(frame, events)
+        self._more.expect()
+        first = self._answers.get(0)
+        self.continued = first.growing if first is not None and self.outcome is None else None
+
+    @property
+    def resume(self) -> dict[str, Any] | None:
+        known = self._interactions
+        return None if known is None or not known.event_id else {"event_id": known.event_id}
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()
         lenient: tuple[str, ...] = ()
-        if self._array is not None and not self._array.ended:
+        if self._form is not None and not self._form.ended:
             return
         if rest is not None:
             # Half a frame is a cut; a whole one that only lacks its blank line is not.
@@ -126,7 +139,12 @@ class GeminiDecoder(Decoder):
                 return
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
-            self.read(rest, events)
+            if self._interactions is not None:
+                self._read_interaction(rest, events, lenient)
+            else:
+                self.read(rest, events)
+        if self._interactions is not None:
+            self._interactions.end()
         if self.outcome is None and self._is_finished():
             self._finish(events, lenient)
 
@@ -136,6 +154,9 @@ class GeminiDecoder(Decoder):
         data = frame.data
         if frame.event == "error":
             raise Fatal(named_error(data, self.json_of(data)))
+        if self._interactions is not None or (not self._started and speaks(frame)):
+            self._read_interaction(frame, events)
+            return
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
         except InvalidJSON as exc:
@@ -149,6 +170,19 @@ class GeminiDecoder(Decoder):
             else:
                 events.append(Opaque(DIALECT, "frame", compact(chunk)))
         self._shared.surrogates = False
+
+    def _read_interaction(
+        self, frame: Frame, events: list[Event], lenient: tuple[str, ...] = ()
+    ) -> None:
+        if self._interactions is None:
+            self._interactions = Interactions(self._shared)
+        try:
+            self._interactions.read(frame, events, lenient)
+        except InvalidJSON as problem:
+            if "\n" not in frame.data or problem.too_deep:
+                raise self.invalid(problem) from problem
+            self.read_joined(frame, "message", events)
+        self.outcome = self._interactions.outcome
 
     def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
         data = frame.data
@@ -276,6 +310,8 @@ class GeminiDecoder(Decoder):
 
     def _is_last(self, rest: Frame) -> bool:
         """Tell whether a frame without its blank line is whole, and ends the message."""
+        if self._interactions is not None:
+            return self._interactions.ends(rest)
         if rest.data.startswith(_DONE):
             return True
         value = self.json_of(rest.data)

@@ -24,6 +24,7 @@ from streamnorm.blocks import (
     Image,
     OpaqueBlock,
     Reasoning,
+    RedactedReasoning,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -31,12 +32,13 @@ from streamnorm.blocks import (
 )
 from streamnorm.codec import EncodeOptions, Encoder
 from streamnorm.dialects.gemini.encode_grounding import sources_to_wire
-from streamnorm.dialects.gemini.encode_places import OF_CHUNK, opaque_fields
+from streamnorm.dialects.gemini.encode_places import OF_CHUNK, blocked_by, opaque_fields
 from streamnorm.dialects.gemini.encode_usage import usage_to_wire
 from streamnorm.dialects.gemini.encode_words import (
     FAILURES,
     error_to_wire,
     reason_to_wire,
+    redacted_to_wire,
     signature_to_wire,
 )
 from streamnorm.events import (
@@ -81,6 +83,7 @@ class _Slot(Struct):
         tail: What stands behind its text.
         run: The text that it continues.
         start: Where in it the block begins, in characters.
+        run_start: Where in all text that begins, in bytes.
         citations: Sources of its text.
         arguments: Arguments of the call.
         signature: Signature of the call, as the API has it.
@@ -91,6 +94,7 @@ class _Slot(Struct):
     tail: bytes
     run: TextBuffer
     start: int
+    run_start: int
     extra: dict[str, Any]
     citations: list[Citation] = []
     arguments: str = ""
@@ -112,7 +116,9 @@ class GeminiEncoder(Encoder):
         self._tail = b"}" + _END  # what stands behind each candidate
         self._slots: dict[int, _Slot] = {}
         self._run = TextBuffer()  # the text that the next may continue
+        self._run_bytes = 0  # bytes of all text before it
         self._usage = Usage()
+        self._blocked = ""  # why the prompt was, if it was
 
     def writer(self, index: int) -> Callable[[str], bytes]:
         slot = self._slots[index]
@@ -156,7 +162,7 @@ class GeminiEncoder(Encoder):
         if isinstance(slot.block, ToolCall):
             slot.signature = signature
             return b""
-        self._run = TextBuffer()  # unsigned text behind it is none of this
+        self._end_run()  # unsigned text behind it is none of this
         sealed = _EMPTY + b',"thoughtSignature":' + _dumps(signature)
         return _HEAD + sealed + slot.tail
 
@@ -170,17 +176,24 @@ class GeminiEncoder(Encoder):
         block = event.block
         thought = b""
         if isinstance(block, Reasoning):
-            self._run, thought = TextBuffer(), _THOUGHT
+            self._end_run()
+            thought = _THOUGHT
         extra = event.extra if self.extras and event.extra else {}
         tail = thought + _CONTENT_END + _CANDIDATE_END + self._tail
-        self._slots[event.index] = _Slot(block, tail, self._run, self._run.size, extra)
+        run = self._run
+        self._slots[event.index] = _Slot(block, tail, run, run.size, self._run_bytes, extra)
         match block:
+            case RedactedReasoning():
+                signed = {"thoughtSignature": redacted_to_wire(block)}
+                return self._part({"text": "", "thought": True, **signed, **extra})
             case ServerToolResult(_, kind, content):
                 return self._part({kind: content, **extra})
             case Image() | Document():
                 return self._part({**_file(block), **extra})
             case OpaqueBlock(_, kind, data):
-                return self._part({kind: _raw(data), **extra})
+                # What was only thought must not pass for the answer.
+                told = {"thought": True} if (event.extra or {}).get("thought") is True else {}
+                return self._part({kind: _raw(data), **told, **extra})
             case _:
                 return b""
 
@@ -201,9 +214,8 @@ class GeminiEncoder(Encoder):
     def _sources(self, slot: _Slot) -> bytes:
         if not slot.citations:
             return b""
-        text = slot.run.text()
-        told = sources_to_wire(slot.citations, text, slot.start, extras=self.extras)
-        return self._candidate(told)
+        text, places = slot.run.text(), (slot.start, slot.run_start)
+        return self._candidate(sources_to_wire(slot.citations, text, places, extras=self.extras))
 
     # The message
 
@@ -213,6 +225,9 @@ class GeminiEncoder(Encoder):
         rest = _dumps(self._names)[1:]
         self._tail = (b"," if self._names else b"") + rest + _END
         extra = event.extra if self.extras and event.extra else {}
+        self._blocked = blocked_by(extra)
+        if self._blocked:
+            return _frame({**extra, **self._names})
         return self._candidate({}, extra)
 
     def _usage_update(self, event: UsageUpdate) -> bytes:
@@ -223,8 +238,10 @@ class GeminiEncoder(Encoder):
         extra = event.extra if self.extras and event.extra else {}
         beside = {key: value for key, value in extra.items() if key in OF_CHUNK}
         of_answer = {key: value for key, value in extra.items() if key not in OF_CHUNK}
-        finish = {"finishReason": reason_to_wire(event), **of_answer}
-        return self._candidate(finish, {**beside, **self._counts()})
+        beside |= self._counts()
+        if event.raw_reason and event.raw_reason == (self._blocked or blocked_by(extra)):
+            return _frame({**beside, **self._names}) if beside else b""  # there is no candidate
+        return self._candidate({"finishReason": reason_to_wire(event), **of_answer}, beside)
 
     def _error(self, event: StreamError) -> bytes:
         sources = b"".join([self._sources(slot) for slot in self._slots.values()])
@@ -254,9 +271,16 @@ class GeminiEncoder(Encoder):
             return {}
         return {"usageMetadata": usage_to_wire(self._usage, extras=self.extras)}
 
+    def _end_run(self) -> None:
+        """Take it that what comes is no more of the text before it."""
+        if self._run.size:
+            self._run_bytes += len(self._run.text().encode("utf-8", "replace"))
+            self._run = TextBuffer()
+
     def _part(self, part: dict[str, Any]) -> bytes:
-        self._run = TextBuffer()
-        return _HEAD + _dumps(part)[1:-1] + _CONTENT_END + _CANDIDATE_END + self._tail
+        self._end_run()
+        told = _one_line(_dumps(part))[1:-1]
+        return _HEAD + told + _CONTENT_END + _CANDIDATE_END + self._tail
 
     def _candidate(self, fields: dict[str, Any], beside: dict[str, Any] | None = None) -> bytes:
         """Return a chunk that says nothing but `fields` of its candidate.

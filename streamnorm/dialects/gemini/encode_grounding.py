@@ -21,29 +21,33 @@ _SCORES = "confidenceScores"
 
 
 def sources_to_wire(
-    citations: list[Citation], text: str, start: int, *, extras: bool
+    citations: list[Citation], text: str, places: tuple[int, int], *, extras: bool
 ) -> dict[str, Any]:
     """Return the fields of a candidate that tell the sources of a block.
 
     Args:
         citations: The sources.
         text: The run of text that the block ends.
-        start: Where in it the block begins, in characters.
+        places: Where in it the block begins, in characters, and where in all text of the
+            answer it begins itself, in bytes: what was recited has no words to tell it by.
         extras: Whether to write the vendor's other fields back.
     """
     recited: list[dict[str, Any]] = []
     supported = _Grounding()
+    start, before = places
     offsets = _ByteOffsets(text)
     for citation in citations:
         first = min(start + (citation.start or 0), len(text))
         last = len(text) if citation.end is None else min(start + citation.end, len(text))
         last = max(first, last)
-        place = {"startIndex": offsets.at(first), "endIndex": offsets.at(last)}
+        begin, end = offsets.at(first), offsets.at(last)
         fields = _fields(citation, extras=extras)
         if citation.kind == _RECITED:
+            place = {"startIndex": before + begin, "endIndex": before + end}
             recited.append({**place, **fields})
         else:
-            supported.add(citation.kind, fields, {**place, "text": text[first:last]})
+            segment = {"startIndex": begin, "endIndex": end, "text": text[first:last]}
+            supported.add(citation.kind, fields, segment)
     told = supported.to_wire()
     return {**told, "citationMetadata": {"citations": recited}} if recited else told
 

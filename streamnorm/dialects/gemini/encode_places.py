@@ -9,7 +9,7 @@ import msgspec
 from streamnorm._json import FAST_ERRORS, is_object
 from streamnorm.events import Opaque
 
-__all__ = ["OF_CHUNK", "Place", "opaque_fields"]
+__all__ = ["OF_CHUNK", "Place", "blocked_by", "opaque_fields"]
 
 Place: TypeAlias = Literal["candidate", "part", "frame", "nowhere"]
 
@@ -32,3 +32,10 @@ def opaque_fields(event: Opaque) -> tuple[Place, dict[str, Any]]:
         return ("frame", value) if is_object(value) else ("nowhere", {})
     # A part's own fields are of the text that is open; an event's data is text.
     return ("nowhere", {}) if isinstance(value, str) else ("part", {event.name: value})
+
+
+def blocked_by(fields: dict[str, Any]) -> str:
+    """Return why the prompt was blocked by fields of a chunk; an empty text if it was not."""
+    feedback = fields.get("promptFeedback")
+    reason = feedback.get("blockReason") if is_object(feedback) else None
+    return reason if isinstance(reason, str) else ""

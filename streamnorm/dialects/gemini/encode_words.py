@@ -6,10 +6,17 @@ import re
 from base64 import b64decode, b64encode
 from typing import Any
 
+from streamnorm.blocks import RedactedReasoning
 from streamnorm.events import MessageStop, StopReason, StreamError
-from streamnorm.ids import tag_signature, untag_signature
+from streamnorm.ids import seal_reasoning, sealed_reasoning, tag_signature, untag_signature
 
-__all__ = ["FAILURES", "error_to_wire", "reason_to_wire", "signature_to_wire"]
+__all__ = [
+    "FAILURES",
+    "error_to_wire",
+    "reason_to_wire",
+    "redacted_to_wire",
+    "signature_to_wire",
+]
 
 FAILURES = frozenset(
     {
@@ -90,9 +97,18 @@ def signature_to_wire(signature: str, issuer: str | None) -> str:
     return b64encode(tag_signature(signature, issuer).encode("utf-8", "replace")).decode()
 
 
+def redacted_to_wire(block: RedactedReasoning) -> str:
+    """Return reasoning of another that may not be seen, so that it comes back as what it is."""
+    return b64encode(seal_reasoning(block.data, block.issuer).encode("utf-8", "replace")).decode()
+
+
 def _is_base64(text: str) -> bool:
     """Tell whether text is padded Base64 that we did not write ourselves."""
     if len(text) % 4 or _BASE64.fullmatch(text) is None:
         return False
-    value = b64decode(text, altchars=b"-_" if "-" in text or "_" in text else None)
-    return untag_signature(value.decode("utf-8", "replace")) is None
+    symbols = b"-_" if "-" in text or "_" in text else b"+/"
+    data = b64decode(text, altchars=symbols)
+    if b64encode(data, altchars=symbols).decode() != text:  # bits behind the last byte
+        return False
+    value = data.decode("utf-8", "replace")
+    return untag_signature(value) is None and sealed_reasoning(value) is None

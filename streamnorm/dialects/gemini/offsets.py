@@ -55,7 +55,7 @@ class Offsets:
         """
         if not self._base:
             return self._characters(start, end)
-        if words and self._stands_at(start, end, words):
+        if words is not None and self._stands_at(start, end, words):
             return self._characters(start, end)
         start, end = start - self._base, end - self._base
         if words is not None and not self._stands_at(start, end, words):
@@ -63,7 +63,9 @@ class Offsets:
         return self._characters(start, end)
 
     def _stands_at(self, start: int, end: int, words: str) -> bool:
-        return start >= 0 and bytes(self._text[start:end]) == words.encode("utf-8", "replace")
+        if not 0 <= start <= end <= len(self._text):
+            return False
+        return bytes(self._text[start:end]) == words.encode("utf-8", "replace")
 
     def _characters(self, start: int, end: int) -> tuple[int, int] | None:
         if not 0 <= start <= end <= self._plain + len(self._text):

@@ -27,7 +27,7 @@ from streamnorm.dialects.gemini.wire import PIECES, RawCall, RawPart
 from streamnorm.events import Event, StreamError
 from streamnorm.failures import Fatal
 
-__all__ = ["cleaned", "read_part"]
+__all__ = ["cleaned", "media", "read_part"]
 
 _MODIFIERS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
@@ -134,21 +134,33 @@ def _goes_on(value: dict[str, Any]) -> bool:
 
 
 def _media(field: str, value: dict[str, Any]) -> Block:
-    kind, data, url = _string(value, "mimeType"), value.get("data"), value.get("fileUri")
-    opaque = OpaqueBlock(DIALECT, field, compact(value))
+    data, url = value.get("data"), value.get("fileUri")
     data, url = data if isinstance(data, str) else None, url if isinstance(url, str) else None
-    if set(value) - {"mimeType", "data", "fileUri"} or (data is None) is (url is None):
-        return opaque
+    extra = set(value) - {"mimeType", "data", "fileUri"}
+    found = None if extra else media(_string(value, "mimeType"), data, url)
+    return found or OpaqueBlock(DIALECT, field, compact(value))
+
+
+def media(kind: str, data: str | None, url: str | None) -> Image | Document | None:
+    """Return a file as a block; None if there is none for it.
+
+    Args:
+        kind: Its MIME type.
+        data: Base64.
+        url: Where it is, where it does not stand here.
+    """
+    if (data is None) is (url is None):
+        return None
     if kind.startswith("image/"):
         return Image(kind, data, url)
     if kind.startswith("application/"):
         return Document(kind, data, url)
     if not kind.startswith("text/"):
-        return opaque
+        return None
     try:
         text = None if data is None else base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
-        return opaque
+        return None
     return Document(kind, text, url)
 
 

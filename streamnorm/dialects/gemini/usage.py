@@ -9,15 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._json import count_of
+from streamnorm.dialects.gemini.wire import Counts
 from streamnorm.events import Usage
 
 __all__ = ["UsageReader"]
 
-_PROMPT, _CANDIDATES = "promptTokenCount", "candidatesTokenCount"
-_TOOLS, _THOUGHTS = "toolUsePromptTokenCount", "thoughtsTokenCount"
-_CACHED, _TOTAL = "cachedContentTokenCount", "totalTokenCount"
-_SUMMED = (_PROMPT, _TOOLS, _CANDIDATES, _THOUGHTS)
-_COUNTS = frozenset({*_SUMMED, _CACHED, _TOTAL})
+_TOOLS, _TOTAL = "toolUsePromptTokenCount", "totalTokenCount"
+_COUNTS = {
+    "promptTokenCount": "prompt_token_count",
+    _TOOLS: "tool_use_prompt_token_count",
+    "candidatesTokenCount": "candidates_token_count",
+    "thoughtsTokenCount": "thoughts_token_count",
+    "cachedContentTokenCount": "cached_content_token_count",
+    _TOTAL: "total_token_count",
+}
 
 
 class UsageReader:
@@ -29,35 +34,70 @@ class UsageReader:
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self._counts: dict[str, int] = {}
-        self._extra: dict[str, Any] = {}
+        self._last: Counts | None = None  # that came, unless `merge` took it
+        self._known = Counts()
+        self._extra: dict[str, Any] = {}  # never changed, since the snapshots share it
+
+    def expect(self, wire: Counts) -> None:
+        """Expect more counts like these, which `merge` has just taken."""
+        self._last = wire
+
+    def expects(self, wire: Counts) -> bool:
+        """Tell whether counts say all else as those did that are expected."""
+        last = self._last
+        return last is not None and (
+            wire.prompt_tokens_details == last.prompt_tokens_details
+            and wire.candidates_tokens_details == last.candidates_tokens_details
+            and wire.cache_tokens_details == last.cache_tokens_details
+            and wire.tool_use_prompt_tokens_details == last.tool_use_prompt_tokens_details
+            and wire.traffic_type == last.traffic_type
+            and wire.service_tier == last.service_tier
+        )
+
+    def count(self, wire: Counts) -> bool:
+        """Take counts that are expected, and tell whether they change the snapshot."""
+        if wire == self._last:
+            return False
+        self._last = wire
+        return self._take(wire)
 
     def merge(self, wire: dict[str, Any]) -> bool:
         """Take one more usage object, and tell whether it changes the snapshot."""
+        self._last = None
+        extra = dict(self._extra)
+        counts = Counts()
         for key, value in wire.items():
             count = count_of(value) if key in _COUNTS else None
             if count is not None:
-                self._counts[key] = count
+                setattr(counts, _COUNTS[key], count)
             elif value is not None:
-                self._extra[key] = value
-        before, self.usage = self.usage, self._snapshot()
+                extra[key] = value
+        self._extra = extra
+        return self._take(counts)
+
+    def _take(self, wire: Counts) -> bool:
+        """Put what is told in place of what was, and tell whether that changes the snapshot."""
+        known = self._known
+        if (prompt := wire.prompt_token_count) is None:
+            prompt = wire.prompt_token_count = known.prompt_token_count
+        if (said := wire.candidates_token_count) is None:
+            said = wire.candidates_token_count = known.candidates_token_count
+        if (thoughts := wire.thoughts_token_count) is None:
+            thoughts = wire.thoughts_token_count = known.thoughts_token_count
+        if (cached := wire.cached_content_token_count) is None:
+            cached = wire.cached_content_token_count = known.cached_content_token_count
+        if (tools := wire.tool_use_prompt_token_count) is None:
+            tools = wire.tool_use_prompt_token_count = known.tool_use_prompt_token_count
+        if (total := wire.total_token_count) is None:
+            total = wire.total_token_count = known.total_token_count
+        self._known = wire
+        came = prompt if tools is None else tools + (prompt or 0)
+        went = said if thoughts is None else thoughts + (said or 0)
+        extra = self._extra
+        if tools is not None:  # part of `input_tokens`, which nothing else tells
+            extra = {**extra, _TOOLS: tools}
+        if total is not None and total != (came or 0) + (went or 0):
+            extra = {**extra, _TOTAL: total}
+        before = self.usage
+        self.usage = Usage(came, went, cached, None, thoughts, extra or None)
         return self.usage != before
-
-    def _snapshot(self) -> Usage:
-        counts, extra = self._counts, dict(self._extra)
-        if _TOOLS in counts:  # part of `input_tokens`, which nothing else tells
-            extra[_TOOLS] = counts[_TOOLS]
-        if _TOTAL in counts and counts[_TOTAL] != sum(counts.get(key, 0) for key in _SUMMED):
-            extra[_TOTAL] = counts[_TOTAL]
-        return Usage(
-            input_tokens=_sum(counts, _PROMPT, _TOOLS),
-            output_tokens=_sum(counts, _CANDIDATES, _THOUGHTS),
-            cache_read_tokens=counts.get(_CACHED),
-            reasoning_tokens=counts.get(_THOUGHTS),
-            extra=extra or None,
-        )
-
-
-def _sum(counts: dict[str, int], *keys: str) -> int | None:
-    said = [counts[key] for key in keys if key in counts]
-    return sum(said) if said else None

@@ -7,10 +7,31 @@ arguments are taken as they stand on the wire.
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct
+from typing import Annotated, TypeAlias
 
-__all__ = ["PIECES", "RawPart", "decode_text", "raw_parts"]
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+__all__ = ["PIECES", "Counts", "RawPart", "TextChunk", "decode_text", "raw_parts"]
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
+    """The token counts that a chunk tells; the rest, which hardly ever changes, as it stands."""
+
+    prompt_token_count: Count | None = None
+    candidates_token_count: Count | None = None
+    total_token_count: Count | None = None
+    thoughts_token_count: Count | None = None
+    cached_content_token_count: Count | None = None
+    tool_use_prompt_token_count: Count | None = None
+    prompt_tokens_details: Raw = Raw()
+    candidates_tokens_details: Raw = Raw()
+    cache_tokens_details: Raw = Raw()
+    tool_use_prompt_tokens_details: Raw = Raw()
+    traffic_type: Raw = Raw()
+    service_tier: Raw = Raw()
 
 
 class TextPart(Struct, gc=False, forbid_unknown_fields=True):
@@ -20,25 +41,25 @@ class TextPart(Struct, gc=False, forbid_unknown_fields=True):
     thought: bool = False
 
 
-class TextContent(Struct, forbid_unknown_fields=True):
-    """The parts."""
+class TextContent(Struct, gc=False, forbid_unknown_fields=True):
+    """The one part."""
 
-    parts: list[TextPart]
+    parts: tuple[TextPart]
     role: str | None = None
 
 
-class TextCandidate(Struct, forbid_unknown_fields=True):
+class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
     """One answer's part of a chunk, which does not end it."""
 
     content: TextContent
     index: int = 0
 
 
-class TextChunk(Struct, rename="camel"):
-    """One frame's payload, with its counts as they stand on the wire."""
+class TextChunk(Struct, gc=False, rename="camel"):
+    """One frame's payload."""
 
-    candidates: list[TextCandidate]
-    usage_metadata: msgspec.Raw = msgspec.Raw()
+    candidates: tuple[TextCandidate]
+    usage_metadata: Counts | None = None
     prompt_feedback: None = None
     error: None = None
 
@@ -50,15 +71,15 @@ decode_text = _TEXT.decode
 class RawCall(Struct):
     """A call, for the text of its arguments."""
 
-    args: msgspec.Raw = msgspec.Raw()
+    args: Raw = Raw()
 
 
 class RawPart(Struct, rename="camel"):
     """A part, for the JSON text within it."""
 
     function_call: RawCall | None = None
-    tool_call: msgspec.Raw = msgspec.Raw()
-    executable_code: msgspec.Raw = msgspec.Raw()
+    tool_call: Raw = Raw()
+    executable_code: Raw = Raw()
 
 
 class RawContent(Struct):

@@ -73,8 +73,8 @@ def reorder(**where: Unpack[Where]) -> Fault:
 def drop_terminal() -> Fault:
     """Return a fault: what tells that the message is complete is missing.
 
-    That is `[DONE]`, `message_stop`, `response.completed`, `incomplete` or `failed`, or what
-    has a `finishReason`, wherever the stream has one.
+    That is `[DONE]`, `message_stop`, `response.completed`, `incomplete` or `failed`,
+    `interaction.completed`, or what has a `finishReason`, wherever the stream has one.
     """
     return _DropTerminal()
 

@@ -2,9 +2,10 @@
 
 Anthropic and Chat Completions write them as their encoders do.  Responses has the bodies of
 Chat Completions; of its two events for errors, `error` stands alone where no `response` was
-told before.  Gemini's errors are `google.rpc.Status`.
-https://platform.openai.com/docs/api-reference/responses-streaming and
-https://ai.google.dev/gemini-api/docs/troubleshooting (read 2026-11-21).
+told before.  Gemini's errors are `google.rpc.Status`, but for those of its Interactions API.
+https://platform.openai.com/docs/api-reference/responses-streaming,
+https://ai.google.dev/gemini-api/docs/troubleshooting (read 2026-11-21) and
+https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from streamnorm._json import InvalidJSON, compact, decode_any, is_array, is_obje
 from streamnorm._registry import detect, encoder
 from streamnorm.events import StreamError
 from streamnorm.limits import Limits
-from streamnorm.recording.faults.layout import Located, line_end
+from streamnorm.recording.faults.layout import Located, events_of, line_end
 from streamnorm.sse import Frame
 
 __all__ = ["Speech", "dialect_of", "error_body", "error_frames", "is_terminal", "overloaded"]
@@ -42,6 +43,7 @@ _GEMINI_WORDS = {
     504: "DEADLINE_EXCEEDED",
 }
 
+_INTERACTION_TERMINALS = ("interaction.completed", "interaction.complete")
 _RESPONSES_TERMINALS = ("response.completed", "response.incomplete", "response.failed")
 _MAX_DEPTH = Limits().max_json_depth
 
@@ -66,6 +68,8 @@ def is_terminal(dialect: Speech | None, frame: Frame) -> bool:
         case "openai_responses":
             return _type_of(frame) in _RESPONSES_TERMINALS
         case "gemini":
+            if frame.data.startswith("[DONE]") or _kind_of(frame) in _INTERACTION_TERMINALS:
+                return True
             return _finishes(_object_of(frame))
         case None:
             return False
@@ -100,6 +104,9 @@ def error_frames(dialect: Speech, body: bytes, before: list[Located]) -> bytes:
             data = encoder(dialect).encode(StreamError("upstream", message, status_hint=status))
         case "openai_responses":
             data = _responses_error(message, [_object_of(event.frame) for event in before])
+        case "gemini" if any(_kind_of(event.frame) for event in events_of(body)[:1]):
+            told = {"error": {"code": "service_unavailable", "message": message}}
+            data = _framed("error", {**told, "event_type": "error"})
         case "gemini":
             data = b"data: %b\n\n" % compact(_google(status, message)).encode()
     default = b"\r\n" if dialect == "gemini" else b"\n"
@@ -117,6 +124,11 @@ def _looks_like(frame: Frame) -> Speech | None:
 
 def _type_of(frame: Frame) -> object:
     return _object_of(frame).get("type", frame.event)
+
+
+def _kind_of(frame: Frame) -> str:
+    """Return the type of an event of the Interactions API; nothing for other frames."""
+    return str(_object_of(frame).get("event_type", ""))
 
 
 def _finishes(value: dict[str, Any]) -> bool:
@@ -158,4 +170,8 @@ def _responses_error(message: str, before: list[dict[str, Any]]) -> bytes:
 
 
 def _named(type: str, fields: dict[str, Any]) -> bytes:
-    return f"event: {type}\ndata: {compact({'type': type, **fields})}\n\n".encode()
+    return _framed(type, {"type": type, **fields})
+
+
+def _framed(name: str, payload: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {compact(payload)}\n\n".encode()

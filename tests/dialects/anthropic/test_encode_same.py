@@ -75,6 +75,7 @@ def test_source_of_a_text_comes_by_a_delta() -> None:
         "citation": {
             "type": "char_location",
             "document_title": "D",
+            "file_id": None,
             "cited_text": "c",
             "document_index": 0,
             "start_char_index": 3,

@@ -170,6 +170,7 @@ CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
             "cited_text": "c",
             "document_index": 0,
             "document_title": "D",
+            "file_id": None,
             "start_char_index": 3,
             "end_char_index": 9,
         },
@@ -183,7 +184,14 @@ CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
         Citation("page_location", None, "D", "c", extra={"file_id": "f"}),
     ),
     "blocks": (
-        {"type": "content_block_location", "cited_text": "c", "start_block_index": 0},
+        # What every document's citation has, though it be null: clients check that it is there.
+        {
+            "type": "content_block_location",
+            "cited_text": "c",
+            "document_title": None,
+            "file_id": None,
+            "start_block_index": 0,
+        },
         Citation("content_block_location", None, None, "c", extra={"start_block_index": 0}),
     ),
     "web": (
@@ -197,6 +205,19 @@ CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
         Citation(
             "web_search_result_location", "https://u", "T", "c", extra={"encrypted_index": "i"}
         ),
+    ),
+    "web without a title": (
+        {
+            "type": "web_search_result_location",
+            "url": "https://u",
+            "title": None,
+            "cited_text": "c",
+        },
+        Citation("web_search_result_location", "https://u", None, "c"),
+    ),
+    "search without a title": (
+        {"type": "search_result_location", "cited_text": "c", "source": "s", "title": None},
+        Citation("search_result_location", None, None, "c", extra={"source": "s"}),
     ),
     "search": (
         {"type": "search_result_location", "cited_text": "c", "source": "s", "title": "T"},

@@ -15,15 +15,17 @@ from streamnorm import (
     Note,
     Reasoning,
     ReasoningDelta,
+    RedactedReasoning,
     SignatureDelta,
     StreamError,
     Text,
     TextDelta,
     ToolCall,
 )
-from streamnorm.ids import tag_signature
+from streamnorm.ids import seal_reasoning, tag_signature
 
 CALL = {"functionCall": {"id": "c1", "name": "tide"}}
+SEALED = base64.b64encode(seal_reasoning("c2ln", "anthropic").encode()).decode()
 
 
 def test_block_goes_on_while_the_kind_does_not_change() -> None:
@@ -95,6 +97,17 @@ def test_signature_of_another_vendor_is_told_by_its_tag() -> None:
     )
     odd = sealed[:5] + "?"
     assert blocks(thought("a", thoughtSignature=odd))[2] == SignatureDelta(0, odd, "google")
+
+
+@pytest.mark.parametrize(
+    "signed", [text("", thoughtSignature=SEALED), thought("", thoughtSignature=SEALED)]
+)
+def test_reasoning_of_another_that_may_not_be_seen_is_known_by_its_seal(signed: bytes) -> None:
+    assert blocks(text("a"), signed, text("b")) == [
+        *(BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)),
+        *(BlockStart(1, RedactedReasoning("c2ln", "anthropic")), BlockStop(1)),
+        *(BlockStart(2, Text()), TextDelta(2, "b"), BlockStop(2)),
+    ]
 
 
 def test_halves_of_a_character_are_joined() -> None:

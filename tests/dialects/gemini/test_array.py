@@ -6,9 +6,15 @@ import json
 from typing import Any
 
 import pytest
+from dice import Dice, dice
+from gemini_strategies import make_gemini_array
 from hypothesis import given
 from hypothesis import strategies as st
+from mutations import cut_anywhere
+from sources import gives_back
+from streams import decode
 
+from streamnorm import Completed, validate
 from streamnorm.dialects.gemini.array import ArrayReader
 from streamnorm.sse import SSEDecoder
 
@@ -69,3 +75,15 @@ def test_nothing_comes_after_the_end() -> None:
     assert reader.feed(b'[] {"a":1}') == b""
     assert reader.feed(b'[{"a":1}]') == b""
     assert reader.ended
+
+
+@given(d=dice(300))
+def test_array_gives_back_what_was_sent(d: Dice) -> None:
+    source = make_gemini_array(d)
+    decoded = decode(cut_anywhere(d, source.body), "gemini")
+    assert validate(decoded.events) == []
+    assert gives_back(source, decoded.events)
+    reason = source.messages[0].stop_reason
+    assert reason is not None
+    assert decoded.outcome == Completed(reason, source.usage)
+    assert decode([source.body], None) == decoded

@@ -6,13 +6,12 @@ What they say is read off them by hand, as `json` reads them.
 from __future__ import annotations
 
 import json
-import os
 import re
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import pytest
+from corpus import CorpusStream, each_stream_of, payloads
 
 from streamnorm import (
     Completed,
@@ -31,41 +30,26 @@ from streamnorm.dialects.gemini import DIALECT
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.sse import Frame
 
-CORPUS = os.environ.get("STREAMNORM_CORPUS")
-FILES = (
-    sorted(
-        path
-        for path in (Path(CORPUS) / "gemini").iterdir()
-        if not path.name.endswith(".request.json")
-    )
-    if CORPUS
-    else []
-)
-
 FAILURES = {"UNEXPECTED_TOOL_CALL"}
 REASONS = {"STOP": "end_turn", "MAX_TOKENS": "max_tokens", "1": "end_turn", "2": "max_tokens"}
 REFUSALS = {"SAFETY", "RECITATION"}
 
-each_file = pytest.mark.skipif(not CORPUS, reason="STREAMNORM_CORPUS names no corpus")
-with_path = pytest.mark.parametrize("path", FILES or [None], ids=lambda p: p.name if p else "")
+each_stream = each_stream_of("gemini")
 
 
-def wire(path: Path) -> bytes:
-    """Return a stream's bytes; of some only the payloads were kept, one a line."""
-    data = path.read_bytes()
-    if path.suffix != ".jsonl":
-        return data
-    return b"".join(b"data: %b\r\n\r\n" % line for line in data.split(b"\n") if line.strip())
+def chunks_of(stream: CorpusStream) -> list[dict[str, Any]]:
+    if not stream.body.startswith(b"["):
+        return [json.loads(data) for data in told(stream.body)]
+    chunks: list[dict[str, Any]] = json.loads(stream.body)
+    return chunks
 
 
-def payloads(path: Path) -> list[dict[str, Any]]:
-    text = path.read_text("utf-8")
-    if path.suffix == ".json":
-        value = json.loads(text)
-        return value if isinstance(value, list) else [value]
-    start = "{" if path.suffix == ".jsonl" else "data:"
-    lines = [line.removeprefix("data:") for line in text.split("\n") if line.startswith(start)]
-    return [json.loads(line) for line in lines]
+def told(body: bytes) -> Iterator[str]:
+    """Yield the payloads, and behind them what stands in no event."""
+    *events, rest = body.decode().replace("\r\n", "\n").split("\n\n")
+    yield from payloads("\n\n".join(events).encode())
+    if rest.strip():
+        yield rest.removeprefix("data: ")
 
 
 def decode(body: bytes, size: int) -> tuple[list[Event], Decoder]:
@@ -142,15 +126,14 @@ def put(tree: Any, path: str, value: Any) -> None:
         tree = tree[step]
 
 
-@each_file
-@with_path
-def test_message_is_what_the_payloads_add_up_to(path: Path) -> None:
-    body = wire(path)
+@each_stream
+def test_message_is_what_the_payloads_add_up_to(stream: CorpusStream) -> None:
+    body = stream.body
     events, source = decode(body, 1 << 20)
     assert validate(events) == []
     again, _ = decode(body, 61)
     assert again == events
-    said, message = Said(payloads(path)), accumulate(events)
+    said, message = Said(chunks_of(stream)), accumulate(events)
     assert message.text == said.text
     thoughts = [block.text for block in message.blocks if isinstance(block, Reasoning)]
     assert "".join(thoughts) == said.thought
@@ -161,6 +144,7 @@ def test_message_is_what_the_payloads_add_up_to(path: Path) -> None:
     code = [json.loads(call.arguments) for call in served if call.kind == "executableCode"]
     assert code == said.code
     kept = [event.signature for event in events if isinstance(event, SignatureDelta)]
+    kept += [call.signature for call in calls if call.signature and call.signature not in kept]
     # Those of code stand beside it, where the block has no place for one.
     beside = [(getattr(e, "extra", None) or {}).get("thoughtSignature") for e in events]
     assert sorted([*kept, *filter(None, beside)]) == sorted(said.signatures)
@@ -187,7 +171,6 @@ def assert_ends_as_said(source: Decoder, said: Said, body: bytes) -> None:
     assert outcome.reason == ("tool_use" if called and reason == "end_turn" else reason)
 
 
-@each_file
-@with_path
-def test_first_frame_tells_the_dialect(path: Path) -> None:
-    assert DIALECT.recognises(Frame("message", json.dumps(payloads(path)[0])))
+@each_stream
+def test_first_frame_tells_the_dialect(stream: CorpusStream) -> None:
+    assert DIALECT.recognises(Frame("message", json.dumps(chunks_of(stream)[0])))

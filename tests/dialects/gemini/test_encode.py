@@ -243,15 +243,22 @@ def test_files_are_parts(block: Image | Document, part: dict[str, Any]) -> None:
         Image("text/plain", "aWNl"),
         Image("image/png"),
         Document("application/pdf", "aWNl", title="Ice"),
-        RedactedReasoning("x", "anthropic"),
     ],
     ids=repr,
 )
-def test_what_has_no_place_is_lost(block: Image | Document | RedactedReasoning) -> None:
+def test_what_has_no_place_is_lost(block: Image | Document) -> None:
     events = [BlockStart(0, block), BlockStop(0)]
     assert encode(*events) == []
     (loss,) = losses(*events)
     assert (loss.where, loss.detail) == (type(block).__name__, "dropped")
+
+
+def test_reasoning_that_may_not_be_seen_is_a_signed_thought() -> None:
+    for issuer, value in (("google", "c2ln"), ("x", "c24xLXJlZGFjdGVkLnguYzJsbg==")):
+        block = RedactedReasoning("c2ln", issuer)
+        assert encode(BlockStart(0, block), BlockStop(0)) == [
+            chunk({"text": "", "thought": True, "thoughtSignature": value})
+        ]
 
 
 @pytest.mark.parametrize(

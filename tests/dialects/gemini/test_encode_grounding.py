@@ -14,6 +14,8 @@ from streamnorm import (
     JSONDelta,
     Loss,
     MessageStart,
+    Reasoning,
+    ReasoningDelta,
     SignatureDelta,
     StreamError,
     Text,
@@ -148,6 +150,17 @@ def test_recited_source_has_its_own_list() -> None:
     for extras, fields in ((False, {}), (True, {"license": "MIT"})):
         cited = {"citations": [{**place, **fields, "uri": "https://a"}]}
         assert told(*text(0, "éb", source), extras=extras) == [{"citationMetadata": cited}]
+
+
+def test_recited_source_of_a_later_text_is_counted_in_all_of_the_text() -> None:
+    """Which has no words beside its place that could tell where it begins."""
+    source = Citation("citation", "https://a", None, None, 1, 2)
+    call = [BlockStart(1, ToolCall("c", "f")), BlockStop(1)]
+    signed = [*text(2, "öö")[:-1], SignatureDelta(2, "cw==", "google"), BlockStop(2)]
+    thought = [BlockStart(3, Reasoning()), ReasoningDelta(3, "hm"), BlockStop(3)]
+    events = [*text(0, "é"), *call, *signed, *thought, *text(4, "ab"), *text(5, "cd", source)]
+    cited = {"citations": [{"startIndex": 9, "endIndex": 10, "uri": "https://a"}]}
+    assert told(*events) == [{"citationMetadata": cited}]
 
 
 def test_vendors_own_fields_go_back_where_they_were() -> None:

@@ -62,6 +62,21 @@ def candidate(**fields: Any) -> dict[str, Any]:
 NAMES = {"modelVersion": "m", "responseId": "r"}
 
 
+def test_line_ends_of_unicode_in_a_whole_part_do_not_cut_a_line_for_anyone() -> None:
+    content = {"output": "a\u2028b\u2029c\x85d"}
+    data = json.dumps(content, ensure_ascii=False)
+    for block, field in (
+        (ServerToolResult("x", "codeExecutionResult", content), "codeExecutionResult"),
+        (OpaqueBlock("gemini", "sketch", data), "sketch"),
+    ):
+        writer = GeminiEncoder()
+        events = [MessageStart("r", "m"), BlockStart(0, block)]
+        frame = b"".join(map(writer.encode, events)).decode().split("\r\n\r\n")[1]
+        assert len(frame.splitlines()) == 1
+        (part,) = json.loads(frame[6:])["candidates"][0]["content"]["parts"]
+        assert part == {field: content}
+
+
 def test_fields_of_the_message_stand_where_they_stood() -> None:
     start = MessageStart("r", "m", {"createTime": "2026-11-22T07:00:00Z"})
     extra = {"safetyRatings": [], "avgLogprobs": -0.5, "modelStatus": {"stage": "STABLE"}}
@@ -135,6 +150,14 @@ def test_part_that_only_gemini_knows_is_written_as_it_came() -> None:
     assert parts(start, BlockStop(0)) == [{"videoClip": {"frames": [1, 2]}, "thought": True}]
 
 
+def test_image_that_is_a_thought_stays_one_where_fields_of_the_vendor_are_left_out() -> None:
+    block = OpaqueBlock("gemini", "inlineData", '{"mimeType":"image/png","data":"aWNl"}')
+    start = BlockStart(0, block, extra={"thought": True, "partMetadata": {"n": 1}})
+    payloads, _ = encode(MessageStart("r", "m"), start, BlockStop(0), extras=False)
+    (part,) = payloads[1]["candidates"][0]["content"]["parts"]
+    assert part == {"inlineData": {"mimeType": "image/png", "data": "aWNl"}, "thought": True}
+
+
 HELLO: list[Event] = [MessageStart("r", "m"), BlockStart(0, Text()), TextDelta(0, "Hi")]
 
 
@@ -192,6 +215,23 @@ def there_and_back(events: list[Event], *, extras: bool = False) -> list[Event]:
     return back
 
 
+def test_blocked_prompt_has_no_candidates() -> None:
+    told = {"promptFeedback": {"blockReason": "OTHER"}}
+    usage = [UsageUpdate(Usage(input_tokens=9))]
+    ends = MessageStop("refusal", "OTHER")
+    blocked, _ = encode(MessageStart("r", "m", told), *usage, ends)
+    counts = {"promptTokenCount": 9, "candidatesTokenCount": 0, "totalTokenCount": 9}
+    assert blocked == [{**told, **NAMES}, {"usageMetadata": counts, **NAMES}]
+    assert encode(MessageStart("r", "m", told), ends)[0] == [{**told, **NAMES}]
+    # What is blocked late, or was answered all the same, ends so.
+    text = [BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
+    late = MessageStop("refusal", "OTHER", extra=told)
+    assert encode(MessageStart("r", "m"), *text, late)[0][2:] == [{**told, **NAMES}]
+    finished = {"candidates": [candidate(finishReason="STOP")], **NAMES}
+    answered = [MessageStart("r", "m", told), *text, MessageStop("end_turn", "STOP")]
+    assert encode(*answered)[0][2:] == [finished]
+
+
 @given(d=dice(300))
 def test_what_is_encoded_is_what_was_projected(d: Dice) -> None:
     there_and_back(make_stream(d, 1 + d.below(2), failing=d.flag(5), calls_only=True))
@@ -214,4 +254,5 @@ def test_recording_that_is_written_anew_keeps_what_stands_beside_it(recording: R
         assert got.usage.extra == wanted.usage.extra
         assert (got.extra, got.stop_extra) == (wanted.extra, wanted.stop_extra)
         assert got.block_extras == wanted.block_extras
-        assert got.raw_stop_reason == wanted.raw_stop_reason
+        if not str(recording.server).startswith("interactions"):  # which has other words
+            assert got.raw_stop_reason == wanted.raw_stop_reason

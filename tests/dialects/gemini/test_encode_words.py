@@ -6,8 +6,12 @@ import base64
 
 import pytest
 
-from streamnorm import MessageStop, StopReason
-from streamnorm.dialects.gemini.encode_words import reason_to_wire, signature_to_wire
+from streamnorm import MessageStop, RedactedReasoning, StopReason
+from streamnorm.dialects.gemini.encode_words import (
+    reason_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
+)
 
 
 def sealed(signature: str, issuer: str) -> str:
@@ -19,7 +23,10 @@ def test_signature_of_google_stays_as_it_is(signature: str) -> None:
     assert signature_to_wire(signature, "google") == signature
 
 
-@pytest.mark.parametrize("signature", ["", "YQ", "YQ=", "a b=", "+_8=", "é", "gAAAA", "c2ln===="])
+@pytest.mark.parametrize(
+    "signature",
+    ["", "YQ", "YQ=", "a b=", "+_8=", "é", "gAAAA", "c2ln====", "YR==", "YWJ=", "-_9="],
+)
 def test_signature_that_clients_refuse_is_sealed(signature: str) -> None:
     assert signature_to_wire(signature, "google") == sealed(signature, "google")
 
@@ -36,6 +43,23 @@ def test_signature_of_nobody_names_nobody() -> None:
 def test_signature_that_looks_like_ours_is_sealed_again() -> None:
     ours = sealed("c2ln", "anthropic")
     assert signature_to_wire(ours, "google") == sealed(ours, "google")
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "issuer", "value"),
+    [
+        ("c2ln", "anthropic", b64("sn1-redacted.anthropic.c2ln")),
+        ("c2ln", None, b64("sn1-redacted..c2ln")),
+    ],
+)
+def test_reasoning_of_another_that_may_not_be_seen_says_so(
+    data: str, issuer: str | None, value: str
+) -> None:
+    assert redacted_to_wire(RedactedReasoning(data, issuer)) == value
 
 
 @pytest.mark.parametrize(

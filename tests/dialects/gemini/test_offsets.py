@@ -45,6 +45,14 @@ def test_later_block_is_found_by_the_words() -> None:
     assert kept.find(0, 2, "am") is None
 
 
+def test_place_between_words_is_found_where_it_can_be() -> None:
+    kept = offsets("Möwe", base=9)
+    assert kept.find(5, 5, "") == (4, 4)
+    assert kept.find(9, 9, "") == (0, 0)
+    assert kept.find(15, 15, "") is None
+    assert kept.find(3, 5, "") is None
+
+
 def test_later_block_without_words_is_counted_in_the_whole_text() -> None:
     kept = offsets("Möwe am Riff", base=9)
     assert kept.find(15, 17, None) == (5, 7)

@@ -49,11 +49,10 @@ def partial(**call: Any) -> bytes:
 # Calls
 
 
-def test_call_is_start_arguments_signature_stop() -> None:
+def test_call_is_signed_start_arguments_stop() -> None:
     assert one({**CALL, "thoughtSignature": "c2ln"}) == [
-        BlockStart(0, ToolCall("c1", "tide")),
+        BlockStart(0, ToolCall("c1", "tide", signature="c2ln", issuer="google")),
         JSONDelta(0, '{"port": "Wick"}'),
-        SignatureDelta(0, "c2ln", "google"),
         BlockStop(0),
     ]
 
@@ -111,7 +110,7 @@ def test_partial_arguments_go_out_as_they_come() -> None:
         partial(partialArgs=[last], willContinue=True),
         partial(),
     ) == [
-        *(BlockStart(0, ToolCall("c1", "f")), SignatureDelta(0, "c2ln", "google")),
+        BlockStart(0, ToolCall("c1", "f", signature="c2ln", issuer="google")),
         *(JSONDelta(0, '{"a":"x'), JSONDelta(0, 'y"'), JSONDelta(0, "}"), BlockStop(0)),
     ]
 

@@ -28,6 +28,7 @@ NOTES = {
     "google/code-execution": {"minted_id"},
     "google/signed-call": {"minted_id"},
     "google/tools-of-the-server": {"minted_id"},
+    "interactions/agent-over-its-budget": {"missing_block_stop"},
     "proxy/lf-and-done": {"stray_done"},
     "vertex/partial-arguments": {"minted_id"},
     "vertex/partial-arguments-in-one-chunk": {"minted_id"},
@@ -81,7 +82,9 @@ SUCCESSES = [
 @pytest.mark.parametrize("recording", SUCCESSES, ids=str)
 def test_stream_that_is_cut_is_no_success(recording: Recording) -> None:
     body = recording.body
-    finish = max(body.rfind(b'"finishReason"'), body.rfind(b'"blockReason"'))
+    ends = (b'"finishReason"', b'"blockReason"', b"event: interaction.complete")
+    finish = max(map(body.rfind, ends))
+    assert finish > 0
     for end in range(0, finish, 7):
         source = GeminiDecoder()
         source.feed(body[:end])

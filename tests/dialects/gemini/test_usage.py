@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from msgspec import Raw, structs
+
 from streamnorm import Usage
 from streamnorm.dialects.gemini.usage import UsageReader
+from streamnorm.dialects.gemini.wire import Counts
 
 
 def merged(*told: dict[str, Any]) -> Usage:
@@ -61,3 +65,66 @@ def test_same_counts_change_nothing() -> None:
     reader = UsageReader()
     assert reader.merge({"promptTokenCount": 9})
     assert not reader.merge({"promptTokenCount": 9})
+
+
+COUNTS = Counts(prompt_token_count=9, candidates_token_count=1, traffic_type=Raw(b'"X"'))
+
+
+def test_counts_are_expected_once_some_like_them_were_merged() -> None:
+    reader = UsageReader()
+    assert not reader.expects(COUNTS)
+    reader.merge({"promptTokenCount": 9, "candidatesTokenCount": 1, "trafficType": "X"})
+    assert not reader.expects(COUNTS)
+    reader.expect(COUNTS)
+    assert reader.expects(COUNTS)
+    assert not reader.count(COUNTS)
+    assert reader.count(structs.replace(COUNTS, candidates_token_count=4))
+    assert reader.usage == Usage(9, 4, extra={"trafficType": "X"})
+    reader.merge({})
+    assert not reader.expects(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "prompt_tokens_details",
+        "candidates_tokens_details",
+        "cache_tokens_details",
+        "tool_use_prompt_tokens_details",
+        "traffic_type",
+        "service_tier",
+    ],
+)
+def test_counts_that_say_something_else_are_not_expected(name: str) -> None:
+    reader = UsageReader()
+    reader.expect(COUNTS)
+    assert not reader.expects(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
+
+
+def test_count_that_is_not_told_again_stays() -> None:
+    reader = UsageReader()
+    told = {
+        "promptTokenCount": 9,
+        "cachedContentTokenCount": 2,
+        "toolUsePromptTokenCount": 3,
+        "candidatesTokenCount": 4,
+        "thoughtsTokenCount": 5,
+        "totalTokenCount": 30,
+    }
+    reader.merge(told)
+    reader.expect(Counts())
+    assert reader.usage == Usage(
+        12, 9, 2, None, 5, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
+    )
+    assert reader.count(Counts(thoughts_token_count=6))
+    assert reader.usage == Usage(
+        12, 10, 2, None, 6, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
+    )
+
+
+def test_snapshots_that_were_given_away_stay_as_they_are() -> None:
+    reader = UsageReader()
+    reader.merge({"promptTokenCount": 1, "trafficType": "X"})
+    first = reader.usage
+    reader.merge({"promptTokenCount": 1, "trafficType": "Y"})
+    assert (first.extra, reader.usage.extra) == ({"trafficType": "X"}, {"trafficType": "Y"})

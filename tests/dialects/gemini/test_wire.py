@@ -17,14 +17,18 @@ def chunk(part: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def test_plain_text_is_read() -> None:
     payload = chunk({"text": "a", "thought": True}, index=2)
-    payload |= {"usageMetadata": {"promptTokenCount": 1}, "turnToken": "v1"}
+    details = [{"modality": "TEXT", "tokenCount": 1}]
+    counts = {"promptTokenCount": 1, "totalTokenCount": 4, "promptTokensDetails": details}
+    payload |= {"usageMetadata": counts, "turnToken": "v1"}
     read = decode_text(json.dumps(payload))
     assert read.candidates[0].index == 2
     assert (
         read.candidates[0].content.parts[0].text,
         read.candidates[0].content.parts[0].thought,
     ) == ("a", True)
-    assert json.loads(bytes(read.usage_metadata)) == {"promptTokenCount": 1}
+    assert read.usage_metadata is not None
+    assert (read.usage_metadata.prompt_token_count, read.usage_metadata.total_token_count) == (1, 4)
+    assert json.loads(bytes(read.usage_metadata.prompt_tokens_details)) == details
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,12 @@ def test_plain_text_is_read() -> None:
         {"candidates": [{"content": None}]},
         {"usageMetadata": {}},
         {"response": chunk({"text": "a"})},
+        chunk({"text": "a"}) | {"usageMetadata": {"promptTokenCount": -1}},
+        chunk({"text": "a"}) | {"usageMetadata": {"promptTokenCount": True}},
+        chunk({"text": "a"}) | {"usageMetadata": {"promptTokenCount": 4.0}},
+        chunk({"text": "a"}) | {"usageMetadata": {"oddTokenCount": 1}},
+        {"candidates": chunk({"text": "a"})["candidates"] * 2},
+        {"candidates": [{"content": {"parts": [{"text": "a"}, {"text": "b"}]}}]},
     ],
     ids=json.dumps,
 )

@@ -1,0 +1,130 @@
+"""The letter of Gemini's `streamGenerateContent`: what its chunks must hold.
+
+https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
+2026-11-22), and what google-genai needs: it takes no line but `data: `, throws at Base64
+without its padding and at arguments that are no object, and sees an error only where it
+stands alone.
+
+    stream      = chunk+ | chunk* error
+    candidate n = part* finishReason, n dense from 0; candidates may interleave
+    part        = one field of data, and what says more of it
+    call        = {name, args} | {name, …, willContinue} {partialArgs, willContinue}* end
+
+Older models say the finishReason in every chunk, and any may send counts, or more, behind
+it.  A prompt that is blocked has no candidates.  This is the letter of `alt=sse`: of the
+JSON array that the API sends without it, each line is told, and so is each event of the
+Interactions API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamnorm._json import is_array, is_object
+from streamnorm.codec import Checker
+from streamnorm.dialects.gemini.check_parts import Candidate
+from streamnorm.dialects.gemini.shapes import CHUNK, ERROR
+from streamnorm.shapes import is_count, parse_object, problems
+from streamnorm.sse import Frame
+
+__all__ = ["GeminiChecker"]
+
+_CONSTANT = ("responseId", "modelVersion")
+_SAYS = ("candidates", "promptFeedback", "usageMetadata")
+_SUMMED = (
+    "promptTokenCount",
+    "candidatesTokenCount",
+    "toolUsePromptTokenCount",
+    "thoughtsTokenCount",
+)
+
+
+class GeminiChecker(Checker):
+    """Check one stream."""
+
+    bare = True
+    data_alone = True
+
+    def __init__(self) -> None:
+        self._latest: dict[str, object] = {}  # what should be the same in all chunks
+        self._candidates: dict[int, Candidate] = {}
+        self._next = 0
+        self._blocked = False
+        self._over = False  # an error came
+
+    def read(self, frame: Frame) -> Iterator[str]:
+        if self._over:
+            yield "frame after an error, expected nothing"
+            return
+        if frame.event != "message":
+            yield "event line, expected data lines alone"
+        chunk, wrong = parse_object(frame.data)
+        yield from wrong
+        if chunk is None:
+            return
+        if "error" in chunk:
+            self._over = True
+            yield from problems(ERROR, chunk, "")
+            if len(chunk) > 1:
+                yield f"error beside {len(chunk) - 1} fields, expected it alone"
+            return
+        yield from problems(CHUNK, chunk, "")
+        yield from self._chunk(chunk)
+
+    def missing(self) -> list[str]:
+        if self._over or self._blocked:
+            return []
+        if not self._candidates:
+            return ["no candidate, expected one"]
+        lacking: list[str] = []
+        for index, candidate in self._candidates.items():
+            lacking += candidate.left_open("the stream ends")
+            if not candidate.finished:
+                lacking.append(f"no finishReason of candidate {index}, expected one")
+        return lacking
+
+    def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
+        if not any(name in chunk for name in _SAYS):
+            yield f"chunk without {', '.join(_SAYS)}, expected one of them"
+        for name in _CONSTANT:
+            value = chunk.get(name)
+            if isinstance(value, str):
+                if self._latest.get(name, value) != value:
+                    yield f"{name} is not that of the chunk before, expected one throughout"
+                self._latest[name] = value
+        feedback = chunk.get("promptFeedback")
+        self._blocked = self._blocked or (is_object(feedback) and "blockReason" in feedback)
+        found = chunk.get("candidates")
+        candidates: list[object] = found if is_array(found) else []
+        if candidates and self._blocked:
+            yield f"{len(candidates)} candidates with a blockReason, expected none"
+        seen: set[int] = set()
+        for number, candidate in enumerate(candidates):
+            if is_object(candidate) and is_count(index := candidate.get("index", 0)):
+                if index in seen:
+                    yield f"candidates[{number}].index is {index} again, expected another"
+                seen.add(index)
+                yield from self._candidate(index, candidate, f"candidates[{number}]")
+        if is_object(usage := chunk.get("usageMetadata")):
+            yield from _check_counts(usage)
+
+    def _candidate(self, index: int, candidate: dict[str, Any], where: str) -> Iterator[str]:
+        known = self._candidates.get(index)
+        if known is None:
+            known = self._candidates[index] = Candidate(index)
+            if index > self._next:
+                yield f"candidate {index} begins, expected candidate {self._next}"
+            self._next = max(self._next, index + 1)
+        yield from known.read(candidate, where)
+
+
+def _check_counts(usage: dict[str, Any]) -> Iterator[str]:
+    """Yield which counts contradict each other."""
+    counts = [usage.get(name, 0) for name in _SUMMED]
+    total = usage.get("totalTokenCount", 0)
+    if is_count(total) and all(is_count(count) for count in counts) and total != sum(counts):
+        yield f"usageMetadata.totalTokenCount is {total}, expected {sum(counts)}"
+    prompt, cached = counts[0], usage.get("cachedContentTokenCount", 0)
+    if is_count(prompt) and is_count(cached) and cached > prompt:
+        yield f"usageMetadata.cachedContentTokenCount is {cached}, expected at most {prompt}"

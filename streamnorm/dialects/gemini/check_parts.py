@@ -1,0 +1,92 @@
+"""The letter of one candidate: its parts, its calls in pieces, its sources, its finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamnorm._json import is_array, is_object
+from streamnorm.dialects.gemini.shapes import DATA, MODIFIERS, VALUES
+from streamnorm.shapes import is_count
+
+__all__ = ["Candidate"]
+
+
+class Candidate:
+    """One candidate of a stream.
+
+    Args:
+        index: Which one.
+
+    Attributes:
+        finished: Whether a finishReason came.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.finished = False
+        self._index = index
+        self._calls = False  # whether a call goes on
+
+    def read(self, candidate: dict[str, Any], where: str) -> Iterator[str]:
+        """Yield what is wrong with the candidate in the next chunk, but for its shape.
+
+        Args:
+            candidate: An entry of `candidates`.
+            where: Where it stands.
+        """
+        content = candidate.get("content")
+        parts = content.get("parts") if is_object(content) else None
+        for number, part in enumerate(parts if is_array(parts) else ()):
+            if is_object(part):
+                yield from self._part(part, f"{where}.content.parts[{number}]")
+        grounding = candidate.get("groundingMetadata")
+        if is_object(grounding):
+            yield from _check_sources(grounding, f"{where}.groundingMetadata")
+        if "finishReason" in candidate:
+            self.finished = True
+            yield from self.left_open("finishReason")
+
+    def left_open(self, what: str) -> Iterator[str]:
+        """Yield whether a call should have ended before something, once."""
+        if self._calls:
+            self._calls = False
+            yield f"{what} while a call of candidate {self._index} goes on, expected its end"
+
+    def _part(self, part: dict[str, Any], where: str) -> Iterator[str]:
+        data = [name for name in DATA if name in part]
+        if len(data) > 1:
+            yield f"{where} holds {' and '.join(data)}, expected one of them"
+        elif part.keys() <= MODIFIERS.keys():
+            yield f"{where} holds no data, expected one field of it"
+        if is_object(call := part.get("functionCall")):
+            yield from self._call(call, f"{where}.functionCall")
+
+    def _call(self, call: dict[str, Any], where: str) -> Iterator[str]:
+        if "name" in call:
+            yield from self.left_open("another call")
+        elif not self._calls:
+            yield f"{where}.name is missing, expected one, since no call goes on"
+        pieces = call.get("partialArgs")
+        goes_on = call.get("willContinue") is True
+        for number, piece in enumerate(pieces if is_array(pieces) else ()):
+            if not is_object(piece):
+                continue
+            goes_on = goes_on or piece.get("willContinue") is True
+            values = [name for name in VALUES if name in piece]
+            if len(values) > 1:
+                found = f"{where}.partialArgs[{number}] holds {' and '.join(values)}"
+                yield f"{found}, expected one of them"
+        self._calls = goes_on
+
+
+def _check_sources(grounding: dict[str, Any], where: str) -> Iterator[str]:
+    """Yield which supports name a source that is not there."""
+    chunks, supports = grounding.get("groundingChunks", []), grounding.get("groundingSupports")
+    if not is_array(chunks) or not is_array(supports):
+        return
+    for number, support in enumerate(supports):
+        indices = support.get("groundingChunkIndices") if is_object(support) else None
+        for index in indices if is_array(indices) else ():
+            if is_count(index) and index >= len(chunks):
+                found = f"{where}.groundingSupports[{number}] names groundingChunks[{index}]"
+                yield f"{found}, expected one of {len(chunks)}"

@@ -1,0 +1,40 @@
+"""By what a frame is known to be of this dialect."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._json import FAST_ERRORS
+from streamnorm.dialects.gemini.interactions import speaks
+from streamnorm.sse import Frame
+
+__all__ = ["recognises"]
+
+
+class _Candidate(Struct):
+    """An answer, whatever it holds."""
+
+
+class _Marks(Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    usage_metadata: dict[str, object] | None = None
+    prompt_feedback: dict[str, object] | None = None
+    response: _Marks | None = None
+
+
+_MARKS: msgspec.json.Decoder[_Marks] = msgspec.json.Decoder(_Marks)
+
+
+def recognises(frame: Frame) -> bool:
+    """Tell whether a frame's payload has the dialect's own fields, or is one of Interactions."""
+    if speaks(frame):
+        return True
+    try:
+        marks = _MARKS.decode(frame.data)
+    except FAST_ERRORS:
+        return False
+    while marks.response is not None:
+        marks = marks.response
+    told = (marks.candidates, marks.usage_metadata, marks.prompt_feedback)
+    return any(part is not None for part in told)

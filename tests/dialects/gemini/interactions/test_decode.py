@@ -1,0 +1,277 @@
+"""The whole of an interaction: how it begins, its status, counts and end."""
+
+from __future__ import annotations
+
+import pytest
+from gemini_frames import decode, frame
+from interactions_frames import CREATED, completed, delta, event, kinds, start, step, stop
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Completed,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    StreamError,
+    Text,
+    TextDelta,
+    Truncated,
+    Usage,
+    UsageUpdate,
+)
+
+OWN = "gemini_interactions"
+HI = step("model_output", ("text", {"text": "Hi"}))
+SAID = [BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
+TOKEN = {"continuation_token": "go-on"}
+DONE = b"event: done\ndata: [DONE]\n\n"
+CUT = StreamError(
+    "truncated",
+    "stream ended after 4 frames, expected the end of its message",
+    retryable=True,
+)
+
+
+def test_interaction_is_a_message() -> None:
+    got = decode(CREATED, HI, completed(), DONE)
+    assert got.events == [MessageStart("v1", "m"), *SAID, MessageStop("end_turn", "completed")]
+    assert got.outcome == Completed("end_turn", Usage())
+    assert got.notes == ()
+
+
+def test_frames_without_names_are_told_by_what_they_hold() -> None:
+    body = CREATED + HI + completed() + DONE
+    bare = b"".join([line + b"\n" for line in body.split(b"\n") if line[:6] != b"event:"])
+    assert decode(bare).events == decode(body).events
+
+
+def test_names_of_frames_stand_in_for_what_they_lack() -> None:
+    body = CREATED + HI + completed()
+    names = [b', "event_type": "' + name + b'"' for name in (b"interaction.created",)]
+    names += [b', "event_type": "step.' + word + b'"' for word in (b"start", b"delta", b"stop")]
+    names += [b', "event_type": "interaction.completed"']
+    bare = body
+    for name in names:
+        bare = bare.replace(name, b"")
+    assert b"event_type" not in bare
+    assert decode(bare).events == decode(body).events
+
+
+def test_fields_nobody_knows_are_kept() -> None:
+    told = {"id": "v1", "model": "m", "status": "in_progress", "object": "interaction", "x": None}
+    end = {"id": "v1", "status": "completed", "object": "interaction", "service_tier": "flex"}
+    got = decode(
+        event("interaction.created", interaction={**told, "created": "today"}, y=1),
+        event("interaction.completed", interaction={**end, "created": "yesterday"}, z=2),
+    )
+    assert got.events == [
+        MessageStart("v1", "m", {"object": "interaction", "created": "today"}),
+        Opaque(OWN, "interaction.created", '{"y":1}'),
+        Opaque(OWN, "interaction.completed", '{"z":2}'),
+        MessageStop(
+            "end_turn", "completed", extra={"service_tier": "flex", "created": "yesterday"}
+        ),
+    ]
+
+
+def test_agent_answers_in_place_of_a_model() -> None:
+    got = decode(event("interaction.created", interaction={"agent": "a-1"}), HI, completed())
+    assert got.events[0] == MessageStart("", "a-1", {"agent": "a-1"})
+
+
+@pytest.mark.parametrize("word", ["start", "in_progress", "queued"])
+def test_interaction_may_begin_under_another_name(word: str) -> None:
+    told = {"id": "v1", "status": "in_progress"}
+    got = decode(event(f"interaction.{word}", interaction=told), HI, completed())
+    assert got.events[0] == MessageStart("v1")
+    assert got.notes == ()
+
+
+def test_status_tells_the_id_where_nothing_else_did() -> None:
+    update = event(
+        "interaction.status_update",
+        interaction_id="v7",
+        status="in_progress",
+        **TOKEN,
+        usage={"total_input_tokens": 3},
+    )
+    got = decode(update, CREATED, HI, completed())
+    assert got.events == [
+        MessageStart("v7"),
+        UsageUpdate(Usage(3)),
+        Opaque(OWN, "interaction.status_update", '{"continuation_token":"go-on"}'),
+        *SAID,
+        MessageStop("end_turn", "completed"),
+    ]
+
+
+def test_stream_that_goes_on_where_another_broke_off_has_no_start() -> None:
+    got = decode(delta(4, "text", text="Hi"), stop(4), completed())
+    assert got.events == [MessageStart(), *SAID, MessageStop("end_turn", "completed")]
+    assert kinds(got) == {"missing_start": 1, "misplaced_delta": 1}
+
+
+# Status
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("completed", "end_turn"),
+        ("incomplete", "max_tokens"),
+        ("budget_exceeded", "max_tokens"),
+        ("requires_continuation", "pause"),
+        ("requires_action", "other"),
+        ("queued", "other"),
+        ("resting", "other"),
+    ],
+)
+def test_status_is_the_reason(status: str, reason: str) -> None:
+    got = decode(CREATED, HI, completed(status))
+    assert got.events[-1] == MessageStop(reason, status)  # type: ignore[arg-type]  # by hand
+    assert got.outcome == Completed(reason, Usage())  # type: ignore[arg-type]  # by hand
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [("completed", "tool_use"), ("requires_action", "tool_use"), ("incomplete", "max_tokens")],
+)
+def test_call_that_nobody_answered_is_the_reason(status: str, reason: str) -> None:
+    got = decode(CREATED, step("function_call", id="c", name="f"), completed(status))
+    assert got.events[-1] == MessageStop(reason, status)  # type: ignore[arg-type]  # by hand
+
+
+def test_token_to_go_on_with_makes_it_a_pause() -> None:
+    got = decode(CREATED, HI, completed("incomplete", **TOKEN))
+    assert got.events[-1] == MessageStop("pause", "incomplete", extra=TOKEN)
+
+
+def test_end_without_a_status_is_what_it_is_called() -> None:
+    assert decode(CREATED, HI, completed(None)).events[-1] == MessageStop("end_turn", "completed")
+    got = decode(CREATED, HI, event("interaction.requires_continuation"))
+    assert got.events[-1] == MessageStop("pause", "requires_continuation")
+
+
+def test_status_alone_ends_nothing_before_the_stream_does() -> None:
+    update = event("interaction.status_update", interaction_id="v1", status="completed")
+    assert decode(CREATED, start(0, "model_output"), update, HI, DONE).events[-1] == MessageStop(
+        "end_turn", "completed"
+    )
+    got = decode(CREATED, update, HI)
+    assert isinstance(got.outcome, Truncated)
+
+
+def test_end_of_the_stream_is_no_end_of_what_goes_on() -> None:
+    got = decode(CREATED, HI, DONE)
+    assert isinstance(got.outcome, Truncated)
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_failure_is_an_error_of_the_provider(status: str) -> None:
+    message = f"the interaction ended as {status!r}"
+    plain = StreamError("upstream", message, status)
+    update = event("interaction.status_update", interaction_id="v1", status=status)
+    for end in (completed(status), event(f"interaction.{status}"), update, update + DONE):
+        assert decode(CREATED, HI, end).events[-1] == plain
+
+
+@pytest.mark.parametrize("field", ["error", "errors"])
+def test_failure_has_the_words_of_the_provider(field: str) -> None:
+    told = {"code": "rate_limit_exceeded", "message": "slow down"}
+    error = told if field == "error" else [{}, told]
+    got = decode(CREATED, completed("failed", **{field: error}))
+    assert got.events[-1] == StreamError("upstream", "slow down", "rate_limit_exceeded", 429, True)
+
+
+def test_error_ends_the_stream_whatever_is_open() -> None:
+    for kind in ("error", "message"):
+        told = {"error": {"code": "internal_error", "message": "no"}}
+        named = f"event: {kind}\n".encode() + frame({**told, "event_type": "error"})
+        got = decode(CREATED, start(0, "model_output"), delta(0, "text", text="a"), named)
+        assert got.events[-1] == StreamError("upstream", "no", "internal_error", 500, True)
+    bare = decode(CREATED, frame({"error": {"message": "no"}}))
+    assert bare.events[-1] == StreamError("upstream", "no")
+
+
+def test_error_in_plain_words_is_one() -> None:
+    got = decode(CREATED, b"event: error\ndata: overloaded\n\n")
+    assert got.events[-1] == StreamError("upstream", "overloaded")
+
+
+def test_error_that_says_nothing_is_one() -> None:
+    got = decode(CREATED, event("error"))
+    assert got.events[-1] == StreamError("upstream", "", extra={"event_type": "error"})
+
+
+# Counts
+
+
+def test_counts_are_those_of_the_last_word() -> None:
+    first = {"total_input_tokens": 5, "total_tool_use_tokens": 2, "total_cached_tokens": 1}
+    last = {"total_output_tokens": 4, "total_thought_tokens": 3, "total_tokens": 14}
+    got = decode(
+        CREATED,
+        start(0, "model_output"),
+        event("step.delta", index=0, delta={"text": "Hi"}, metadata={"total_usage": first, "n": 1}),
+        stop(0, usage=first, step_usage={"total_tokens": 1}),
+        completed(usage=last),
+    )
+    tools = {"toolUsePromptTokenCount": 2}
+    assert got.events == [
+        MessageStart("v1", "m"),
+        UsageUpdate(Usage(7, cache_read_tokens=1, extra=tools)),
+        Opaque(OWN, "metadata", '{"n":1}'),
+        *SAID,
+        Opaque(OWN, "step.stop", '{"step_usage":{"total_tokens":1}}'),
+        UsageUpdate(Usage(7, 7, 1, None, 3, tools)),
+        MessageStop("end_turn", "completed"),
+    ]
+
+
+# The end
+
+
+def test_last_event_may_lack_its_blank_line() -> None:
+    for end in (completed(), completed() + DONE):
+        got = decode(CREATED + HI + end.rstrip())
+        assert got.events[-1] == MessageStop("end_turn", "completed")
+    whole = decode(CREATED + HI + completed().rstrip())
+    assert whole.outcome == Completed("end_turn", Usage(), ("unterminated",))
+    update = event("interaction.status_update", interaction_id="v1", status="completed")
+    done = decode(CREATED + HI + update + DONE.rstrip())
+    assert done.outcome == Completed("end_turn", Usage(), ("unterminated",))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b'event: interaction.completed\ndata: {"interaction":',
+        b"event: step.stop\ndata: {}",
+        b"data: 1",
+        b'event: interaction.status_update\ndata: {"status": "completed"}',
+    ],
+)
+def test_half_an_end_is_a_cut(rest: bytes) -> None:
+    got = decode(CREATED + HI + rest)
+    assert got.events[-1] == CUT
+
+
+def test_error_at_the_very_end_is_told() -> None:
+    for rest in (event("error", error={"message": "no"}), frame({"error": {"message": "no"}})):
+        assert decode(CREATED + rest.rstrip()).events[-1] == StreamError("upstream", "no")
+
+
+def test_steps_that_only_the_end_tells_are_told() -> None:
+    steps = [
+        {"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1.50}},
+        {"type": "model_output", "content": [{"type": "text", "text": "Hi"}]},
+        None,
+    ]
+    end = completed("requires_action", steps=steps).replace(b"1.5}", b"1.50}")
+    got = decode(CREATED, end)
+    assert [getattr(event, "partial_json", None) for event in got.events].count('{"a": 1.50}') == 1
+    assert TextDelta(1, "Hi") in got.events
+    assert decode(CREATED, HI, end).events[1:4] == SAID
+    assert decode(CREATED, completed(outputs=[{"type": "text", "text": "Hi"}])).events[1:4] == SAID
+    assert decode(CREATED, completed(steps=1)).events[1:-1] == []

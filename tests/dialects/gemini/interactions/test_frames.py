@@ -1,0 +1,174 @@
+"""Frames of an interaction: what they may lack, what bounds them, and whose they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from gemini_frames import decode, frame
+from interactions_frames import CREATED, completed, delta, event, kinds, start, step
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Completed,
+    Limits,
+    Opaque,
+    StreamError,
+    Text,
+    TextDelta,
+    decoder,
+    detect,
+)
+from streamnorm.dialects.gemini.decode import GeminiDecoder
+from streamnorm.sse import Frame
+
+OWN = "gemini_interactions"
+HI = step("model_output", ("text", {"text": "Hi"}))
+SAID = [BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
+
+
+def test_events_without_blank_lines_between_are_read_one_by_one() -> None:
+    body = (CREATED + HI + completed()).replace(b"\n\n", b"\n") + b"\n"
+    got = decode(body)
+    assert got.events[1:-1] == SAID
+    assert kinds(got) == {"joined_frames": 1}
+
+
+def test_frame_without_json_is_malformed() -> None:
+    got = decode(CREATED, b"event: step.delta\ndata: {\n\n")
+    assert got.events[-1] == StreamError("malformed", "no JSON in 1 characters")
+
+
+def test_frame_that_nests_too_deep_passes_a_limit() -> None:
+    deep = b"event: step.delta\ndata: " + b"[" * 12 + b"\ndata: " + b"]" * 12 + b"\n\n"
+    got = decode(CREATED, deep, limits=Limits(max_json_depth=8))
+    assert got.events[-1] == StreamError(
+        "too_large", "max_json_depth of 8 passed", "max_json_depth"
+    )
+
+
+def test_frames_nobody_knows_are_kept() -> None:
+    got = decode(
+        CREATED,
+        b"data:\n\n",
+        b"data: [1]\n\n",
+        event("step.pause", index=1),
+        event("budget.note", left=3),
+        HI,
+        completed(),
+    )
+    assert got.events[1:4] == [
+        Opaque(OWN, "message", "[1]"),
+        Opaque(OWN, "step.pause", '{"index":1,"event_type":"step.pause"}'),
+        Opaque(OWN, "budget.note", '{"left":3,"event_type":"budget.note"}'),
+    ]
+
+
+def test_id_of_the_last_event_is_known() -> None:
+    """From there the vendor goes on with a stream that broke off."""
+    source = GeminiDecoder()
+    source.feed(event("interaction.created", interaction={}, event_id="e1"))
+    assert source.resume == {"event_id": "e1"}
+    source.feed(start(0, "model_output") + delta(0, "text", text="a"))
+    assert source.resume == {"event_id": "e1"}
+    more = {"event_id": "e2", "event_type": "step.delta", "index": 0}
+    source.feed(frame({**more, "delta": {"type": "text", "text": "b"}}))
+    (error,) = source.abort(TimeoutError())
+    assert isinstance(error, StreamError)
+    assert error.extra == {"event_id": "e2"}
+
+
+def test_stream_that_breaks_off_tells_where_it_goes_on() -> None:
+    for source in (GeminiDecoder(), decoder()):
+        source.feed(event("interaction.created", interaction={}, event_id="e1"))
+        (error,) = source.close()
+        assert isinstance(error, StreamError)
+        assert (error.kind, error.extra) == ("truncated", {"event_id": "e1"})
+
+
+def test_ids_and_names_are_bounded() -> None:
+    limits = Limits(max_id_chars=4)
+    passed = StreamError("too_large", "max_id_chars of 4 passed", "max_id_chars")
+    for body in (
+        event("interaction.created", interaction={"id": "v" * 5}),
+        CREATED + start(0, "thoughtful"),
+        CREATED + step("x_result", call_id="c" * 5),
+    ):
+        assert decode(body, limits=limits).events[-1] == passed
+
+
+def test_what_is_kept_is_bounded() -> None:
+    limits = Limits(max_accumulated_bytes=300)
+    bodies = [
+        [delta(n, "text", text="a") for n in range(9)],
+        [start(n, "thought") for n in range(9)],
+        [start(0, "x_result"), *[delta(0, "x_result", r=["r" * 40])] * 9],
+    ]
+    for frames in bodies:
+        got = decode(CREATED, *frames, limits=limits)
+        assert isinstance(error := got.events[-1], StreamError)
+        assert error.code == "max_accumulated_bytes"
+
+
+# Which dialect it is
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame("interaction.created", "{}"),
+        Frame("interaction.news", "1"),
+        Frame("step.start", "{"),
+        Frame("message", '{"event_type":"interaction.start"}'),
+        Frame("message", '{"event_type":"step.delta","delta":{}}'),
+        Frame("message", '{"event_type":"content.delta","index":0}'),
+    ],
+)
+def test_frames_are_told_from_those_of_others(frame: Frame) -> None:
+    assert detect(frame) == "gemini"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame("step", "{}"),
+        Frame("content.delta", "{}"),
+        Frame("message", '{"event_type":"content.delta","delta":"a"}'),
+        Frame("message", '{"event_type":"news"}'),
+        Frame("message", '{"event_type":1}'),
+    ],
+)
+def test_frames_of_others_are_not_taken_for_it(frame: Frame) -> None:
+    assert detect(frame) is None
+
+
+def test_stream_without_a_name_is_found_out() -> None:
+    for body in (CREATED + HI + completed(), (CREATED + HI + completed()).replace(b"\n\n", b"\n")):
+        source = decoder()
+        events = source.feed(body + b"\n") + source.close()
+        assert events[1:-1] == SAID
+        assert source.dialect == "gemini"
+
+
+def test_frames_may_come_without_their_bytes() -> None:
+    told = [
+        ("interaction.created", {"interaction": {"id": "v1", "model": "m"}}),
+        ("step.start", {"index": 0, "step": {"type": "model_output"}}),
+        ("step.delta", {"index": 0, "delta": {"type": "text", "text": "Hi"}}),
+        ("step.stop", {"index": 0}),
+        ("interaction.completed", {"interaction": {"status": "completed"}}),
+    ]
+    for source in (GeminiDecoder(), decoder()):
+        frames = [Frame(name, json.dumps(fields)) for name, fields in told]
+        events = [event for frame in frames for event in source.feed_frame(frame)]
+        assert events == decode(CREATED, HI, completed()).events
+        assert isinstance(source.outcome, Completed)
+
+
+def test_chunks_of_the_other_api_stay_what_they_are() -> None:
+    """What speaks of events in a chunk of `generateContent` is no event."""
+    chunk = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
+    later = json.dumps({"event_type": "step.stop", "candidates": []})
+    got = decode(frame(chunk), frame(later))
+    assert [event for event in got.events if isinstance(event, TextDelta)] == [TextDelta(0, "Hi")]

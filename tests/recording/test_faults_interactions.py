@@ -1,0 +1,50 @@
+"""Faults of the streams of Google's Interactions API, which end and fail in their own way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from corpus import recordings
+from playbacks import outcome
+
+from streamnorm import Completed, Failed, StreamError
+from streamnorm.recording import Companion, Recording, faults
+
+INTERACTIONS = [r for r in recordings("gemini") if str(r.server).startswith("interactions")]
+each_interaction = pytest.mark.parametrize("recording", INTERACTIONS, ids=str)
+FIRST = b'event: interaction.created\ndata: {"event_type":"interaction.created"}\n\n'
+BODY = FIRST + (
+    b'event: interaction.completed\ndata: {"event_type":"interaction.completed"}\n\n'
+    b"event: done\ndata: [DONE]\n\n"
+)
+
+
+def test_overload_is_told_as_the_interactions_api_tells_it() -> None:
+    spoilt = faults.error_event(event=1)(Recording(BODY, Companion(1, "gemini")).playback())
+    assert spoilt.body.startswith(FIRST)
+    name, data = spoilt.body[len(FIRST) :].decode().rstrip("\n").split("\n")
+    assert name == "event: error"
+    assert json.loads(data.removeprefix("data: ")) == {
+        "error": {"code": "service_unavailable", "message": "overloaded, injected as a fault"},
+        "event_type": "error",
+    }
+    assert isinstance(end := outcome(spoilt), Failed)
+    assert (end.error.status_hint, end.error.retryable) == (503, True)
+
+
+def test_terminal_is_the_end_of_the_interaction_and_of_the_stream() -> None:
+    spoilt = faults.drop_terminal()(Recording(BODY, Companion(1, "gemini")).playback())
+    assert spoilt.body == FIRST
+
+
+@each_interaction
+def test_break_never_makes_a_success_of_what_is_none(recording: Recording) -> None:
+    breaks = {"cut", "truncate", "error_event", "drop_terminal"}
+    found = [fault for fault in faults.every(recording) if fault.name in breaks]
+    assert len(found) >= 8
+    for fault in found:
+        assert not isinstance(outcome(fault(recording.playback("hostile"))), Completed), fault
+    assert isinstance(recording.expected[-1], StreamError) != isinstance(
+        outcome(recording.playback()), Completed
+    )
