@@ -1,9 +1,10 @@
 """Measure streamnorm against the JSON decoding that no reader of a stream can do without.
 
-    python tests/benchmarks/run.py [--rounds N]
+    python tests/benchmarks/run.py [--rounds N] [--only WORD]
 
 All workloads of one round run one after the other, many rounds; of each the fastest
-counts.  A unit is untyped `msgspec.json.decode` of the same payloads.
+counts.  A unit is untyped `msgspec.json.decode` of the same payloads.  A stream is read
+(`events`) and written in each dialect, its own anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,10 +25,66 @@ import streamnorm
 
 sys.path.insert(0, str(Path(__file__).parent))
 import anthropic_workloads
+import gemini_workloads
 import partial
+import responses_workloads
 import workloads
 
 DELTAS = 2000
+DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini")
+
+
+class Workload(NamedTuple):
+    """A stream that is measured.
+
+    Attributes:
+        name: What it is called in the report.
+        dialect: Of its bytes.
+        payloads: What its events hold.
+        chunks: Its bytes, one event each.
+    """
+
+    name: str
+    dialect: str
+    payloads: workloads.Payloads
+    chunks: list[bytes]
+
+
+def streams() -> list[Workload]:
+    """Return what is measured."""
+    chat = {
+        "chat: text": workloads.text(DELTAS),
+        "chat: reasoning, text": workloads.reasoning(DELTAS // 2),
+        "chat: 4 calls": workloads.calls(DELTAS, parallel=4),
+        "chat: 4 calls, interleaved": workloads.calls(DELTAS, parallel=4, interleaved=True),
+    }
+    anthropic = {
+        "anthropic: text": anthropic_workloads.text(DELTAS),
+        "anthropic: thinking, text, calls": anthropic_workloads.thinking_text_and_tools(DELTAS),
+    }
+    responses = {
+        "responses: text": responses_workloads.text(DELTAS),
+        "responses: text as documented": responses_workloads.text(DELTAS, documented=True),
+        "responses: reasoning, text, calls": responses_workloads.reasoning_text_and_calls(DELTAS),
+        "responses: 4 calls, interleaved": responses_workloads.calls(
+            DELTAS, parallel=4, interleaved=True
+        ),
+    }
+    gemini = {
+        "gemini: text": gemini_workloads.text(DELTAS),
+        "gemini: thought, text, calls": gemini_workloads.thought_text_and_calls(DELTAS),
+    }
+    framed = [
+        ("openai_chat", chat, workloads.frames),
+        ("anthropic", anthropic, anthropic_workloads.frames),
+        ("openai_responses", responses, responses_workloads.frames),
+        ("gemini", gemini, gemini_workloads.frames),
+    ]
+    return [
+        Workload(name, dialect, payloads, frames(payloads))
+        for dialect, named, frames in framed
+        for name, payloads in named.items()
+    ]
 
 
 def unit(payloads: list[str]) -> Callable[[], None]:
@@ -40,32 +98,24 @@ def unit(payloads: list[str]) -> Callable[[], None]:
     return run
 
 
-FRAMES = {"openai_chat": workloads.frames, "anthropic": anthropic_workloads.frames}
-OTHER = {"openai_chat": "anthropic", "anthropic": "openai_chat"}
-
-
-def events(payloads: list[str], dialect: str = "openai_chat") -> Callable[[], None]:
-    chunks = FRAMES[dialect](payloads)
-
+def events(chunks: list[bytes], dialect: str) -> Callable[[], None]:
     def run() -> None:
         decoder = streamnorm.decoder(dialect)
         for chunk in chunks:
             for _ in decoder.feed(chunk):
                 pass
+        decoder.close()
         assert isinstance(decoder.outcome, streamnorm.Completed)
 
     return run
 
 
-def transcode(
-    payloads: list[str], dialect: str = "openai_chat", to: str | None = None
-) -> Callable[[], None]:
-    chunks = FRAMES[dialect](payloads)
-
+def transcode(chunks: list[bytes], dialect: str, to: str) -> Callable[[], None]:
     def run() -> None:
-        transcoder = streamnorm.Transcoder(dialect, to or OTHER[dialect], verbatim=False)
+        transcoder = streamnorm.Transcoder(dialect, to, verbatim=False)
         for chunk in chunks:
             transcoder.feed(chunk)
+        transcoder.close()
         assert isinstance(transcoder.outcome, streamnorm.Completed)
 
     return run
@@ -150,52 +200,62 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=30)
-    rounds = parser.parse_args().rounds
-    streams = {
-        "chat: text": workloads.text(DELTAS),
-        "chat: reasoning, text": workloads.reasoning(DELTAS // 2),
-        "chat: 4 calls": workloads.calls(DELTAS, parallel=4),
-        "chat: 4 calls, interleaved": workloads.calls(DELTAS, parallel=4, interleaved=True),
-        "anthropic: text": anthropic_workloads.text(DELTAS),
-        "anthropic: thinking, text, calls": anthropic_workloads.thinking_text_and_tools(DELTAS),
-    }
+    parser.add_argument("--only", default="", help="measure the workloads of this name alone")
+    arguments = parser.parse_args()
+    rounds, only = arguments.rounds, arguments.only
+    measured = [workload for workload in streams() if only in workload.name]
     runs: dict[str, Callable[[], None]] = {}
-    for name, payloads in streams.items():
-        dialect = "anthropic" if name.startswith("anthropic") else "openai_chat"
+    for name, dialect, payloads, chunks in measured:
         runs[f"unit {name}"] = unit(payloads)
-        runs[f"events {name}"] = events(payloads, dialect)
-        runs[f"transcode {name}"] = transcode(payloads, dialect)
-        runs[f"normalize {name}"] = transcode(payloads, dialect, dialect)
-    text = streams["chat: text"]
-    runs["iter_events"] = events_sync(text)
-    runs["async"] = events_async(text)
-    runs["async core"] = events_async(text, bare=True)
-    runs["10 x longer"] = transcode(workloads.text(10 * DELTAS))
-    small, large = workloads.calls(DELTAS, parallel=1), workloads.calls(10 * DELTAS, parallel=1)
-    runs["1 MB call"] = transcode([p.replace("value", "value " + "x" * 30) for p in large])
-    runs["small call, long fragments"] = transcode(
-        [p.replace("value", "value " + "x" * 30) for p in small]
-    )
+        runs[f"events {name}"] = events(chunks, dialect)
+        for to in DIALECTS:
+            runs[f"{to} {name}"] = transcode(chunks, dialect, to)
+    if not only:
+        runs |= others()
     best = fastest(runs, rounds)
 
-    print(f"{'':34}{'unit µs':>9}{'events':>9}{'transcode':>11}{'normalize':>11}   in units")
-    for name, payloads in streams.items():
+    columns = ("events", *DIALECTS)
+    print(f"{'in units':34}{'unit µs':>8}" + "".join(f"{c[-9:]:>10}" for c in columns))
+    for name, _, payloads, _ in measured:
         one = best[f"unit {name}"]
-        costs = [best[f"{what} {name}"] / one for what in ("events", "transcode", "normalize")]
-        print(
-            f"{name:34}{one / len(payloads) * 1e6:9.2f}{costs[0]:9.2f}{costs[1]:11.2f}"
-            f"{costs[2]:11.2f}"
-        )
+        costs = "".join(f"{best[f'{column} {name}'] / one:10.2f}" for column in columns)
+        print(f"{name:34}{one / len(payloads) * 1e6:8.2f}{costs}")
+    if not only:
+        report_others(best)
+        partial.report(min(rounds, 3))
+
+
+def others() -> dict[str, Callable[[], None]]:
+    """Return what is measured once, of Chat Completions."""
+
+    def chat(payloads: workloads.Payloads) -> Callable[[], None]:
+        return transcode(workloads.frames(payloads), "openai_chat", "anthropic")
+
+    text = workloads.text(DELTAS)
+    small, large = workloads.calls(DELTAS, parallel=1), workloads.calls(10 * DELTAS, parallel=1)
+    return {
+        "iter_events": events_sync(text),
+        "async": events_async(text),
+        "async core": events_async(text, bare=True),
+        "10 x longer": chat(workloads.text(10 * DELTAS)),
+        "1 MB call": chat([p.replace("value", "value " + "x" * 30) for p in large]),
+        "small call, long fragments": chat(
+            [p.replace("value", "value " + "x" * 30) for p in small]
+        ),
+    }
+
+
+def report_others(best: dict[str, float]) -> None:
+    """Print what others compares."""
     stream, core, listed = best["async"], best["async core"], best["events chat: text"]
     print(f"events() / iter_events()     {stream / best['iter_events']:.2f}")
     print(f"events() / decoder.feed()    {stream / core:.2f}  (same source)")
     print(f"events() / decoder.feed()    {stream / listed:.2f}  (of a list)")
-    longer = best["10 x longer"] / best["transcode chat: text"]
+    longer = best["10 x longer"] / best["anthropic chat: text"]
     print(f"10 x longer text costs       {longer:.2f} x")
     per_delta = best["1 MB call"] / best["small call, long fragments"] / 10
     print(f"a delta of a 1 MB call       {per_delta:.2f} x one of a 100 kB call")
     print(f"an open stream holds         {open_stream_bytes()} bytes besides its text")
-    partial.report(min(rounds, 3))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from streamnorm._json import FAST_ERRORS
 from streamnorm.codec import Dialect
+from streamnorm.dialects.openai_responses.check import ResponsesChecker
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 from streamnorm.sse import Frame
@@ -37,4 +38,5 @@ DIALECT = Dialect(
     recognises=_recognises,
     decoder=ResponsesDecoder,
     encoder=ResponsesEncoder,
+    checker=ResponsesChecker,
 )

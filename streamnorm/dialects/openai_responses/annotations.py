@@ -25,6 +25,7 @@ def citation(wire: dict[str, Any]) -> Citation:
         clean(kind) if isinstance(kind, str) else "",
         url=text("url"),
         title=text("title"),
+        cited_text=text("content"),  # which OpenRouter adds
         start=offset("start_index"),
         end=offset("end_index"),
         extra=more or None,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm.blocks import ToolCall
+from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.blocks import Blocks
-from streamnorm.dialects.openai_responses.growth import Growth
+from streamnorm.dialects.openai_responses.growth import Growing, Growth
 from streamnorm.dialects.openai_responses.item import Item, rest, text_of
 from streamnorm.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm.failures import Fatal
@@ -41,6 +42,12 @@ class CallItem(Item):
             raise Fatal(StreamError("malformed", message))
         if text := self._growth.add(delta):
             events.append(JSONDelta(self.index, text))
+
+    def growing(self, piece: pieces.ArgumentsDelta) -> Growing | None:
+        """Return the arguments that more such pieces belong to, if the block is open."""
+        if not self._is_open or self._growth.carry:
+            return None
+        return Growing(piece, JSONDelta(self.index, ""), self._growth)
 
     def whole(self, text: str, events: list[Event]) -> None:
         """Take all arguments."""

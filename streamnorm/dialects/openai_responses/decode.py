@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamnorm._json import FAST_ERRORS, InvalidJSON, clean, compact, decode_any, is_object
-from streamnorm.codec import Decoder
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
 from streamnorm.dialects.openai_responses.calls import CallItem
+from streamnorm.dialects.openai_responses.growth import Growing
 from streamnorm.dialects.openai_responses.item import text_of
 from streamnorm.dialects.openai_responses.item_events import ItemEvents
 from streamnorm.dialects.openai_responses.message import MessageItem
+from streamnorm.dialects.openai_responses.more import PieceDecoder
 from streamnorm.dialects.openai_responses.output import Output
 from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
 from streamnorm.dialects.openai_responses.stops import stop_reason
@@ -47,7 +48,6 @@ _HOT = frozenset(
     {*wire.NAMES.values(), "message"}  # which is that of servers that do not name them
 )
 _PINGS = ("keepalive", "ping", "response.keep_alive")
-_NO_LOGPROBS = (b"", b"[]", b"null")
 _TERMINALS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
@@ -65,7 +65,7 @@ _ERROR_HEAD = ("type", "sequence_number", "event_id", "stream_id")
 _Value: TypeAlias = dict[str, Any]
 
 
-class ResponsesDecoder(Decoder):
+class ResponsesDecoder(PieceDecoder):
     """Read OpenAI Responses.
 
     Args:
@@ -93,9 +93,6 @@ class ResponsesDecoder(Decoder):
         self._id: str | None = None  # None before the response has begun
         self._is_created = False
         self._said: _Value = {}  # of the response, at its start
-        self._number: int | None = None  # of the last event
-        self._data = ""  # its payload
-        self._is_numbered = True
         self._reads: dict[str, Callable[[_Value, list[Event]], None]] = {
             "response.created": self._lifecycle,
             "response.queued": self._lifecycle,
@@ -113,25 +110,24 @@ class ResponsesDecoder(Decoder):
         except FAST_ERRORS:
             self._read_any(frame, events)
             return
-        if isinstance(piece, wire.TextDelta) and bytes(piece.logprobs) not in _NO_LOGPROBS:
-            self._read_any(frame, events)
+        kind = wire.NAMES[type(piece)]
+        self._look_around(frame, kind, events)
+        if self._numbers.is_resent(piece.sequence_number, frame.data):
             return
-        self._look_around(frame, wire.NAMES[type(piece)], events)
-        if self._is_resent(piece.sequence_number, frame.data):
-            return
+        self._piece = piece if frame.event == kind else None
         number, id, output = piece.output_index, piece.item_id, self._output
         if isinstance(piece, wire.TextDelta):
             message = output.of(MessageItem, "message", number, id, events)
-            message.text(piece.content_index, piece.delta, events)
+            message.text(piece.part, piece.delta, events)
         elif isinstance(piece, wire.ArgumentsDelta):
             call = output.of(CallItem, "function_call", number, id, events)
             call.more(piece.delta, events)
         elif isinstance(piece, wire.SummaryTextDelta):
             thought = output.of(ReasoningItem, "reasoning", number, id, events)
-            thought.more(SUMMARY, piece.summary_index, piece.delta, events)
+            thought.more(SUMMARY, piece.part, piece.delta, events)
         else:
             thought = output.of(ReasoningItem, "reasoning", number, id, events)
-            thought.more(CONTENT, piece.content_index, piece.delta, events)
+            thought.more(CONTENT, piece.part, piece.delta, events)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         # Half a frame is a cut; a whole one that only lacks its blank line is not.
@@ -152,25 +148,20 @@ class ResponsesDecoder(Decoder):
             self.note("missing_start", "response")
             self._begin({}, events)
 
-    def _is_resent(self, number: object, data: str) -> bool:
-        """Tell whether an event is the last one again, and note where some are missing."""
-        if type(number) is not int or not self._is_numbered:
-            return False
-        last, self._number = self._number, number
-        before, self._data = self._data, data
-        if last is None or number == last + 1:
-            return False
-        if number != last:
-            self.note("gap", "sequence_number")
-        elif data == before:
-            self.note("resent_event", "frame")
-            return True
-        else:  # a constant numbers nothing
-            self._is_numbered, self._data = False, ""
-        return False
+    def growing(self, piece: wire.Piece) -> Growing | None:
+        item = self._output.find(piece.output_index, piece.item_id)
+        if item is None or (piece.item_id and piece.item_id != item.id):
+            return None  # Copilot names an item anew with each piece
+        if isinstance(piece, wire.TextDelta):
+            return item.growing(piece) if isinstance(item, MessageItem) else None
+        if isinstance(piece, wire.ArgumentsDelta):
+            return item.growing(piece) if isinstance(item, CallItem) else None
+        field = SUMMARY if isinstance(piece, wire.SummaryTextDelta) else CONTENT
+        return item.growing(field, piece) if isinstance(item, ReasoningItem) else None
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
         """Read what is no plain piece of an item."""
+        self._piece = None
         data = frame.data
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
@@ -188,7 +179,7 @@ class ResponsesDecoder(Decoder):
             raise Fatal(_error(value, data))
         if read is not None:
             self._look_around(frame, kind, events)
-        if self._is_resent(value.get("sequence_number"), data):
+        if self._numbers.is_resent(value.get("sequence_number"), data):
             return
         if kind in _PINGS:
             events.append(Ping())

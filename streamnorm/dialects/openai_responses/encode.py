@@ -49,7 +49,7 @@ from streamnorm.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.ids import tag_signature
+from streamnorm.ids import seal_reasoning, tag_signature
 from streamnorm.limits import Limits
 
 __all__ = ["ResponsesEncoder"]
@@ -65,8 +65,6 @@ _PREFIXES = {
     "function_call": "fc",
     "custom_tool_call": "ctc",
 }
-# Words of its own for an end that is none of the unified reasons.
-_INCOMPLETE = frozenset({"max_messages", "steered"})
 
 _Slot = Part | items.Reasoning | items.Call | items.ServerCall
 
@@ -93,6 +91,7 @@ class ResponsesEncoder(Encoder):
         self._ids: set[str] = set()
         # The open blocks: all of them, and those of a kind.
         self._slots: dict[int, _Slot] = {}
+        self._wholes: dict[int, items.WholeItem] = {}
         self._parts: dict[int, Part] = {}
         self._thoughts: dict[int, items.Reasoning] = {}
         self._places: dict[int, dict[str, Any]] = {}
@@ -148,10 +147,9 @@ class ResponsesEncoder(Encoder):
             case Reasoning() | RedactedReasoning() as block:
                 thought = items.Reasoning(*self._place("reasoning", extra))
                 self._thoughts[index] = thought
-                started = self._begin(index, thought)
                 if isinstance(block, RedactedReasoning):
-                    thought.sign(_sealed(block.data, block.issuer))
-                return started
+                    thought.sign(seal_reasoning(block.data, block.issuer))
+                return self._begin(index, thought)
             case ToolCall() as block:
                 self._called = True
                 kind = "custom_tool_call" if block.kind == "custom" else "function_call"
@@ -169,8 +167,12 @@ class ResponsesEncoder(Encoder):
                 raise AssertionError(f"{type(block).__name__} passed the projection")
 
     def _block_stop(self, event: BlockStop) -> bytes:
+        whole = self._wholes.pop(event.index, None)
+        if whole is not None:
+            self._keep_bytes(whole.number, whole.item)
+            return whole.stop()
         slot = self._slots.pop(event.index, None)
-        if slot is None:  # it came whole
+        if slot is None:  # a part that came whole
             return b""
         self._parts.pop(event.index, None)
         self._thoughts.pop(event.index, None)
@@ -215,12 +217,11 @@ class ResponsesEncoder(Encoder):
         return self._release() + item.start()
 
     def _whole(self, index: int, data: str) -> bytes:
-        """Return the events of an item that comes whole, as JSON text."""
-        item = _one_line(data)
+        """Return the start of an item that comes whole, as JSON text."""
         number = self._take_number()
-        self._places[index] = {"output_index": number}
-        self._keep_bytes(number, item)
-        return self._release() + items.whole_item(self._frames, number, item)
+        item = self._wholes[index] = items.WholeItem(self._frames, number, _one_line(data))
+        self._places[index] = item.place
+        return self._release() + item.start()
 
     def _release(self) -> bytes:
         """End the message that another block could have continued."""
@@ -302,7 +303,7 @@ class ResponsesEncoder(Encoder):
         # A refusal says of itself why the response ended; calls beside it hide that.
         if event.reason == "refusal" and (self._called or not self._refused):
             return "content_filter"
-        return event.raw_reason if self.extras and event.raw_reason in _INCOMPLETE else None
+        return event.raw_reason if event.reason == "other" else None  # a word of its own
 
     def _error(self, event: StreamError) -> bytes:
         error = error_fields(event, extras=self.extras)

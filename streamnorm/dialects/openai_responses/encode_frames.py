@@ -30,22 +30,32 @@ class Frames:
         body = dumps({"type": type, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (type.encode(), body)
 
-    def deltas(self, type: str, place: dict[str, Any], rest: bytes = b"") -> Callable[[str], bytes]:
+    def deltas(
+        self,
+        type: str,
+        place: dict[str, Any],
+        keep: Callable[[str], None],
+        rest: bytes = b"",
+    ) -> Callable[[str], bytes]:
         """Return what writes deltas of one type and place.
 
         Args:
             type: Their type.
             place: Where they belong.
+            keep: What takes each text, too.
             rest: What follows the text.
         """
         name = type.encode()
         head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
         middle, tail = b"," + dumps(place)[1:-1] + b',"delta":', rest + b"}\n\n"
+        frame = b"%d".join(part.replace(b"%", b"%%") for part in (head, middle))
+        frame += b"%b" + tail.replace(b"%", b"%%")
 
         def write(text: str) -> bytes:
+            keep(text)
             number = self._number
             self._number = number + 1
-            return b"%b%d%b%b%b" % (head, number, middle, dumps(text), tail)
+            return frame % (number, dumps(text))
 
         return write
 

@@ -18,7 +18,7 @@ from streamnorm.blocks import ServerToolCall, ToolCall
 from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
 from streamnorm.events import Opaque
 
-__all__ = ["Call", "Item", "Reasoning", "ServerCall", "whole_item"]
+__all__ = ["Call", "Item", "Reasoning", "ServerCall", "WholeItem"]
 
 
 class Item(ABC):
@@ -93,7 +93,6 @@ class Reasoning(Item):
         begun = b"" if part < len(self._summaries) else self._begin(part)
         if part != len(self._summaries) - 1:
             self._late[part] = None
-        self._summaries[part].append(text)
         return begun + self._deltas[part](text)
 
     def sign(self, encrypted: str) -> None:
@@ -113,7 +112,7 @@ class Reasoning(Item):
             place = {**self.place, "summary_index": number}
             self._summaries.append(TextBuffer())
             self._deltas[number] = self._frames.deltas(
-                "response.reasoning_summary_text.delta", place
+                "response.reasoning_summary_text.delta", place, self._summaries[number].append
             )
             empty = {**place, "part": _summary("")}
             written.append(self._frames.write("response.reasoning_summary_part.added", empty))
@@ -144,7 +143,11 @@ def _summary(text: str) -> dict[str, Any]:
 
 
 class Call(Item):
-    """A call of one of the client's tools."""
+    """A call of one of the client's tools.
+
+    Attributes:
+        write: Return a delta of the arguments.
+    """
 
     def __init__(
         self, frames: Frames, number: int, id: str, extra: dict[str, Any], call: ToolCall
@@ -156,12 +159,7 @@ class Call(Item):
         self.type = "custom_tool_call" if custom else "function_call"
         self._field = "input" if custom else "arguments"
         self._events = f"response.{self.type}_{self._field}"
-        self._delta = frames.deltas(f"{self._events}.delta", self.place)
-
-    def write(self, text: str) -> bytes:
-        """Return a delta of the arguments."""
-        self._text.append(text)
-        return self._delta(text)
+        self.write = frames.deltas(f"{self._events}.delta", self.place, self._text.append)
 
     def stop(self) -> bytes:
         """Return what ends the item, and its arguments."""
@@ -178,8 +176,8 @@ class Call(Item):
 class ServerCall(Item):
     """A call that the provider executed.
 
-    Its `call_id` is a part of its identity, and is known when it is complete; of those
-    that have one, nothing is told before.
+    Its `call_id` is a part of its identity, and is known when it is complete, as the container
+    of an interpreter is; of those that have one, nothing is told before.
 
     Args:
         call: The call, without what it was called with.
@@ -194,7 +192,7 @@ class ServerCall(Item):
     ) -> None:
         super().__init__(frames, number, id, extra)
         self.type = call.kind
-        self.told = call.kind in _WITHOUT_CALL_ID
+        self.told = call.kind in _KNOWN_AT_START
         self.waiting: list[Opaque] = []
         self._name = call.name
         self._text = TextBuffer()
@@ -210,19 +208,23 @@ class ServerCall(Item):
 
     def reveal(self) -> bytes:
         """Return the item's first event, if it had to wait."""
-        return b"" if self.told else self._add({**self._held(), "status": "in_progress"})
+        if self.told:
+            return b""
+        # The input of a custom call is what the events that waited add up to.
+        empty = {"input": ""} if self.type == "custom_tool_call" else {}
+        return self._add({**self._held(), **empty, "status": "in_progress"})
 
     def stop(self) -> bytes:
         """Return what ends the item."""
         held = self._held()
-        if self.type in _WITHOUT_CALL_ID and held.get("call_id") == "":
+        if self.told and held.get("call_id") == "":
             del held["call_id"]  # which xAI adds to its searches when they are done
         return self._finish(dumps(self._item({"status": "completed", **held})))
 
     def _fields(self, status: str) -> dict[str, Any]:
         # Most have but one tool, and no name for it.
         named = {"name": self._name} if self._name != self.type else {}
-        return {"status": status, **named}
+        return {"status": status, **named, **_KNOWN_AT_START[self.type]}
 
     def _held(self) -> dict[str, Any]:
         """Return what the item holds beside its id and type."""
@@ -236,17 +238,44 @@ class ServerCall(Item):
         return {key: item for key, item in value.items() if key not in ("id", "type")}
 
 
-_WITHOUT_CALL_ID = frozenset(
-    {
-        *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"),
-        *("mcp_call", "mcp_list_tools", "mcp_approval_request", "compaction"),
-    }
-)
+# With the fields that their types require, empty.
+_KNOWN_AT_START: dict[str, dict[str, Any]] = {
+    "web_search_call": {},
+    "file_search_call": {"queries": []},
+    "image_generation_call": {},
+    "compaction": {},
+    "mcp_call": {"server_label": "", "arguments": ""},
+    "mcp_list_tools": {"server_label": "", "tools": []},
+    "mcp_approval_request": {"server_label": "", "arguments": ""},
+}
 
 
-def whole_item(frames: Frames, number: int, item: bytes) -> bytes:
-    """Return the events of an item that comes whole."""
-    fields = {"output_index": number, "item": msgspec.Raw(item)}
-    return frames.write("response.output_item.added", fields) + frames.write(
-        "response.output_item.done", fields
-    )
+class WholeItem:
+    """An item that comes whole; what belongs to it stands between its two events.
+
+    Args:
+        frames: What writes its events.
+        number: Its place in the output.
+        item: The whole of it as JSON.
+    """
+
+    def __init__(self, frames: Frames, number: int, item: bytes) -> None:
+        self.number = number
+        self.item = item
+        self._frames = frames
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What tells in an event that it belongs to this item; its id is the one it came with."""
+        return {"output_index": self.number}
+
+    def start(self) -> bytes:
+        """Return the item's first event."""
+        return self._tell("response.output_item.added")
+
+    def stop(self) -> bytes:
+        """Return what ends the item."""
+        return self._tell("response.output_item.done")
+
+    def _tell(self, name: str) -> bytes:
+        return self._frames.write(name, {**self.place, "item": msgspec.Raw(self.item)})

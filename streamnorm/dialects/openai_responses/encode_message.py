@@ -70,6 +70,9 @@ class Part:
         kind: Its type.
         field: The field of its text.
         extra: Its other fields.
+
+    Attributes:
+        write: Return a delta.
     """
 
     def __init__(
@@ -92,17 +95,12 @@ class Part:
         self._waiting: list[Citation] = []
         self._logprobs: list[Any] = []
         rest = b',"logprobs":[]' if kind == "output_text" else b""
-        self._delta = frames.deltas(f"response.{kind}.delta", place, rest)
+        self.write = frames.deltas(f"response.{kind}.delta", place, self._text.append, rest)
 
     def start(self) -> bytes:
         """Return the part's first event."""
         empty = {**self.place, "part": self._part("", self._sources)}
         return self._frames.write("response.content_part.added", empty)
-
-    def write(self, text: str) -> bytes:
-        """Return a delta."""
-        self._text.append(text)
-        return self._delta(text)
 
     def cite(self, citation: Citation) -> bytes:
         """Take a source of the text, and return it if its place is known."""

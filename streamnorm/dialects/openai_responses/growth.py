@@ -5,13 +5,20 @@ Every text of a Responses stream is sent again when it is complete, up to four t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 from zlib import crc32
 
 from msgspec import Struct
 
 from streamnorm._json import rejoin
+from streamnorm.dialects.openai_responses import wire
+from streamnorm.events import JSONDelta, ReasoningDelta, TextDelta
 
-__all__ = ["Growth"]
+__all__ = ["Growing", "Growth"]
+
+Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 
 
 class Growth(Struct):
@@ -53,3 +60,39 @@ class Growth(Struct):
             return ""
         self.carry = ""
         return self.add("\ufffd")
+
+
+class Growing:
+    """A text of an open block to which pieces are added as they come, and counted in batches.
+
+    Args:
+        piece: One of the pieces that it grows by.
+        delta: What such a piece becomes.
+        growth: How far the text has come.
+
+    Attributes:
+        id: The id of its item, as its pieces tell it.
+        number: The number of its item, likewise.
+        part: The number of its part, likewise.
+        delta: One of its deltas; None if such a delta without its part means another text.
+        make: Return the delta of a piece.
+        fresh: The pieces that were not counted.
+    """
+
+    __slots__ = ("_growth", "delta", "fresh", "id", "make", "number", "part")
+
+    def __init__(self, piece: wire.Piece, delta: Delta, growth: Growth) -> None:
+        self.id, self.number, self.part = piece.item_id, piece.output_index, piece.part
+        self.fresh: list[str] = []
+        self._growth = growth
+        self.delta: Delta | None = delta
+        self.make: Callable[[str], Delta] = partial(type(delta), delta.index)
+        if isinstance(delta, ReasoningDelta) and delta.part:
+            self.delta = None
+            self.make = partial(ReasoningDelta, delta.index, part=delta.part)
+
+    def count(self) -> None:
+        """Count the pieces that were not."""
+        if self.fresh:
+            self._growth.add("".join(self.fresh))
+            self.fresh.clear()

@@ -12,7 +12,7 @@ from streamnorm.dialects.openai_responses.item import text_of
 from streamnorm.dialects.openai_responses.message import MessageItem
 from streamnorm.dialects.openai_responses.output import Output
 from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
-from streamnorm.dialects.openai_responses.served import ServedItem
+from streamnorm.dialects.openai_responses.served import ServedItem, WholeItem
 from streamnorm.events import Event, Opaque
 
 __all__ = ["ItemEvents"]
@@ -65,7 +65,11 @@ class ItemEvents:
         item = self._output.find(_number(value), text_of(value, "item_id"))
         value.pop("obfuscation", None)
         index = item.index if item is not None and item.index >= 0 else None
-        events.append(Opaque(DIALECT, kind, compact(value), index))
+        event = Opaque(DIALECT, kind, compact(value), index)
+        if index is None and isinstance(item, WholeItem):
+            item.wait(event)
+        else:
+            events.append(event)
 
     # Items
 

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from streamnorm._json import compact, is_array, is_object
 from streamnorm.blocks import OpaqueBlock, Refusal, Text
+from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.annotations import citation
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
-from streamnorm.dialects.openai_responses.growth import Growth
+from streamnorm.dialects.openai_responses.growth import Growing, Growth
 from streamnorm.dialects.openai_responses.item import Item, objects, pair, rest, text_of
 from streamnorm.events import (
     BlockStop,
@@ -65,6 +66,13 @@ class MessageItem(Item):
             part = self._open(Text, number, {}, events)
             if text := part.growth.add(delta):
                 events.append(TextDelta(part.index, text))
+
+    def growing(self, piece: pieces.TextDelta) -> Growing | None:
+        """Return the text that more such pieces belong to, if its block is open."""
+        part = self._parts[Text].get(piece.part or 0)
+        if part is None or not part.is_open or part.growth.carry:
+            return None
+        return Growing(piece, TextDelta(part.index, ""), part.growth)
 
     def refusal(self, number: int | None, delta: str, events: list[Event]) -> None:
         """Take more of a refusal."""

@@ -6,12 +6,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm.blocks import Reasoning
+from streamnorm.blocks import Reasoning, RedactedReasoning
 from streamnorm.dialects.openai_responses.blocks import Blocks
-from streamnorm.dialects.openai_responses.growth import Growth
+from streamnorm.dialects.openai_responses.growth import Growing, Growth
 from streamnorm.dialects.openai_responses.item import Item, objects, pair, rest, text_of
+from streamnorm.dialects.openai_responses.wire import Piece
 from streamnorm.events import BlockStop, Event, ReasoningDelta, SignatureDelta
-from streamnorm.ids import untag_signature
+from streamnorm.ids import sealed_reasoning, untag_signature
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]
 
@@ -63,8 +64,13 @@ class ReasoningItem(Item):
         self._is_open = False  # the item's block, before a field has it
 
     def start(self, events: list[Event]) -> None:
-        """Append the start of the block."""
+        """Append the start of the block, or one that is whole of what may not be seen."""
         extra = rest(self._wire, SUMMARY, CONTENT, "encrypted_content", "format")
+        redacted = sealed_reasoning(text_of(self._wire, "encrypted_content"))
+        if redacted is not None:
+            self.index = self._blocks.begin(RedactedReasoning(*redacted), extra, events)
+            events.append(BlockStop(self.index))
+            return
         self.index = self._blocks.begin(Reasoning(), extra, events)
         self._is_open = True
 
@@ -78,6 +84,14 @@ class ReasoningItem(Item):
         if delta:
             part = self._part(field, number, events)
             self._append(field, part, part.growth.add(delta), events)
+
+    def growing(self, field: str, piece: Piece) -> Growing | None:
+        """Return the text that more such pieces belong to, if its block is open."""
+        lane = self._lanes.get(field)
+        part = lane.parts.get(piece.part or 0) if lane is not None and lane.is_open else None
+        if lane is None or part is None or part.growth.carry:
+            return None
+        return Growing(piece, ReasoningDelta(lane.index, "", part.place), part.growth)
 
     def whole(self, field: str, number: int | None, text: str, events: list[Event]) -> None:
         """Take the whole text of a part."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
-from streamnorm._json import compact
-from streamnorm.blocks import OpaqueBlock, ServerToolCall, ServerToolResult
-from streamnorm.dialects.openai_responses.blocks import DIALECT
-from streamnorm.dialects.openai_responses.item import Item, text_of
-from streamnorm.events import BlockStop, Event, JSONDelta
+from msgspec import structs
 
-__all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem"]
+from streamnorm._json import compact
+from streamnorm.blocks import Block, OpaqueBlock, ServerToolCall, ServerToolResult
+from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
+from streamnorm.dialects.openai_responses.item import Item, text_of
+from streamnorm.events import BlockStop, Event, JSONDelta, Opaque
+
+__all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem", "WholeItem"]
 
 SERVED = frozenset(
     {
@@ -55,21 +58,41 @@ class ServedItem(Item):
         events.append(BlockStop(self.index))
 
 
-class ResultItem(Item):
+class WholeItem(Item):
+    """An item whose block is known when it is complete."""
+
+    def __init__(self, wire: dict[str, Any], blocks: Blocks) -> None:
+        super().__init__(wire, blocks)
+        self._early: list[Opaque] = []
+
+    @abstractmethod
+    def block(self, wire: dict[str, Any]) -> Block:
+        """Return the block that a complete item is."""
+
+    def wait(self, event: Opaque) -> None:
+        """Take an event that belongs to the item, before it is complete."""
+        self._blocks.keep(len(event.data))
+        self._early.append(event)
+
+    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
+        """Append the whole block, and within it what came before."""
+        self.index = self._blocks.begin(self.block(wire), None, events)
+        early, self._early = self._early, []
+        events += [structs.replace(event, index=self.index) for event in early]
+        events.append(BlockStop(self.index))
+
+
+class ResultItem(WholeItem):
     """What a call gave that the provider executed."""
 
-    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append the whole block."""
-        result = ServerToolResult(text_of(wire, "call_id"), self.type, wire)
-        self.index = self._blocks.begin(result, None, events)
-        events.append(BlockStop(self.index))
+    def block(self, wire: dict[str, Any]) -> Block:
+        """Return the result."""
+        return ServerToolResult(text_of(wire, "call_id"), self.type, wire)
 
 
-class OpaqueItem(Item):
+class OpaqueItem(WholeItem):
     """An item of a type that only the dialect knows."""
 
-    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append the whole block."""
-        block = OpaqueBlock(DIALECT, self.type, compact(wire))
-        self.index = self._blocks.begin(block, None, events)
-        events.append(BlockStop(self.index))
+    def block(self, wire: dict[str, Any]) -> Block:
+        """Return the item as it came."""
+        return OpaqueBlock(DIALECT, self.type, compact(wire))

@@ -7,10 +7,10 @@ yet are kept.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 __all__ = [
     "NAMES",
@@ -30,15 +30,17 @@ class TextDelta(Struct, gc=False, tag_field="type", tag="response.output_text.de
     delta: str
     output_index: int | None = None
     item_id: str | None = None
-    content_index: int | None = None
+    part: int | None = field(default=None, name="content_index")
     sequence_number: int | None = None
-    logprobs: msgspec.Raw = msgspec.Raw()
+    logprobs: tuple[()] | None = ()  # nearly nobody asks for them
 
 
 class ArgumentsDelta(
     Struct, gc=False, tag_field="type", tag="response.function_call_arguments.delta"
 ):
     """More arguments of a function call."""
+
+    part: ClassVar[None] = None  # there is but one
 
     delta: str
     output_index: int | None = None
@@ -54,7 +56,7 @@ class SummaryTextDelta(
     delta: str
     output_index: int | None = None
     item_id: str | None = None
-    summary_index: int | None = None
+    part: int | None = field(default=None, name="summary_index")
     sequence_number: int | None = None
 
 
@@ -64,7 +66,7 @@ class ReasoningTextDelta(Struct, gc=False, tag_field="type", tag="response.reaso
     delta: str
     output_index: int | None = None
     item_id: str | None = None
-    content_index: int | None = None
+    part: int | None = field(default=None, name="content_index")
     sequence_number: int | None = None
 
 

@@ -18,6 +18,10 @@ from streamnorm.dialects.openai_responses.annotations import citation
             Citation("url_citation", "u", "t", None, 0, 4),
         ),
         ({"type": "url_citation", "url": "u", "title": None}, Citation("url_citation", "u")),
+        (  # OpenRouter adds the words of the source
+            {"type": "url_citation", "url": "u", "title": "t", "content": "words"},
+            Citation("url_citation", "u", "t", "words"),
+        ),
         (
             {"type": "container_file_citation", "file_id": "f", "start_index": 2, "end_index": 3},
             Citation("container_file_citation", start=2, end=3, extra={"file_id": "f"}),

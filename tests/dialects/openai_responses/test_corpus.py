@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from functools import cached_property
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
-from corpus import payloads, pieces
+from corpus import CorpusStream, each_stream_of, payloads, pieces
 from openai import omit
 from openai._models import construct_type
 from openai.lib.streaming.responses._responses import ResponseStreamState
@@ -33,7 +31,6 @@ from streamnorm.dialects.openai_responses import DIALECT
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.sse import SSEDecoder
 
-_CORPUS = os.environ.get("STREAMNORM_CORPUS")
 _TERMINALS = ("response.completed", "response.incomplete")
 
 EDITED = frozenset(
@@ -53,58 +50,21 @@ THINNED = frozenset({"openai__vercel-ai__openai-responses-openai-phase.1"})
 """Streams of which most deltas were removed: what is missing only the complete items hold."""
 
 
-class Stream:
-    """One stream of the corpus."""
-
-    def __init__(self, path: Path, provider: str) -> None:
-        self.path = path
-        self.name = path.name.rpartition(".")[0]
-        self.provider = provider
-
-    def __str__(self) -> str:
-        return self.name
-
-    @cached_property
-    def body(self) -> bytes:
-        data = self.path.read_bytes()
-        if self.path.suffix != ".jsonl":
-            return data
-        lines = [line for line in data.split(b"\n") if line.strip()]
-        names = [json.loads(line)["type"].encode() for line in lines]
-        named = zip(names, lines, strict=True)
-        return b"".join(b"event: %b\ndata: %b\n\n" % pair for pair in named)
-
-    @cached_property
-    def values(self) -> list[dict[str, Any]]:
-        return [json.loads(data) for data in payloads(self.body) if data != "[DONE]"]
-
-    @property
-    def response(self) -> dict[str, Any]:
-        """The response of the terminal; an empty one if there is none."""
-        found = [value["response"] for value in self.values if value["type"] in _TERMINALS]
-        return found[0] if found else {}
+each_stream = each_stream_of("openai_responses")
 
 
-def streams() -> list[Stream]:
-    if _CORPUS is None:
-        return []
-    root = Path(_CORPUS)
-    entries = map(json.loads, (root / "INDEX.jsonl").read_text("utf-8").splitlines())
-    return [
-        Stream(root / entry["file"], entry["provider"])
-        for entry in entries
-        if entry["dialect"] == "responses"
-    ]
+@cache
+def values(stream: CorpusStream) -> list[dict[str, Any]]:
+    return [json.loads(data) for data in payloads(stream.body) if data != "[DONE]"]
 
 
-each_stream = pytest.mark.parametrize(
-    "stream",
-    streams() or [pytest.param(None, marks=pytest.mark.skip(reason="STREAMNORM_CORPUS unset"))],
-    ids=str,
-)
+def response_of(stream: CorpusStream) -> dict[str, Any]:
+    """Return the response of the terminal; an empty one if there is none."""
+    found = [value["response"] for value in values(stream) if value["type"] in _TERMINALS]
+    return found[0] if found else {}
 
 
-def read(stream: Stream, size: int = 1 << 20) -> tuple[list[Event], ResponsesDecoder]:
+def read(stream: CorpusStream, size: int = 1 << 20) -> tuple[list[Event], ResponsesDecoder]:
     source = ResponsesDecoder(server=stream.provider)
     events = [event for piece in pieces(stream.body, size) for event in source.feed(piece)]
     return events + source.close(), source
@@ -156,22 +116,22 @@ def held(output: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 @each_stream
-def test_events_are_legal_and_end_as_the_stream_did(stream: Stream) -> None:
+def test_events_are_legal_and_end_as_the_stream_did(stream: CorpusStream) -> None:
     events, source = read(stream)
     assert validate(events) == []
-    assert isinstance(source.outcome, Completed if stream.response else Failed)
+    assert isinstance(source.outcome, Completed if response_of(stream) else Failed)
 
 
 @each_stream
-def test_chunks_do_not_matter(stream: Stream) -> None:
+def test_chunks_do_not_matter(stream: CorpusStream) -> None:
     whole, source = read(stream)
     parts, again = read(stream, 997)
     assert (whole, source.outcome, source.notes) == (parts, again.outcome, again.notes)
 
 
 @each_stream
-def test_message_is_what_the_terminal_holds(stream: Stream) -> None:
-    output = stream.response.get("output")
+def test_message_is_what_the_terminal_holds(stream: CorpusStream) -> None:
+    output = response_of(stream).get("output")
     if not output or stream.name in EDITED:
         pytest.skip("the terminal does not hold the same")
     blocks = accumulate(read(stream)[0]).blocks
@@ -179,11 +139,11 @@ def test_message_is_what_the_terminal_holds(stream: Stream) -> None:
 
 
 @each_stream
-def test_usage_is_what_the_terminal_holds(stream: Stream) -> None:
-    if not stream.response:
+def test_usage_is_what_the_terminal_holds(stream: CorpusStream) -> None:
+    if not response_of(stream):
         pytest.skip("the stream failed")
     usage = accumulate(read(stream)[0]).usage
-    wire = stream.response["usage"]
+    wire = response_of(stream)["usage"]
     inputs, outputs = wire.get("input_tokens_details"), wire.get("output_tokens_details")
     assert (usage.input_tokens, usage.output_tokens) == (
         wire["input_tokens"],
@@ -196,19 +156,19 @@ def test_usage_is_what_the_terminal_holds(stream: Stream) -> None:
 # It warns of tools that it does not know.
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @each_stream
-def test_sdk_adds_up_the_same(stream: Stream) -> None:
+def test_sdk_adds_up_the_same(stream: CorpusStream) -> None:
     """What openai's own accumulator holds before the terminal, where it can read the stream."""
     if stream.name in THINNED:
         pytest.skip("its deltas were thinned")
     state: Any = ResponseStreamState(input_tools=omit, text_format=omit)
     try:
-        for value in stream.values:
+        for value in values(stream):
             if value["type"] not in (*_TERMINALS, "keepalive"):
                 state.handle_event(construct_type(type_=ResponseStreamEvent, value=value))
     except (RuntimeError, TypeError, AttributeError, IndexError, AssertionError) as exc:
         pytest.skip(f"openai cannot read it: {type(exc).__name__}: {exc}")
     snapshot = state._ResponseStreamState__current_snapshot
-    if not stream.response:
+    if not response_of(stream):
         pytest.skip("the stream failed")
     output = [item.to_dict(mode="json", warnings=False) for item in snapshot.output]
     blocks = accumulate(read(stream)[0]).blocks
@@ -218,7 +178,7 @@ def test_sdk_adds_up_the_same(stream: Stream) -> None:
 
 
 @each_stream
-def test_no_prefix_is_a_success(stream: Stream) -> None:
+def test_no_prefix_is_a_success(stream: CorpusStream) -> None:
     frames = SSEDecoder().feed(stream.body)
     kinds = [json.loads(frame.data)["type"] for frame in frames if frame.data != "[DONE]"]
     last = next(n for n, kind in enumerate(kinds) if kind in (*_TERMINALS, "error"))
@@ -231,5 +191,5 @@ def test_no_prefix_is_a_success(stream: Stream) -> None:
 
 
 @each_stream
-def test_dialect_is_found_out(stream: Stream) -> None:
+def test_dialect_is_found_out(stream: CorpusStream) -> None:
     assert DIALECT.recognises(SSEDecoder().feed(stream.body)[0])

@@ -16,7 +16,6 @@ from streamnorm import (
     JSONDelta,
     LocalProtocolError,
     Loss,
-    LossyEncoding,
     MessageStop,
     Ping,
     Reasoning,
@@ -134,16 +133,22 @@ def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
         writer.render(BlockStart(0, Image(url="u")))
 
 
-def test_signature_of_a_call_or_a_text_is_lost() -> None:
-    call = [BlockStart(0, ToolCall("c", "f")), SignatureDelta(0, "s", "google")]
-    text = [BlockStart(1, Text()), SignatureDelta(1, "s", "google")]
-    _, writer = write([BEGUN, *call, *text])
-    assert writer.losses == (
-        Loss("signature", "ToolCall", 1, "dropped"),
-        Loss("signature", "Text", 1, "dropped"),
-    )
-    with pytest.raises(LossyEncoding):
-        write([BEGUN, *call], strict=True)
+def test_signature_of_a_call_stands_on_reasoning_before_it() -> None:
+    signed = ToolCall("c", "f", signature="s", issuer="google")
+    payloads, writer = write([BEGUN, BlockStart(0, signed), BlockStop(0)], strict=True)
+    done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
+    assert [item["type"] for item in done] == ["reasoning", "function_call"]
+    assert done[0]["encrypted_content"] == "sn1..sn1-of.c.google.s"
+    assert writer.losses == ()
+
+
+def test_signature_of_a_text_stands_on_reasoning_behind_it() -> None:
+    text = [BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "s", "google")]
+    payloads, writer = write([BEGUN, *text, BlockStop(0)], strict=True)
+    done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
+    assert [item["type"] for item in done] == ["message", "reasoning"]
+    assert done[1]["encrypted_content"] == "sn1..sn1-of..google.s"
+    assert writer.losses == ()
 
 
 def test_illegal_event_is_refused() -> None:

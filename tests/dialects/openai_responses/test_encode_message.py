@@ -29,6 +29,16 @@ def test_text_of_any_characters_comes_whole_in_every_event(text: str) -> None:
     assert find(told, "output_item.done")[0]["item"]["content"][0]["text"] == text + "!"
 
 
+def test_id_of_any_characters_stands_in_every_delta() -> None:
+    id = 'm%d %b %% é"'
+    deltas = [TextDelta(0, "50 %"), TextDelta(0, "!")]
+    told = encode(BlockStart(0, Text(), extra={"item_id": id}), *deltas, BlockStop(0), extras=True)
+    place = {"item_id": id, "output_index": 0, "content_index": 0, "logprobs": []}
+    assert find(told, "output_text.delta") == [
+        {"type": "response.output_text.delta", **place, "delta": text} for text in ("50 %", "!")
+    ]
+
+
 def test_refusal_is_a_part_of_its_own_kind() -> None:
     told = encode(BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
     place = {"item_id": "msg_1_0", "output_index": 0, "content_index": 0}

@@ -76,7 +76,7 @@ def test_fields_that_tell_the_course_are_never_the_source_s() -> None:
     [
         ("max_messages", True, "incomplete"),
         ("steered", True, "incomplete"),
-        ("steered", False, "completed"),
+        ("steered", False, "incomplete"),
         ("completed", True, "completed"),
         ("length", True, "completed"),
     ],

@@ -67,6 +67,23 @@ def test_call_of_a_tool_with_a_name_is_added_under_it() -> None:
     assert told[0]["item"]["name"] == told[1]["item"]["name"] == "roll"
 
 
+@pytest.mark.parametrize(
+    ("kind", "empty"),
+    [
+        ("mcp_call", {"server_label": "", "arguments": ""}),
+        ("mcp_list_tools", {"server_label": "", "tools": []}),
+        ("mcp_approval_request", {"server_label": "", "arguments": ""}),
+        ("file_search_call", {"queries": []}),
+        ("image_generation_call", {}),
+    ],
+)
+def test_call_is_added_with_its_required_fields_empty(kind: str, empty: dict[str, Any]) -> None:
+    told = same(BlockStart(0, ServerToolCall("i", kind, kind=kind)), BlockStop(0))
+    item = {"id": "i", "type": kind, "status": "in_progress"}
+    assert told[0]["item"] == {**item, **empty}
+    assert told[1]["item"] == {**item, "status": "completed"}
+
+
 def test_status_that_is_not_the_usual_one_comes_back() -> None:
     call = ServerToolCall("mcp_1", "roll", kind="mcp_call")
     told = same(BlockStart(0, call), JSONDelta(0, '{"status":"failed"}'), BlockStop(0))
@@ -96,6 +113,16 @@ def test_call_with_an_id_of_its_own_is_told_of_when_that_is_known() -> None:
         {"type": "response.shell_call_command.delta", "output_index": 1, "delta": "ls"},
         {"type": "response.output_item.done", "output_index": 1, "item": item},
     ]
+
+
+def test_text_that_events_bring_is_not_told_before_them() -> None:
+    """xAI's searches are custom calls, whose input clients add up."""
+    call = ServerToolCall("ctc_1", "x_search", kind="custom_tool_call")
+    piece = opaque("response.custom_tool_call_input.delta", 0, output_index=7, delta="q")
+    held = '{"call_id":"c","name":"x_search","input":"q"}'
+    told = same(BlockStart(0, call), piece, JSONDelta(0, held), BlockStop(0))
+    assert [told[0]["item"]["input"], told[1]["delta"]] == ["", "q"]
+    assert told[2]["item"]["input"] == "q"
 
 
 def test_events_that_wait_for_their_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +180,43 @@ def test_result_of_another_shape_is_put_into_an_item() -> None:
     }
     told = same(BlockStart(0, block), BlockStop(0))
     assert "id" not in told[0]["item"]
+
+
+def test_event_of_an_item_that_comes_whole_stands_within_it() -> None:
+    """The SDK fails at an event of an item that was not added."""
+    item = {"id": "o_1", "type": "shell_call_output", "call_id": "c", "output": [1]}
+    content = opaque("response.shell_call_output_content.delta", 0, output_index=7, item_id="o_1")
+    result = ServerToolResult("c", "shell_call_output", item)
+    told = same(BlockStart(0, result), content, BlockStop(0), MessageStop("end_turn"))
+    place = {"output_index": 0, "item_id": "o_1"}
+    assert told[:3] == [
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.shell_call_output_content.delta", **place},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+    ]
+    assert told[-1]["response"]["output"] == [item]
+
+
+def test_interpreter_is_told_of_when_its_container_is_known() -> None:
+    """The AI SDK refuses it without."""
+    call = ServerToolCall("ci_1", "code_interpreter_call", kind="code_interpreter_call")
+    code = opaque("response.code_interpreter_call_code.delta", 0, item_id="old", delta="6*7")
+    held = {"code": "6*7", "container_id": "cntr_1", "outputs": None}
+    told = same(BlockStart(0, call), code, JSONDelta(0, json.dumps(held)), BlockStop(0))
+    item = {"id": "ci_1", "type": "code_interpreter_call", **held}
+    assert told == [
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**item, "status": "in_progress"},
+        },
+        {"type": "response.code_interpreter_call_code.delta", "item_id": "ci_1", "delta": "6*7"},
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {**item, "status": "completed"},
+        },
+    ]
 
 
 def test_kinds_of_other_dialects_are_left_out() -> None:

@@ -14,9 +14,10 @@ from streamnorm import (
     Note,
     Reasoning,
     ReasoningDelta,
+    RedactedReasoning,
     SignatureDelta,
 )
-from streamnorm.ids import tag_signature
+from streamnorm.ids import seal_reasoning, tag_signature
 
 BEGUN = added(0, "reasoning", id="rs_1", summary=[])
 STARTED = BlockStart(0, Reasoning(), extra={"item_id": "rs_1"})
@@ -185,4 +186,21 @@ def test_whole_text_behind_the_end_says_nothing() -> None:
 def test_half_a_character_at_the_end_is_replaced() -> None:
     assert body(BEGUN, summary("a\ud83c"))[1:] == [
         *(ReasoningDelta(0, "a"), ReasoningDelta(0, "\ufffd"), BlockStop(0))
+    ]
+
+
+SEALED = seal_reasoning("c2ln", "anthropic")
+REDACTED = BlockStart(0, RedactedReasoning("c2ln", "anthropic"), extra={"item_id": "rs_1"})
+
+
+def test_reasoning_of_another_that_may_not_be_seen_is_known_at_its_start() -> None:
+    begun = added(0, "reasoning", id="rs_1", summary=[], encrypted_content=SEALED)
+    assert body(begun, item(encrypted_content=SEALED)) == [REDACTED, BlockStop(0)]
+
+
+def test_more_of_reasoning_that_may_not_be_seen_is_another_block() -> None:
+    begun = added(0, "reasoning", id="rs_1", summary=[], encrypted_content=SEALED)
+    assert body(begun, summary("a"), item(summary=parts("a"), encrypted_content=SEALED)) == [
+        *(REDACTED, BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "a")),
+        *(SignatureDelta(1, SEALED, "openai"), BlockStop(1)),
     ]

@@ -6,17 +6,32 @@ from typing import Any
 
 import pytest
 from chat import anonymous
-from responses_frames import START, added, body, completed, decode, delta, done, event
+from responses_frames import (
+    START,
+    added,
+    body,
+    completed,
+    decode,
+    delta,
+    done,
+    event,
+    messages,
+    text,
+)
 
 from streamnorm import (
     BlockStart,
     BlockStop,
     JSONDelta,
+    Limits,
     Note,
     Opaque,
     OpaqueBlock,
     ServerToolCall,
     ServerToolResult,
+    StreamError,
+    Text,
+    TextDelta,
     ToolCall,
 )
 from streamnorm.dialects.openai_responses.served import SERVED
@@ -86,6 +101,35 @@ def test_whole_item_without_its_end_is_what_it_was_at_its_start(kind: str) -> No
     decoded = decode(START, added(0, kind, id="t", call_id="c"), completed())
     assert [type(event) for event in decoded.events[1:-1]] == [BlockStart, BlockStop]
     assert decoded.notes == (Note("missing_item_done", kind, 1),)
+
+
+@pytest.mark.parametrize("kind", ["tide_table", "shell_call_output"])
+def test_event_of_an_item_that_comes_whole_waits_for_it(kind: str) -> None:
+    """Nobody can say before what it belongs to."""
+    name = "response.shell_call_output_content.delta"
+    frames = [
+        added(0, kind, id="o", call_id="c"),
+        event(name, output_index=0, item_id="o", obfuscation="x", delta={"stdout": "Wick"}),
+        *(added(1, "message", **messages()), text("High", 1)),
+        done(0, kind, id="o", call_id="c"),
+    ]
+    told = f'{{"type":"{name}","output_index":0,"item_id":"o","delta":{{"stdout":"Wick"}}}}'
+    *before, start, waited, stop, _ = body(*frames)
+    assert before == [BlockStart(0, Text(), extra={"item_id": "msg_1"}), TextDelta(0, "High")]
+    assert isinstance(start, BlockStart)
+    assert isinstance(start.block, OpaqueBlock | ServerToolResult)
+    assert [waited, stop] == [Opaque("openai_responses", name, told, 1), BlockStop(1)]
+
+
+def test_events_that_wait_for_an_item_are_bounded() -> None:
+    frames = [added(0, "tide_table", id="t"), event("tide", output_index=0, item_id="t")]
+    size = len(frames[0].partition(b"data: ")[2].rstrip()) + len("t")
+    size += len('{"type":"tide","output_index":0,"item_id":"t"}')
+    for room, failed in ((size + 1, False), (size, False), (size - 1, True)):
+        decoded = decode(START, *frames, limits=Limits(max_accumulated_bytes=room))
+        error = decoded.events[-1]
+        assert isinstance(error, StreamError)
+        assert (error.code == "max_accumulated_bytes") is failed
 
 
 # Custom tools that the server runs

@@ -34,11 +34,11 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
         ),
         (
             payload("response.reasoning_summary_text.delta", delta="a", summary_index=3),
-            wire.SummaryTextDelta("a", summary_index=3),
+            wire.SummaryTextDelta("a", part=3),
         ),
         (
             payload("response.reasoning_text.delta", delta="a", content_index=3),
-            wire.ReasoningTextDelta("a", content_index=3),
+            wire.ReasoningTextDelta("a", part=3),
         ),
     ],
 )
