@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import fnmatch
+from functools import cache
 
 import pytest
 from corpus import CorpusStream, corpus, needs_corpus
 
 from streamnorm import validate
 
-# Who speaks a dialect by right; Bedrock's and Vertex's streams are Anthropic's own.
-VENDORS = {"openai_chat": {"openai"}, "anthropic": {"anthropic", "bedrock", "vertex"}}
+# Who speaks a dialect by right; Bedrock's and Vertex's streams are Anthropic's own, and Azure's
+# responses are OpenAI's.
+VENDORS = {
+    "openai_chat": {"openai"},
+    "anthropic": {"anthropic", "bedrock", "vertex"},
+    "openai_responses": {"openai", "azure"},
+    "gemini": {"google", "vertex"},
+}
 
 EXPLAINED: dict[str, tuple[str, ...]] = {
     # The API ends some cited answers with a text block that it would not take back.
@@ -64,6 +71,90 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
         "chunk after the usage chunk, expected [[]DONE]",
         "[[]DONE] before the finish_reason of choice 0, expected it after",
     ),
+    # Recorded before the API told what it wrote to its cache, as its types now have it.
+    "*": (
+        "response.usage.input_tokens_details.cache_write_tokens is missing, "
+        "expected an integer from 0",
+    ),
+    # Recorded in the first weeks of the API.
+    "openai__llm-openai-plugin__test_openai-test_async_model": (
+        "sequence_number is missing, expected an integer from 0",
+        "logprobs is missing, expected an array",
+    ),
+    "openai__ruby-openai__responses_stream": (
+        "sequence_number is missing, expected an integer from 0",
+        "logprobs is missing, expected an array",
+    ),
+    "openai__braintrust-py__*openai_response_streaming_async": (
+        "logprobs is missing, expected an array",
+    ),
+    # Resumed in their middle.
+    "openai__openai-dotnet__ResponsesTests-CanStreamBackgroundResponses*-1": (
+        "response.in_progress comes first, expected response.created",
+    ),
+    # Events that no SDK of the vendor knows.
+    "openai__vercel-ai__openai-responses-openai-apply-patch-tool.1": (
+        "type is unknown in ?? characters, expected one of the protocol",
+    ),
+    # A call that waits for what its program does is done and in progress at once.
+    "openai__vercel-ai__openai-responses-programmatic-tool-calling.[12]": (
+        "item.status is a string of 11 characters, expected completed or incomplete",
+    ),
+    # A search that is done and still searches.
+    "azure__vercel-ai__azure-azure-web-search-preview-tool.1": (
+        "item.status is a string of 9 characters, expected completed or incomplete or failed",
+    ),
+    # A call that the client is to answer has its id when it is done.
+    "openai__vercel-ai__openai-responses-openai-client-tool-search.1": (
+        "response.output_item.done has another call_id for item 0, expected that of its start",
+    ),
+    # Fixtures that were shortened by hand.
+    "openai__agentgateway__response-responses-stream-image": (
+        "response.output[[]1] is not item 1 as it was done, expected that",
+    ),
+    "openai__maruel-genai__openairesponses-gpt-5.6-sol_thinking-GenStream-MaxTokens": (
+        "response.reasoning_summary_text.done has summary 0 of item 0 in 484 characters, "
+        "expected its 926 of before",
+    ),
+    "openai__vercel-ai__openai-responses-openai-phase.1": (
+        "response.* is missing, expected *",
+        "logprobs is missing, expected an array",
+        "sequence_number is *, expected *",
+        "response.output_text.done has part 0 of item * characters, expected its * of before",
+        "item 2 starts, expected item 1",
+    ),
+    "openai__vercel-ai__openai-responses-openai-shell-container.1": (
+        "response.output_text.done has part 0 of item 2 in 190 characters, "
+        "expected its 29 of before",
+    ),
+    # Fixtures of the SDKs that lost the blank line at their end.
+    "google__firebase-vertexai-test-data__*": (
+        "event of ??? bytes ends without a blank line, expected one",
+    ),
+    "google__generative-ai-swift__*-streaming-*": (
+        "event of ??? bytes ends without a blank line, expected one",
+    ),
+    "vertex__firebase-vertexai-test-data__*-failure-prompt-blocked-safety-with-message": (
+        "event of ??? bytes ends without a blank line, expected one",
+    ),
+    # Fixtures of streams that fail: an error without a frame, and an answer that never ends.
+    "google__generative-ai-swift__*-streaming-failure-error-mid-stream": (
+        "line of * bytes that is no field, expected a data line",
+    ),
+    "*-streaming-failure-empty-content": ("no finishReason of candidate 0, expected one",),
+    # Recordings into which null was put by hand.
+    "google__lmnr-python__test_google_genai-test_google_genai_no_*": (
+        "candidates[[]0].content is null, expected an object",
+        "usageMetadata.totalTokenCount is null, expected an integer from 0",
+    ),
+    # One token less than its parts have.
+    "vertex__newrelic-py__mlmodel_gemini-11": (
+        "usageMetadata.totalTokenCount is 214, expected 215",
+    ),
+    # Fixtures that were made to fail.
+    "vertex__firebase-vertexai-test-data__*-streaming-success-image-invalid-safety-ratings": (
+        "candidates[[]0].safetyRatings[[]?].category is missing, expected a string",
+    ),
 }
 
 
@@ -72,21 +163,34 @@ def vendors_streams() -> list[CorpusStream]:
         stream
         for dialect, vendors in VENDORS.items()
         for stream in corpus(dialect)
-        if stream.provider in vendors
+        if stream.provider in vendors and is_event_stream(stream)
     ]
 
 
-def explained(name: str) -> tuple[str, ...]:
-    return next((told for pattern, told in EXPLAINED.items() if fnmatch.fnmatch(name, pattern)), ())
+def is_event_stream(stream: CorpusStream) -> bool:
+    """Tell a stream from the JSON array that Gemini sends where nobody asks for events."""
+    return not stream.body.startswith(b"[")
+
+
+def explained(name: str) -> list[str]:
+    return [
+        told
+        for pattern, tolds in EXPLAINED.items()
+        if fnmatch.fnmatch(name, pattern)
+        for told in tolds
+    ]
+
+
+@cache
+def departures(stream: CorpusStream) -> set[str]:
+    return {violation.message for violation in validate(stream.body, stream.dialect)}
 
 
 @needs_corpus
 @pytest.mark.parametrize("stream", vendors_streams() or [None], ids=str)
 def test_stream_of_the_vendor_is_legal_or_explained(stream: CorpusStream) -> None:
-    for violation in validate(stream.body, stream.dialect):
-        assert any(
-            fnmatch.fnmatchcase(violation.message, told) for told in explained(stream.name)
-        ), violation
+    for message in departures(stream):
+        assert any(fnmatch.fnmatchcase(message, told) for told in explained(stream.name)), message
 
 
 @needs_corpus
@@ -94,23 +198,30 @@ def test_every_explanation_is_needed() -> None:
     needed = {
         (stream_pattern, told)
         for stream in vendors_streams()
-        for violation in validate(stream.body, stream.dialect)
+        for message in departures(stream)
         for stream_pattern, tolds in EXPLAINED.items()
         for told in tolds
-        if fnmatch.fnmatch(stream.name, stream_pattern)
-        and fnmatch.fnmatchcase(violation.message, told)
+        if fnmatch.fnmatch(stream.name, stream_pattern) and fnmatch.fnmatchcase(message, told)
     }
     every = {(pattern, told) for pattern, tolds in EXPLAINED.items() for told in tolds}
     assert every - needed == set()
 
 
+SERVERS = {
+    "openai_chat": {"openrouter", "mistral", "groq", "azure", "together", "perplexity"},
+    "openai_responses": {
+        *("openrouter", "xai", "chatgpt-codex", "github-copilot", "lmstudio", "llamacpp", "vllm"),
+    },
+}
+
+
 @needs_corpus
-def test_compatible_servers_are_found_to_depart() -> None:
+@pytest.mark.parametrize("dialect", SERVERS)
+def test_compatible_servers_are_found_to_depart(dialect: str) -> None:
     """Each of these has a habit of its own in some stream, as its users report."""
-    servers = {"openrouter", "mistral", "groq", "azure", "together", "perplexity"}
     departed = {
         stream.provider
-        for stream in corpus("openai_chat")
-        if stream.provider in servers and validate(stream.body, "openai_chat")
+        for stream in corpus(dialect)
+        if stream.provider in SERVERS[dialect] and departures(stream)
     }
-    assert departed == servers
+    assert departed == SERVERS[dialect]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
@@ -42,6 +43,7 @@ __all__ = ["FakeProvider", "FakeRequest", "tool_call"]
 ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
+_MODEL = re.compile(r"/models/([^/:]+):")
 _NOTHING = Told((), ())
 _NO_STREAM = Told(
     (
@@ -96,8 +98,9 @@ class FakeProvider:
     request's bytes, for those that went in), rounded up.  Of events only an empty id and
     model are.
 
-    It answers with streams alone: a request that does not ask for one gets the error
-    response 400 and no turn, unless a recording is next.  It is a `Responder`, so every
+    It answers with streams alone: a request that does not ask for one, by `stream` or, of
+    Gemini, by its path, gets the error response 400 and no turn, unless a recording is
+    next.  Gemini's is answered with events, as `alt=sse` asks for.  It is a `Responder`, so every
     `ReplayTransport` and `ReplayApp` takes it.  Its methods may be called from several
     threads.
 
@@ -216,12 +219,12 @@ class FakeProvider:
                 f"{asked.method} {asked.path}: a path of no known dialect; "
                 "FakeProvider(…, dialect=…) names one for all paths"
             )
-        model, options = _field(asked, "model"), _field(asked, "stream_options")
+        options = _field(asked, "stream_options")
         try:
             return Writer(
                 asked.dialect,
                 model=self._model,
-                asked_model=model if isinstance(model, str) else "",
+                asked_model=_model_of(asked),
                 include_usage=is_object(options) and options.get("include_usage") is True,
             )
         except UnknownDialect as exc:
@@ -237,7 +240,7 @@ class FakeProvider:
                     f"{asked.method} {asked.path}: the script of {self._used} turns is over"
                 )
             answer = self._turns[0 if self._repeats else self._used]
-            if not isinstance(answer, Played) and _field(asked, "stream") is not True:
+            if not isinstance(answer, Played) and not _wants_stream(asked):
                 return _Turn(_NO_STREAM)
             self._used += 1
             if isinstance(answer, Said):
@@ -265,6 +268,20 @@ def _asked(request: WireRequest, dialect: str | None) -> FakeRequest:
         {name: value for name, value in headers.items() if not is_secret_header(name)},
         body,
     )
+
+
+def _wants_stream(asked: FakeRequest) -> bool:
+    # Google's clients say so in the path alone.
+    return asked.path.endswith(":streamGenerateContent") or _field(asked, "stream") is True
+
+
+def _model_of(asked: FakeRequest) -> str:
+    """Return the model that a request names, in its body or, of Gemini, in its path."""
+    model = _field(asked, "model")
+    if isinstance(model, str):
+        return model
+    found = _MODEL.search(asked.path)
+    return "" if found is None else found[1]
 
 
 def _field(asked: FakeRequest, name: str) -> Any:

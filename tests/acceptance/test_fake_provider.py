@@ -8,9 +8,12 @@ from typing import Any
 
 import anthropic
 import anyio
+import httpx
 import httpx2
 import openai
 import pytest
+from google import genai
+from google.genai import errors, types
 
 from streamnorm import Recording, StreamError
 from streamnorm.recording.faults import cut, http
@@ -116,6 +119,22 @@ async def test_many_requests_at_once_get_an_answer_each() -> None:
     assert len(provider.requests) == 12
 
 
+def test_openai_helper_reads_responses() -> None:
+    provider = FakeProvider(TURNS)
+    with openai_client(provider) as client:
+        answers = []
+        for _ in TURNS:
+            with client.responses.stream(model="m-1", input="Snow?") as stream:
+                answers.append(stream.until_done().get_final_response())
+    called, told = answers
+    calls = [item for item in called.output if item.type == "function_call"]
+    assert [(c.call_id, c.name, json.loads(c.arguments)) for c in calls] == CALLS
+    assert (told.output_text, told.model) == ("It snows in Oslo.", "m-1")
+    assert told.usage is not None
+    assert told.usage.output_tokens == 5
+    assert provider.losses == ()
+
+
 # Anthropic
 
 
@@ -157,6 +176,65 @@ async def test_asynchronous_anthropic_reads_the_same_through_the_application() -
         deltas = [event.delta async for event in raw if event.type == "content_block_delta"]
     assert "".join(delta.text for delta in deltas) == "It snows in Oslo."
     assert [request.path for request in provider.requests] == ["/v1/messages"] * 2
+
+
+# Google
+
+CONTENT: dict[str, Any] = {"model": "m-1", "contents": "Snow?"}
+
+
+def genai_client(provider: FakeProvider, **options: Any) -> genai.Client:
+    http_options = types.HttpOptions(
+        base_url="http://fake",
+        httpx_client=provider.client(httpx.Client),
+        httpx_async_client=provider.client(httpx.AsyncClient),
+        **options,
+    )
+    return genai.Client(api_key="-", http_options=http_options)
+
+
+def genai_calls(chunks: list[types.GenerateContentResponse]) -> list[tuple[str, str, Any]]:
+    calls = [call for chunk in chunks for call in chunk.function_calls or ()]
+    return [(str(call.id), str(call.name), call.args) for call in calls]
+
+
+def test_genai_reads_text_calls_and_tokens() -> None:
+    provider = FakeProvider(TURNS)
+    client = genai_client(provider)
+    called, told = (list(client.models.generate_content_stream(**CONTENT)) for _ in TURNS)
+    assert genai_calls(called) == CALLS
+    assert [chunk.text for chunk in told if chunk.text] == ["It", " snows", " in", " Oslo."]
+    last = told[-1]
+    assert last.candidates is not None
+    assert last.candidates[0].finish_reason == types.FinishReason.STOP
+    assert last.usage_metadata is not None
+    assert last.usage_metadata.candidates_token_count == 5
+    assert {chunk.model_version for chunk in told} == {"m-1"}
+    assert provider.losses == ()
+
+
+@ON_ASYNCIO
+@pytest.mark.anyio
+async def test_asynchronous_genai_reads_the_same() -> None:
+    client = genai_client(FakeProvider(TURNS))
+    stream = await client.aio.models.generate_content_stream(**CONTENT)
+    assert genai_calls([chunk async for chunk in stream]) == CALLS
+
+
+def test_genai_is_told_of_errors_in_its_own_words() -> None:
+    error = StreamError("upstream", "Overloaded.", status_hint=503)
+    provider = FakeProvider(
+        [error, ["It snows", error], StreamError("upstream", "Hm.", status_hint=400)]
+    )
+    client = genai_client(provider)
+    for _ in range(2):
+        with pytest.raises(errors.ServerError) as busy:
+            list(client.models.generate_content_stream(**CONTENT))
+        assert (busy.value.code, busy.value.status) == (503, "UNAVAILABLE")
+        assert busy.value.message == "Overloaded."
+    with pytest.raises(errors.ClientError) as refused:
+        list(client.models.generate_content_stream(**CONTENT))
+    assert (refused.value.code, refused.value.status) == (400, "INVALID_ARGUMENT")
 
 
 # What goes wrong
@@ -205,6 +283,8 @@ def test_request_for_a_whole_body_is_told_that_there_are_streams_alone() -> None
         client.chat.completions.create(**CHAT)
     with anthropic_client(provider) as other, pytest.raises(anthropic.BadRequestError, match=words):
         other.messages.create(**MESSAGES)
+    with pytest.raises(errors.ClientError, match=words):
+        genai_client(provider).models.generate_content(**CONTENT)
 
 
 # Recordings

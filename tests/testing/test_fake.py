@@ -121,6 +121,25 @@ def test_request_for_no_stream_is_refused_and_takes_no_turn(body: object) -> Non
     assert provider.respond(chat()).status == 200
 
 
+GOOGLE = "https://google.example/v1beta/models/asked-1"
+
+
+def test_path_of_gemini_asks_for_a_stream_and_names_the_model() -> None:
+    provider = FakeProvider("Hello", faults=[http(503)])
+    stream = post(f"{GOOGLE}:streamGenerateContent?alt=sse", {"contents": []})
+    refused = provider.respond(stream)
+    assert (refused.status, json.loads(refused.body)["error"]["status"]) == (503, "UNAVAILABLE")
+    answer = ask(provider, stream)
+    assert (answer.text, answer.model, answer.id) == ("Hello", "asked-1", "msg_1")
+    whole = provider.respond(post(f"{GOOGLE}:generateContent", {"contents": []}))
+    words = "a FakeProvider answers with streams alone, and this request does not ask for one"
+    assert (whole.status, json.loads(whole.body)) == (
+        400,
+        {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}},
+    )
+    assert [request.dialect for request in provider.requests] == ["gemini"] * 3
+
+
 # Models
 
 

@@ -1,0 +1,171 @@
+"""Any bytes are judged: nothing is raised, no word of a payload told, in linear time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+import strict_chat
+import strict_gemini
+import strict_messages
+import strict_responses
+from dice import Dice, dice
+from hypothesis import given
+from mutations import damaged, noise
+
+from streamnorm import validate
+
+VALUES = (None, True, -1, 0, 1.5, 10**400, "", "a", [], [[]], {}, {"type": []}, {"index": 0}, ["a"])
+
+RICH: dict[str, list[Any]] = {
+    "anthropic": strict_messages.message(
+        strict_messages.PING,
+        *strict_messages.text(),
+        *strict_messages.tool(1, "", '{"a": 1}'),
+        *strict_messages.server(2, "srvtoolu_1"),
+        *strict_messages.whole(3, "web_search_tool_result", tool_use_id="srvtoolu_1", content=[]),
+        reason="tool_use",
+    ),
+    "openai_chat": strict_chat.answer(
+        strict_chat.said(content="a", reasoning_details=[{"index": 0, "text": "b"}], extra=1),
+        strict_chat.said(function_call={"name": "f", "arguments": "{}"}),
+        strict_chat.call(),
+        strict_chat.more(0, " "),
+        reason="tool_calls",
+    ),
+    "openai_responses": strict_responses.answer(
+        *strict_responses.reasoning(0),
+        *strict_responses.text(1),
+        *strict_responses.call(2),
+    ),
+    "gemini": [
+        strict_gemini.text(),
+        strict_gemini.call(name="f", partialArgs=[{"jsonPath": "$.a", "stringValue": ""}]),
+        strict_gemini.parts(
+            groundingMetadata={
+                "groundingChunks": [{}],
+                "groundingSupports": [{"groundingChunkIndices": [0]}],
+            }
+        ),
+        strict_gemini.FINISH,
+    ],
+}
+
+
+def named(frame: Any) -> str:
+    """Return the name that an event has; those of some dialects have none."""
+    kind = frame.get("type") if isinstance(frame, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def written(frames: list[Any]) -> bytes:
+    """Return frames as bytes; text is a frame as it stands."""
+    return "".join(
+        frame if isinstance(frame, str) else f"event: {named(frame)}\ndata: {json.dumps(frame)}\n\n"
+        for frame in frames
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "stream"),
+    [
+        ("anthropic", lambda n: strict_messages.sse(*strict_messages.text(0, *"a" * n))),
+        ("anthropic", lambda n: strict_messages.sse(*strict_messages.tool(0, *"1" * n))),
+        (
+            "anthropic",
+            lambda n: strict_messages.sse(
+                *(strict_messages.begin(index, strict_messages.TEXT) for index in range(n))
+            ),
+        ),
+        ("openai_chat", lambda n: strict_chat.sse(*(strict_chat.call(i) for i in range(n)))),
+        ("openai_chat", lambda n: strict_chat.sse(*[strict_chat.more(0, "1")] * n)),
+        (
+            "openai_responses",
+            lambda n: strict_responses.sse(*strict_responses.text(0, *"a" * n)),
+        ),
+        (
+            "openai_responses",
+            lambda n: strict_responses.sse(
+                *(event for index in range(n) for event in strict_responses.call(index)[:1])
+            ),
+        ),
+        (
+            "openai_responses",
+            lambda n: strict_responses.sse(*strict_responses.reasoning(0, *"a" * n)),
+        ),
+        ("gemini", lambda n: strict_gemini.sse(*[strict_gemini.text()] * n)),
+        ("gemini", lambda n: strict_gemini.sse(strict_gemini.parts(*[{"text": "a"}] * n))),
+        ("openai_chat", lambda n: b"data: 1\n" * n),
+        ("openai_chat", lambda n: b"data: " + b'{"a":' * n + b"\n\n"),
+    ],
+    ids=[
+        *("texts", "inputs", "open blocks", "calls", "arguments", "deltas", "items", "summaries"),
+        *("chunks", "parts", "lines", "nesting"),
+    ],
+)
+def test_work_grows_no_faster_than_the_bytes(dialect: str, stream: Callable[[int], bytes]) -> None:
+    once, thrice = (calls_of(partial(validate, body, dialect)) for body in map(stream, (100, 300)))
+    assert thrice < 3.3 * once
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many functions are called, which does not depend on the machine."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(trace)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@given(dice())
+def test_any_bytes_are_judged(d: Dice) -> None:
+    body = noise(d)
+    for dialect in RICH:
+        found = validate(body, dialect)
+        assert found
+        assert found == sorted(found, key=lambda violation: violation.position)
+
+
+@given(dice())
+def test_any_damaged_stream_is_judged_without_words_of_the_payload(d: Dice) -> None:
+    for dialect, frames in RICH.items():
+        body = damaged(d, written(frames).replace(b'"m"', b'"zyxw"'))
+        for violation in validate(body, dialect):
+            assert "zyxw" not in violation.message
+            assert ", expected " in violation.message
+            assert 0 <= violation.position <= len(body.splitlines())
+
+
+def spoilt(d: Dice, value: Any) -> Any:
+    """Return a JSON value with another in one of its places, or with a field less."""
+    if isinstance(value, dict) and value and d.flag():
+        name = d.pick(list(value))
+        if d.flag(4):
+            return {other: field for other, field in value.items() if other != name}
+        return {**value, name: spoilt(d, value[name])}
+    if isinstance(value, list) and value and d.flag():
+        return [spoilt(d, value[0]), *value[d.below(2) :]]
+    return d.pick(VALUES)
+
+
+@given(dice())
+def test_payloads_of_any_shape_are_judged(d: Dice) -> None:
+    for dialect, frames in RICH.items():
+        frames = [
+            spoilt(d, frame) if isinstance(frame, dict) and d.flag(3) else frame for frame in frames
+        ]
+        for violation in validate(written(frames), dialect):
+            assert ", expected " in violation.message
