@@ -117,6 +117,7 @@ FEATURES = {
     "cited_text": "the words of such a source",
     "unplaced": "of its own data it loses",
     "stop_reasons": "stop reasons",
+    "raw_stops": "stops that are none of these, by its own words",
     "bare_stop_sequence": "a stop by a sequence that is not told",
     "service_tiers": "tiers of service",
     "usage": "counts of tokens are written",
