@@ -8,7 +8,7 @@ from typing import Any
 
 from dice import Dice
 from msgspec import Struct
-from strategies import cut_units
+from sources import cut_units
 
 from streamnorm import (
     Block,

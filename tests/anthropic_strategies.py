@@ -11,22 +11,13 @@ import json
 from typing import Any
 
 from anthropic_blocks import Made, Way, make_block
-from chat import anonymous
-from dice import Dice, dice
-from hypothesis import strategies as st
+from dice import Dice
 from msgspec import Struct, structs
-from strategies import Source
+from sources import Source
 
-from streamnorm import (
-    Event,
-    Message,
-    StopReason,
-    ToolCall,
-    Usage,
-    accumulate,
-)
+from streamnorm import Message, StopReason, ToolCall, Usage
 
-__all__ = ["anthropic_streams", "gives_back", "make_anthropic_stream"]
+__all__ = ["make_anthropic_stream"]
 
 _WORDS: dict[str | None, StopReason] = {
     "end_turn": "end_turn",
@@ -140,8 +131,8 @@ def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
         case "end":
             return {"output_tokens": 0}, {**inputs, **output}, total
         case "zeros at the end":
-            zeros = {key: 0 if inputs[key] else inputs[key] for key in inputs}
-            return {**inputs, "output_tokens": 1}, {**zeros, **output}, total
+            known_zeros = {key: 0 if inputs[key] else inputs[key] for key in inputs}
+            return {**inputs, "output_tokens": 1}, {**known_zeros, **output}, total
         case "zeros at the start":
             known = structs.replace(
                 total, cache_read_tokens=read or 0, cache_write_tokens=written or 0
@@ -178,7 +169,8 @@ def make_anthropic_stream(d: Dice) -> Source:
     payloads += [op.payload for op in ([] if at_once else _ops(d, server, made))]
     ends_closed = payloads[-1]["type"] == "content_block_stop" and server.stops
     sequence = "END" if word == "stop_sequence" else None
-    stop_extra = {"context_management": {"applied_edits": []}} if d.flag(4) else None
+    edits: dict[str, Any] = {"context_management": {"applied_edits": []}}
+    stop_extra = edits if d.flag(4) else None
     if word is not None:
         delta = {"stop_reason": word, "stop_sequence": sequence}
         end = {"type": "message_delta", "delta": delta, "usage": end_usage, **(stop_extra or {})}
@@ -248,23 +240,3 @@ def _frame(d: Dice, server: _Server, payload: dict[str, Any]) -> bytes:
     named = b"event: " + name.encode() + end if name is not None else b""
     ping = b'event: ping\ndata: {"type": "ping"}\n\n' if server.pings and d.flag(4) else b""
     return ping + named + b"data: " + data + end * 2
-
-
-def anthropic_streams() -> st.SearchStrategy[Source]:
-    """Return a strategy of streams that end well."""
-    return dice(300).map(make_anthropic_stream)
-
-
-def gives_back(source: Source, events: list[Event]) -> bool:
-    """Tell whether events add up to the message that a stream was made of."""
-    return _without_minted(source.messages[0]) == _without_minted(accumulate(events))
-
-
-def _without_minted(message: Message) -> Message:
-    blocks = tuple(
-        structs.replace(block, id="")
-        if isinstance(block, ToolCall) and (not block.id or anonymous(block.id))
-        else block
-        for block in message.blocks
-    )
-    return structs.replace(message, blocks=blocks)

@@ -1,16 +1,26 @@
-"""Bodies of either dialect for the laws: written, generated, and damaged in some way."""
+"""Bodies of each dialect for the laws: written, generated, and damaged in some way."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from anthropic_strategies import make_anthropic_stream
 from corpus import recordings
 from dice import Dice
+from gemini_strategies import make_gemini_stream
 from mutations import damaged, noise
-from strategies import Source, make_chat_stream
+from responses_strategies import make_responses_stream
+from sources import Source
+from strategies import make_chat_stream
 
 __all__ = ["any_body", "make_source"]
 
-_MAKERS = {"anthropic": make_anthropic_stream, "openai_chat": make_chat_stream}
+_MAKERS: dict[str, Callable[[Dice], Source]] = {
+    "anthropic": make_anthropic_stream,
+    "gemini": make_gemini_stream,
+    "openai_chat": make_chat_stream,
+    "openai_responses": make_responses_stream,
+}
 
 
 def make_source(d: Dice, dialect: str) -> Source:

@@ -38,7 +38,12 @@ T = TypeVar("T", bound=Callable[..., object])
 _ROOT = Path(__file__).parent.parent / "recordings"
 _CORPUS = os.environ.get("STREAMNORM_CORPUS")
 
-_FOLDERS = {"openai_chat": "chat", "anthropic": "anthropic"}
+_FOLDERS = {
+    "openai_chat": "chat",
+    "anthropic": "anthropic",
+    "openai_responses": "responses",
+    "gemini": "gemini",
+}
 
 _WITHOUT_DONE = frozenset({"perplexity", "writer"})
 """Of the providers whose payloads were kept without their framing, those that never
@@ -76,7 +81,9 @@ class CorpusStream:
         # Only the payloads were kept, one a line.  Those who kept them mostly left out
         # the terminal too, which all but a few of their providers send.
         lines = [line for line in data.split(b"\n") if line.strip()]
-        if self.dialect == "anthropic":
+        if self.dialect == "gemini":
+            return b"".join(b"data: %b\r\n\r\n" % line for line in lines)
+        if self.dialect in ("anthropic", "openai_responses"):
             names = [json.loads(line)["type"].encode() for line in lines]
             pairs = zip(names, lines, strict=True)
             return b"".join(b"event: %b\ndata: %b\n\n" % pair for pair in pairs)
@@ -85,9 +92,13 @@ class CorpusStream:
         return b"".join(b"data: %b\n\n" % line for line in lines)
 
 
-@cache
 def corpus(dialect: str = "openai_chat") -> tuple[CorpusStream, ...]:
     """Return the streams of a dialect in the corpus; none where there is no corpus."""
+    return _corpus(dialect)
+
+
+@cache
+def _corpus(dialect: str) -> tuple[CorpusStream, ...]:
     if _CORPUS is None:
         return ()
     root, folder = Path(_CORPUS), _FOLDERS[dialect]
@@ -99,12 +110,19 @@ def corpus(dialect: str = "openai_chat") -> tuple[CorpusStream, ...]:
 
 
 @cache
-def recordings(*dialects: str) -> tuple[Recording, ...]:
-    """Return the written recordings of some dialects; of Chat Completions if none is named."""
+def recordings(*dialects: str, arrays: bool = False) -> tuple[Recording, ...]:
+    """Return the written recordings of some dialects; of Chat Completions if none is named.
+
+    Args:
+        dialects: The dialects.
+        arrays: Whether those that are a JSON array, as Gemini sends too, are among them.
+    """
+    suffixes = (".sse", ".body.json") if arrays else (".sse",)
     return tuple(
         Recording.load(path)
         for dialect in dialects or ("openai_chat",)
-        for path in sorted(_ROOT.glob(f"{dialect}/*/*.sse"))
+        for path in sorted(_ROOT.glob(f"{dialect}/*/*"))
+        if path.name.endswith(suffixes)
     )
 
 
@@ -117,17 +135,21 @@ def each_stream_of(dialect: str, *, one_in: int = 1) -> Callable[[T], T]:
     return lambda test: needs_corpus(pytest.mark.parametrize("stream", streams, ids=str)(test))
 
 
-def each_provider_of(dialect: str) -> Callable[[T], T]:
-    """Run a test with all streams of each provider, as `streams`."""
-    groups = [list(group) for _, group in groupby(corpus(dialect), lambda stream: stream.provider)]
-    names = [group[0].provider for group in groups]
+def each_provider_of(*dialects: str) -> Callable[[T], T]:
+    """Run a test with all streams that a provider sends in one of some dialects, as `streams`."""
+    groups = [
+        list(group)
+        for dialect in dialects
+        for _, group in groupby(corpus(dialect), lambda stream: stream.provider)
+    ]
+    names = [f"{group[0].dialect}-{group[0].provider}" for group in groups]
     each = pytest.mark.parametrize("streams", groups or [None], ids=names or None)
     return lambda test: needs_corpus(each(test))
 
 
-def each_recording_of(*dialects: str) -> Callable[[T], T]:
+def each_recording_of(*dialects: str, arrays: bool = False) -> Callable[[T], T]:
     """Run a test with each written recording of some dialects, as `recording`."""
-    found = recordings(*dialects)
+    found = recordings(*dialects, arrays=arrays)
     ids = [recording.name for recording in found]
     return lambda test: pytest.mark.parametrize("recording", found, ids=ids)(test)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
-__all__ = ["Dice", "dice"]
+__all__ = ["Dice", "dice", "shared"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -52,6 +54,11 @@ class Dice:
         ends = sorted({self.below(len(text) + 1) for _ in range(self.below(most))} - {0, len(text)})
         starts = [0, *ends]
         return [text[a:b] for a, b in zip(starts, [*ends, len(text)], strict=True) if text[a:b]]
+
+
+def shared(test: Callable[P, None]) -> Callable[P, None]:
+    """Try a law that is asked of each dialect by half as many examples for each."""
+    return settings(max_examples=max(1, settings().max_examples // 2))(test)
 
 
 def dice(size: int = 250) -> st.SearchStrategy[Dice]:

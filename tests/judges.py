@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import anthropic_reader
 import chat_reader
+import gemini_judge
+import gemini_reader
 import pytest
+import responses_judge
+import responses_reader
 from streams import said
 
 from streamnorm import (
     Citation,
     Event,
     Message,
+    Opaque,
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
@@ -43,12 +49,40 @@ _FINISHES = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
+_FILLING = {
+    "anthropic": (),
+    "openai_chat": (),
+    "openai_responses": ("logprobs", "response.custom_tool_call_input."),
+    "gemini": ("groundingMetadata", "citationMetadata"),
+}
+"""How data is named that stands within what all clients of a dialect read."""
 _FORMATS = {
     "anthropic": "anthropic-claude-v1",
     "google": "google-gemini-v1",
     "openai": "openai-responses-v1",
     "xai": "xai-responses-v1",
 }
+
+_READERS: dict[str, Callable[[bytes], Any]] = {
+    "anthropic": anthropic_reader.read,
+    "openai_chat": chat_reader.read,
+    "openai_responses": responses_reader.read,
+    "gemini": gemini_reader.read,
+}
+
+_ENDS = {
+    "anthropic": (rb"event: error\n", rb'event: message_stop\ndata: {"type":"message_stop"'),
+    "openai_chat": (rb'data: {"error":{', rb"data: \[DONE\]"),
+    "openai_responses": (
+        rb"event: response.failed\n",
+        rb"event: response.(completed|incomplete)\n",
+    ),
+    "gemini": (
+        rb'data: {"error":{|data: .*"finishReason":"(MALFORMED_|UNEXPECTED_|TOO_MANY_|MISSING_)',
+        rb'data: .*"(finishReason|blockReason|usageMetadata)":',
+    ),
+}
+"""The last frame of a stream that fails, and of one that does not."""
 
 
 def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
@@ -60,13 +94,11 @@ def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
         foreign: Whether there may be events in it that no client knows.
     """
     if foreign:  # such a client may only look for the end
-        last = re.split(rb"(?>\r\n|\r|\n)[\r\n]", data.removesuffix(b"\n\n"))[-1].lstrip()
-        success = (b"data: [DONE]", b'event: message_stop\ndata: {"type":"message_stop"')
-        assert last.startswith((b"event: error\n", b'data: {"error":{', *success))
-        return not last.startswith(success)
-    if dialect == "anthropic":
-        return anthropic_reader.read(data).error is not None
-    return chat_reader.read(data).error is not None
+        last = re.split(rb"(?>\r\n|\r|\n)[\r\n]+", data.rstrip(b"\r\n"))[-1].lstrip()
+        failed, ended = (re.match(end, last) is not None for end in _ENDS[dialect])
+        assert failed or ended
+        return failed
+    return _READERS[dialect](data).error is not None
 
 
 def assert_client_has(
@@ -79,21 +111,31 @@ def assert_client_has(
     include_usage: bool = True,
 ) -> None:
     """Compare what a client has with the events that the target could carry."""
+    events: list[Any] = []
     if dialect == "anthropic":
         got = anthropic_reader.read(data, extras=extras)
         assert_reads_as(got, accumulate(projected), extras=extras)
         error, events = got.error, got.others
+    elif dialect == "openai_responses":
+        response = responses_reader.read(data)
+        responses_judge.assert_reads_as(response, accumulate(projected), extras=extras)
+        error, events = response.error, response.others
+    elif dialect == "gemini":
+        parts = gemini_reader.read(data)
+        gemini_judge.assert_reads_as(parts, accumulate(projected))
+        error, events = parts.error, parts.others
     else:
         chat = chat_reader.read(data, extras=extras)
         _check_chat(chat, projected, reasoning, include_usage=include_usage)
-        error, events = chat.error, []
+        error = chat.error
     failed = projected[-1] if projected else None
     assert (error is not None) == isinstance(failed, StreamError)
     if error is not None and isinstance(failed, StreamError):
         assert error["message"] == failed.message
     # An event of a block is renumbered with it.
-    told = [json.loads(text.split(" ", 2)[2]) for text in said(projected, dialect).opaques]
-    if dialect == "anthropic":
+    opaques = [event for event in projected if isinstance(event, Opaque)]
+    told = [event for event in opaques if not event.name.startswith(_FILLING[dialect])]
+    if dialect != "openai_chat":
         assert len(events) == len(told)
 
 
@@ -154,7 +196,8 @@ def _location(source: Citation) -> dict[str, Any]:
     title = "document_title" if source.kind in _DOCUMENTS else "title"
     words = {"url": source.url, title: source.title, "cited_text": source.cited_text}
     told = {key: value for key, value in words.items() if value is not None}
-    return {"type": source.kind, **told, **(source.extra or {})}
+    known = ("document_title", "file_id") if source.kind in _DOCUMENTS else ("title",)
+    return {"type": source.kind, **dict.fromkeys(known), **told, **(source.extra or {})}
 
 
 def _anthropic_usage(usage: Usage) -> dict[str, int]:

@@ -28,6 +28,10 @@ _TOKENS = (
     *(b'"arguments":', b'"name":', b'"id":', b'"finish_reason":', b'"usage":', b'"message":'),
     *(b'"refusal":', b'"reasoning":', b'"reasoning_details":', b'"custom":', b'"logprobs":'),
     *(b'"function_call":', b'"annotations":', b'"\\ud83d"', b'"\\ude00"', b'"type":', b'"text"'),
+    *(b"event: response.created\n", b'"response.completed"', b'"response":', b'"output_index":'),
+    *(b'"item":', b'"item_id":', b'"part":', b'"output":', b'"status":', b'"sequence_number":'),
+    *(b'"candidates":', b'"parts":', b'"functionCall":', b'"args":', b'"thoughtSignature":'),
+    *(b'"thought":', b'"finishReason":', b'"STOP"', b'"partialArgs":', b'"willContinue":'),
 )
 
 
@@ -54,7 +58,7 @@ def _anywhere(d: Dice, size: int) -> int:
 
 def damaged(d: Dice, body: bytes) -> bytes:
     """Return a stream with some of its frames and bytes spoilt."""
-    frames = re.findall(rb".*?(?:\n\n|\r\n\r\n|\Z)", body, re.DOTALL)
+    frames = re.findall(rb".*?(?:\n\n|\r\n\r\n|\r\r|\Z)", body, re.DOTALL)
     for _ in range(1 + d.below(3)):
         frames = d.pick(_FRAMES)(d, frames)
     data = bytearray(b"".join(frames))

@@ -8,12 +8,12 @@ first piece, and text continues the block that began last if that is of its kind
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from chat import anonymous
-from dice import Dice, dice
-from hypothesis import strategies as st
+from dice import Dice
 from msgspec import Struct, structs
+from sources import Source, cut_units
 
 from streamnorm import (
     Block,
@@ -28,32 +28,11 @@ from streamnorm import (
     accumulate,
 )
 
-__all__ = ["Source", "agrees", "chat_streams", "cut_units", "make_chat_stream"]
+__all__ = ["Source", "agrees", "cut_units", "make_chat_stream"]
 
 _LATE = "?"  # before an id that may come too late for its block, which then has a minted one
 _FIELDS = {"text": "content", "refusal": "refusal"}
 _RANKS = {"reasoning": 0, "text": 1, "refusal": 2, "call": 3}
-
-
-class Source(NamedTuple):
-    """A stream, and what it says.
-
-    Attributes:
-        frames: Its bytes, one event or comment each.
-        messages: Its answers, by choice.
-        usage: Its tokens.
-        lenient: What has to be forgiven at its end.
-    """
-
-    frames: list[bytes]
-    messages: list[Message]
-    usage: Usage
-    lenient: tuple[str, ...]
-
-    @property
-    def body(self) -> bytes:
-        """All of its bytes."""
-        return b"".join(self.frames)
 
 
 class _Server(Struct):
@@ -92,14 +71,6 @@ def _server(d: Dice) -> _Server:
         newline=d.pick(("\n", "\r\n", "\r")),
         extras=d.flag(),
     )
-
-
-def cut_units(d: Dice, text: str, most: int) -> list[str]:
-    """Return a text in pieces that may end within a character."""
-    units = text.encode("utf-16-le")
-    marks = "".join(chr(0x4E00 + number) for number in range(len(units) // 2))
-    spans = [(ord(piece[0]) - 0x4E00, len(piece)) for piece in d.cut(marks, most)]
-    return [units[2 * a : 2 * (a + n)].decode("utf-16-le", "surrogatepass") for a, n in spans]
 
 
 def _arguments(d: Dice) -> str:
@@ -354,11 +325,6 @@ def _frame(d: Dice, server: _Server, payload: dict[str, Any]) -> bytes:
     end = server.newline.encode()
     comment = b": keep-alive" + end * 2 if server.extras and d.flag(4) else b""
     return comment + b"data: " + data + end * 2
-
-
-def chat_streams() -> st.SearchStrategy[Source]:
-    """Return a strategy of streams that end well."""
-    return dice(300).map(make_chat_stream)
 
 
 def agrees(source: Source, events: list[Event]) -> bool:

@@ -1,8 +1,9 @@
-"""Streams of either dialect, decoded, encoded and transcoded, and what they say."""
+"""Streams of any dialect, decoded, encoded and transcoded, and what they say."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,9 @@ from streamnorm import (
     Block,
     BlockStart,
     BlockStop,
+    Completed,
     Event,
+    Failed,
     Loss,
     Message,
     MessageStop,
@@ -21,7 +24,9 @@ from streamnorm import (
     OpaqueBlock,
     Outcome,
     Reasoning,
+    Refusal,
     ServerToolCall,
+    ServerToolResult,
     StreamError,
     Text,
     ToolCall,
@@ -32,16 +37,19 @@ from streamnorm import (
     encoder,
     project,
 )
+from streamnorm.ids import escape_id
 from streamnorm.ordering import Sequencer
 
 __all__ = [
     "DIALECTS",
     "DIRECTIONS",
     "FIELDS",
+    "WAYS",
     "Decoded",
     "Said",
     "decode",
     "encode",
+    "ends_as",
     "in_any_order",
     "overlaps",
     "projected",
@@ -49,10 +57,14 @@ __all__ = [
     "transcode",
 ]
 
-DIALECTS = ("anthropic", "openai_chat")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 DIRECTIONS = tuple((source, target) for source in DIALECTS for target in DIALECTS)
 FIELDS = ("reasoning_content", "reasoning", "reasoning_details", None)
 """Where Chat Completions may have the reasoning."""
+
+WAYS: dict[str, list[dict[str, Any]]] = {dialect: [{}, {"reasoning": None}] for dialect in DIALECTS}
+"""The options that change what a dialect carries."""
+WAYS["openai_chat"] = [*({"reasoning": field} for field in FIELDS), {"include_usage": False}]
 
 _ENCODED = ("reasoning", "include_usage")
 
@@ -119,13 +131,24 @@ def projected(
     )
 
 
+def ends_as(outcome: Outcome | None, passed: list[Event]) -> Outcome | None:
+    """Return how a stream ends that is written of another, given what of it passed.
+
+    One that completed fails where arguments have no place that a stop does not explain.
+    """
+    last = passed[-1] if passed else None
+    if isinstance(outcome, Completed) and isinstance(last, StreamError):
+        return Failed(last)
+    return outcome
+
+
 def said(events: list[Event], dialect: str, **options: Any) -> Said:
     """Return what a stream says, as far as a dialect tells it."""
     choices = {event.choice for event in events if isinstance(event, BlockStart | MessageStop)}
     messages = {choice: accumulate(events, choice=choice) for choice in sorted({0, *choices})}
     chat = dialect == "openai_chat"
     sources = [
-        (source.kind, source.url, source.title, source.cited_text)
+        (source.kind, source.url, source.title or None, source.cited_text)
         for message in messages.values()
         for block in message.blocks
         if isinstance(block, Text)
@@ -137,7 +160,7 @@ def said(events: list[Event], dialect: str, **options: Any) -> Said:
         opaques = [event for event in opaques if event.name != "annotations"]
     counted = not chat or options.get("include_usage", True)
     return Said(
-        {choice: _alike(message, chat, counted) for choice, message in messages.items()},
+        {choice: _alike(message, dialect, counted) for choice, message in messages.items()},
         sorted(sources, key=repr),
         sorted(_told(event) for event in opaques),
         next((event.message for event in events if isinstance(event, StreamError)), None),
@@ -169,15 +192,21 @@ def overlaps(events: Iterable[Event], overlapping: tuple[type, ...] = ()) -> boo
 
 def _source(annotation: dict[str, Any]) -> tuple[Any, ...]:
     inner = annotation.get(annotation["type"], annotation)
-    return (annotation["type"], inner.get("url"), inner.get("title"), inner.get("content"))
+    return (annotation["type"], inner.get("url"), inner.get("title") or None, inner.get("content"))
 
 
 def _told(opaque: Opaque) -> str:
-    return f"{opaque.dialect} {opaque.name} {json.dumps(json.loads(opaque.data), sort_keys=True)}"
+    data = json.loads(opaque.data)
+    if opaque.dialect == "openai_responses" and isinstance(data, dict):
+        for place in ("sequence_number", "output_index", "item_id"):  # which are given anew
+            data.pop(place, None)
+    return f"{opaque.dialect} {opaque.name} {json.dumps(data, sort_keys=True)}"
 
 
-def _alike(message: Message, chat: bool, counted: bool) -> Message:
-    """Return a message without what DESIGN §9 ignores."""
+def _alike(message: Message, dialect: str, counted: bool) -> Message:
+    """Return a message without what DESIGN §9 ignores, and in one of several forms of it."""
+    chat = dialect == "openai_chat"
+    minted: dict[str, str] = {}
     usage, reason = message.usage, message.stop_reason
     counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
     more = (usage.cache_write_tokens, usage.reasoning_tokens)
@@ -186,9 +215,13 @@ def _alike(message: Message, chat: bool, counted: bool) -> Message:
         reason = "tool_use"  # calls say so, whatever the word
     if not message.tool_calls and reason == "tool_use":
         reason = "end_turn"
+    refused = any(isinstance(block, Refusal) for block in message.blocks)
+    if refused and (chat or (dialect == "openai_responses" and reason == "end_turn")):
+        reason = "refusal"  # which says so itself
     return structs.replace(
         message,
-        blocks=tuple(_block(block) for block in message.blocks),
+        id=_response_id(message.id) if dialect == "openai_responses" else message.id,
+        blocks=tuple(_block(block, dialect, minted) for block in _told_apart(message, dialect)),
         usage=known if counted and reason is not None else Usage(),
         stop_reason=reason,
         raw_stop_reason=None,
@@ -198,12 +231,64 @@ def _alike(message: Message, chat: bool, counted: bool) -> Message:
     )
 
 
-def _block(block: Block) -> Block:
+def _response_id(id: str) -> str:
+    """Return the id of a message as that of a response, which has a prefix."""
+    if id.startswith("resp_"):
+        return id
+    return "resp_" + escape_id(re.sub("^(chatcmpl-|gen-|msg_)", "", id) or "0")
+
+
+def _told_apart(message: Message, dialect: str) -> list[Block]:
+    """Return the blocks; of one that only repeats a signature, Gemini takes it for sent again."""
+    blocks: list[Block] = []
+    for block in message.blocks:
+        last = blocks[-1] if blocks else None
+        if dialect == "gemini" and _seal(block) is not None and _seal(block) == _seal(last):
+            assert isinstance(block, Text | Reasoning)
+            if not block.text:
+                continue
+        blocks.append(block)
+    return blocks
+
+
+def _seal(block: Block | None) -> tuple[str, str | None] | None:
+    """Return the signature of text or of a thought, if it has one."""
+    if not isinstance(block, Text | Reasoning) or block.signature is None:
+        return None
+    return block.signature, block.issuer
+
+
+def _renamed(id: str, minted: dict[str, str]) -> str:
+    """Return an id, one that was minted as its number among those."""
+    if not re.fullmatch("call_[0-9a-f]{24}", id):
+        return id
+    return minted.setdefault(id, f"minted {len(minted)}")
+
+
+def _on_one_line(arguments: str) -> str:
+    """Return arguments with their line ends escaped, as Gemini has them; `{}` for none."""
+    ends = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+    return arguments.translate(str.maketrans(ends)) or "{}"
+
+
+def _block(block: Block, dialect: str, minted: dict[str, str]) -> Block:
+    """Return a block in one of several forms of it, its ids that were minted in order."""
     match block:
         case Text(text):
             return Text(text)
         case Reasoning(parts=parts):
             return structs.replace(block, parts=tuple(filter(None, ("".join(parts),))))
+        case ServerToolCall(id=id, arguments=arguments) if dialect == "gemini":
+            id = _renamed(id, minted)  # which has no place on the wire
+            return structs.replace(block, id=id, arguments=_on_one_line(arguments))
+        case ToolCall(arguments=arguments) if dialect == "gemini":
+            return structs.replace(block, arguments=_on_one_line(arguments))
+        case ServerToolResult(tool_call_id=id) if dialect == "gemini":
+            return structs.replace(block, tool_call_id=_renamed(id, minted))
+        case ServerToolCall(arguments=arguments) if dialect == "openai_responses":
+            # Of xAI's searches only some events have a `call_id`, which is empty.
+            told = arguments.replace('"call_id":"",', "")
+            return structs.replace(block, arguments=told or "{}")
         case ToolCall(arguments="", kind="function") | ServerToolCall(arguments=""):
             return structs.replace(block, arguments="{}")
         case OpaqueBlock(data=data):

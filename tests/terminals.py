@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 from corpus import payloads
 
 __all__ = ["cuts", "finishes", "terminal_was_read"]
 
+_INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
 _KINDS = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -33,8 +35,12 @@ def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
 
 
 def terminal_was_read(prefix: bytes, dialect: str) -> bool:
-    """Tell whether a cut stream may pass for a whole one."""
-    return _anthropic(prefix) if dialect == "anthropic" else _chat(prefix)
+    """Tell whether a cut stream may pass for a whole one.
+
+    One of Gemini that repeats its finish reason on every chunk passes for whole at each of
+    them: nothing else ends it.
+    """
+    return _READERS[dialect](prefix)
 
 
 def _split(prefix: bytes) -> tuple[list[str], str]:
@@ -121,3 +127,70 @@ def _anthropic(prefix: bytes) -> bool:
             case _:
                 pass
     return not cut and reason is not None and not opened and implied is None
+
+
+def _responses(prefix: bytes) -> bool:
+    """Tell whether `response.completed` or `response.incomplete` was read."""
+    data, rest = _split(prefix)
+    _, last = _last(rest)
+    return any(_ends_response(payload) for payload in [*data, last or ""])
+
+
+def _ends_response(payload: str) -> bool:
+    value = _json(payload)
+    if value is None or value.get("type") not in ("response.completed", "response.incomplete"):
+        return False
+    return value["response"].get("status") not in ("failed", "cancelled")
+
+
+def _gemini(prefix: bytes) -> bool:
+    """Tell whether every answer has a finish reason, or the question was blocked.
+
+    An interaction has a last event.
+    """
+    if prefix.lstrip().startswith(b"["):  # which has an end of its own
+        try:
+            return _is_finished(json.loads(prefix))
+        except ValueError:
+            return False
+    data, rest = _split(prefix)
+    cut, last = _last(rest)
+    chunks = [chunk for payload in data if (chunk := _json(payload)) is not None]
+    if "[DONE]" in data:
+        return _is_finished(chunks)
+    if last is not None and not last.startswith("[DONE]"):
+        chunk = _json(last)
+        cut = chunk is None
+        chunks += [] if chunk is None else [chunk]
+    if any(chunk.get("event_type") in _INTERACTION_ENDS for chunk in chunks):
+        return True
+    return not cut and _is_finished(chunks)
+
+
+def _is_finished(chunks: list[dict[str, Any]]) -> bool:
+    words: dict[int, object] = {}
+    for chunk in chunks:
+        inner = chunk.get("response", chunk)  # Code Assist has it in an envelope
+        if inner.get("promptFeedback", {}).get("blockReason"):
+            return True
+        for candidate in inner.get("candidates", ()):
+            number = candidate.get("index", 0)
+            words[number] = candidate.get("finishReason") or words.get(number)
+    return bool(words) and all(words.values())
+
+
+def _json(payload: str) -> dict[str, Any] | None:
+    """Return the object of a payload; None if it is none."""
+    try:
+        value = json.loads(payload)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+_READERS: dict[str, Callable[[bytes], bool]] = {
+    "anthropic": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "gemini": _gemini,
+}

@@ -167,7 +167,8 @@ def test_every_dialect_that_is_written_has_a_column() -> None:
 
 
 def test_loss_table_names_every_capability() -> None:
-    fields = set(CAPABILITIES["anthropic"].__struct_fields__) - {"dialect"}
+    # The last loses nothing, and only changes how it is told.
+    fields = set(CAPABILITIES["anthropic"].__struct_fields__) - {"dialect", "bare_redacted"}
     assert set(FEATURES) == fields
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import anthropic_frames as wire
+import gemini_frames as gemini
 import pytest
+import responses_frames as responses
 from chat import DONE, call, calls, chunk, content, reasoning
 from streams import DIRECTIONS, transcode
 
-from streamnorm import Completed, Failed, Limits, ToolCall, Transcoder, Truncated
-
-each_direction = pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+from streamnorm import Completed, Failed, Limits, Reasoning, ToolCall, Transcoder, Truncated
 
 PIECES = [*"abcd", 'e"\\', "é😀", "", "\n\n", "x" * 300, "y"]
 
@@ -37,12 +37,46 @@ def anthropic_body(kind: str, pieces: list[str]) -> list[bytes]:
     return [wire.start(), opening, *deltas, wire.stop(0), wire.end(), wire.STOP]
 
 
-BODIES = {"openai_chat": chat_body, "anthropic": anthropic_body}
+def responses_body(kind: str, pieces: list[str]) -> list[bytes]:
+    item: dict[str, Any] = {
+        "text": {"type": "message", "id": "msg_1"},
+        "thinking": {"type": "reasoning", "id": "rs_1"},
+        "tool": {"type": "function_call", **responses.call()},
+    }[kind]
+    place = {"summary_index": 0} if kind == "thinking" else {"content_index": 0}
+    name = {"thinking": "reasoning_summary_text", "tool": "function_call_arguments"}
+    deltas = [responses.delta(name.get(kind, "output_text"), piece, **place) for piece in pieces]
+    return [responses.START, responses.added(0, **item), *deltas, responses.completed()]
+
+
+def gemini_body(kind: str, pieces: list[str]) -> list[bytes]:
+    make = gemini.thought if kind == "thinking" else gemini.text
+    return [*map(make, pieces), gemini.text("", finish="STOP")]
+
+
+BODIES = {
+    "openai_chat": chat_body,
+    "anthropic": anthropic_body,
+    "openai_responses": responses_body,
+    "gemini": gemini_body,
+}
+
+IN_PIECES = [name for name in BODIES if name != "gemini"]
+"""The dialects that send arguments in pieces of their text."""
+
+each_kind = pytest.mark.parametrize(
+    ("source", "target", "kind"),
+    [
+        (*direction, kind)
+        for direction in DIRECTIONS
+        for kind in ("text", "thinking", "tool")
+        if kind != "tool" or "gemini" not in direction
+    ],
+)
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
-@pytest.mark.parametrize("kind", ["text", "thinking", "tool"])
-@each_direction
+@each_kind
 def test_pieces_one_by_one_are_those_of_the_whole(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
@@ -57,8 +91,7 @@ def test_pieces_one_by_one_are_those_of_the_whole(
     assert isinstance(other.outcome, Completed)
 
 
-@pytest.mark.parametrize("kind", ["text", "thinking", "tool"])
-@each_direction
+@each_kind
 def test_each_piece_goes_out_at_once(source: str, target: str, kind: str) -> None:
     run = Transcoder(source, target, verbatim=False)
     frames = BODIES[source](kind, ["a"] * 9)
@@ -68,8 +101,7 @@ def test_each_piece_goes_out_at_once(source: str, target: str, kind: str) -> Non
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
-@pytest.mark.parametrize("kind", ["text", "thinking", "tool"])
-@each_direction
+@each_kind
 def test_bound_of_the_message_holds_for_them_too(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
@@ -82,12 +114,20 @@ def test_bound_of_the_message_holds_for_them_too(
         assert type(run.outcome) is type(whole.outcome)
 
 
-@each_direction
+@pytest.mark.parametrize(
+    ("source", "target"), [(source, to) for source, to in DIRECTIONS if source in IN_PIECES]
+)
 def test_blocks_beyond_those_that_are_remembered_are_written_too(source: str, target: str) -> None:
     """Each of a hundred calls gets its arguments in turn."""
     count = 100
-    turns = [(index, piece) for piece in ("[", "1", "]") for index in range(count)]
-    if source == "openai_chat":
+    turns = [(index, piece) for piece in ('{"a":', "1", "}") for index in range(count)]
+    if source == "openai_responses":
+        calls_of = [responses.call(id=f"fc_{n}", call_id=f"t{n}") for n in range(count)]
+        body = [responses.START]
+        body += [responses.added(n, "function_call", **of) for n, of in enumerate(calls_of)]
+        body += [responses.args(piece, n) for n, piece in turns]
+        body += [responses.completed()]
+    elif source == "openai_chat":
         body = [calls(call(index, f"t{index}", "f")) for index in range(count)]
         body += [calls(call(index, arguments=piece)) for index, piece in turns]
         body += [chunk({}, "tool_calls"), DONE]
@@ -101,10 +141,30 @@ def test_blocks_beyond_those_that_are_remembered_are_written_too(source: str, ta
         out, run = transcode(body, source, target, ordering=ordering, **options)
         assert isinstance(run.outcome, Completed)
         _, back = transcode([out], target, target, **options)
-        assert [made.arguments for made in back.message.tool_calls] == ["[1]"] * count
+        assert [made.arguments for made in back.message.tool_calls] == ['{"a":1}'] * count
 
 
-@pytest.mark.parametrize("source", BODIES)
+@pytest.mark.parametrize("target", BODIES)
+def test_summaries_one_by_one_are_those_of_the_whole(target: str) -> None:
+    parts = [*[0] * 4, *[1] * 4, *[0] * 3, *[2] * 4]
+    deltas = [
+        responses.delta("reasoning_summary_text", f"{number}.", summary_index=part, item_id="rs_1")
+        for number, part in enumerate(parts)
+    ]
+    item = responses.added(0, "reasoning", id="rs_1")
+    body = [responses.START, item, *deltas, responses.completed()]
+    pieces = Transcoder("openai_responses", target, verbatim=False)
+    whole = Transcoder("openai_responses", target, verbatim=False)
+    told = [out for piece in body for out in pieces.feed(piece)]
+    assert b"".join([*told, *pieces.close()]) == b"".join(
+        [*whole.feed(b"".join(body)), *whole.close()]
+    )
+    assert pieces.message == whole.message
+    (thought,) = pieces.message.blocks
+    assert thought == Reasoning(("0.1.2.3.8.9.10.", "4.5.6.7.", "11.12.13.14."))
+
+
+@pytest.mark.parametrize("source", IN_PIECES)
 def test_arguments_wait_where_they_go_out_whole(source: str) -> None:
     pieces = ['{"a": "', *PIECES[:4], "\u2028", "", '", "b"', ":\n", "1", "}"]
     frames = BODIES[source]("tool", pieces)
@@ -118,7 +178,7 @@ def test_arguments_wait_where_they_go_out_whole(source: str) -> None:
     assert back.message.tool_calls[0].input() == {"a": "abcd\u2028", "b": 1}
 
 
-@pytest.mark.parametrize("source", BODIES)
+@pytest.mark.parametrize("source", IN_PIECES)
 @pytest.mark.parametrize("count", [1, 4, 9])
 def test_arguments_that_break_off_are_no_call_where_they_go_out_whole(
     source: str, count: int

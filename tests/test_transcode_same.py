@@ -7,9 +7,10 @@ from typing import Any
 import anthropic_frames as wire
 import pytest
 from anthropic_reader import frames
-from chat import DONE, call, calls, chunk, content, frame, reasoning
+from chat import DONE, call, calls, chunk, content, reasoning
 from chat_reader import read
 from mutations import chunked
+from short_streams import LAST, PINGS, REFUSED, STREAMS, assert_error
 from streams import DIALECTS, decode
 
 from streamnorm import (
@@ -26,24 +27,8 @@ from streamnorm import (
     Usage,
 )
 
-COUNTED = frame({"id": "1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}})
-CHAT = [b": hi\n\n", content("a"), chunk({"content": "b", "x": 1}, "stop"), COUNTED, DONE]
-ANTHROPIC = [
-    *(wire.start(usage={"input_tokens": 9, "output_tokens": 1}), b": hi\n\n"),
-    *(wire.text(0, "a", "b"), wire.event("news", index=0)),
-    *(wire.end(usage={"output_tokens": 4}), wire.STOP),
-]
-STREAMS = {"openai_chat": CHAT, "anthropic": ANTHROPIC}
+CHAT = STREAMS["openai_chat"]
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
-
-
-def error(dialect: str, message: str, code: str) -> bytes:
-    """Return an error of our own as a dialect has it."""
-    if dialect == "anthropic":
-        told = f'{{"type":"error","error":{{"type":"api_error","message":"{message}"}}}}'
-        return f"event: error\ndata: {told}\n\n".encode()
-    fields = f'"message":"{message}","type":"server_error","param":null,"code":"{code}"'
-    return f'data: {{"error":{{{fields}}}}}\n\n'.encode()
 
 
 def transcode(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
@@ -84,11 +69,13 @@ def test_bytes_that_are_no_whole_event_go_out_too(dialect: str) -> None:
 @each_dialect
 def test_lines_may_end_as_they_like(dialect: str) -> None:
     for newline in (b"\r\n", b"\r"):
-        pieces = [piece.replace(b"\n", newline) for piece in STREAMS[dialect]]
+        pieces = [
+            piece.replace(b"\r\n", b"\n").replace(b"\n", newline) for piece in STREAMS[dialect]
+        ]
         assert transcode(pieces, dialect)[0] == b"".join(pieces)
 
 
-@each_dialect
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "gemini"])
 def test_what_stands_behind_the_terminal_goes_out_too(dialect: str) -> None:
     body = [*STREAMS[dialect], b": bye\n\n", b"data: more\n\n"]
     assert transcode(body, dialect)[0] == b"".join(body)
@@ -109,8 +96,7 @@ def test_source_that_is_found_out_late_goes_out_from_its_first_byte(dialect: str
 
 @each_dialect
 def test_source_that_is_found_out_at_its_very_end_goes_out_whole(dialect: str) -> None:
-    last = {"openai_chat": content("a", "stop"), "anthropic": wire.event("error", error={})}
-    body = last[dialect].rstrip()
+    body = LAST[dialect].rstrip()
     run = Transcoder(None, dialect)
     assert run.feed(body) == []
     assert run.close() == [body]
@@ -129,7 +115,7 @@ def test_source_of_no_dialect_is_an_error_alone(dialect: str) -> None:
     assert run.feed(b'data: {"n":1}\n\n') == []
     (out,) = run.close()
     message = "stream ended after 1 frames, expected the end of its message"
-    assert out == error(dialect, message, "truncated")
+    assert_error(out, dialect, message, "truncated")
 
 
 # What breaks it
@@ -140,7 +126,8 @@ def test_cut_between_events_is_told_behind_the_last(dialect: str) -> None:
     pieces = STREAMS[dialect][:2]  # an event and a comment
     out, run = transcode(pieces, dialect)
     message = "stream ended after 1 frames, expected the end of its message"
-    assert out == b"".join(pieces) + error(dialect, message, "truncated")
+    assert out.startswith(b"".join(pieces))
+    assert_error(out.removeprefix(b"".join(pieces)), dialect, message, "truncated")
     assert isinstance(run.outcome, Truncated)
 
 
@@ -150,7 +137,8 @@ def test_cut_within_an_event_is_told_in_an_event_of_its_own(dialect: str) -> Non
     out, run = transcode(pieces, dialect)
     body = b"".join(pieces)
     assert out.startswith(body + b"\n\n")
-    assert out.count(b"expected the end of its message") == 1
+    message = "stream ended after 1 frames, expected the end of its message"
+    assert_error(out.removeprefix(body + b"\n\n"), dialect, message, "truncated")
     assert isinstance(run.outcome, Truncated)
 
 
@@ -160,8 +148,10 @@ def test_event_that_breaks_the_stream_is_the_last_that_goes_out(dialect: str) ->
     broken = b"data: {broken\n\n"
     before, behind = STREAMS[dialect][:2], STREAMS[dialect][2:]
     out, run = transcode([*before, broken, *behind], dialect)
-    told = error(dialect, "no JSON in 7 characters", "malformed")
-    assert out == b"".join([*before, broken, told])
+    passed = b"".join([*before, broken])
+    assert out.startswith(passed)
+    message = "no JSON in 7 characters"
+    assert_error(out.removeprefix(passed), dialect, message, "malformed")
     assert isinstance(run.outcome, Failed)
     assert run.outcome.error.kind == "malformed"
 
@@ -177,11 +167,7 @@ def test_nothing_follows_the_error(dialect: str) -> None:
 
 @each_dialect
 def test_error_of_the_provider_is_its_own(dialect: str) -> None:
-    told = {
-        "openai_chat": frame({"error": {"message": "no", "code": 429}}),
-        "anthropic": wire.event("error", error={"type": "api_error", "message": "no"}),
-    }[dialect]
-    body = [*STREAMS[dialect][:2], told]
+    body = [*STREAMS[dialect][:2], REFUSED[dialect]]
     out, run = transcode(body, dialect)
     assert out == b"".join(body)
     assert isinstance(run.outcome, Failed)
@@ -243,8 +229,8 @@ def test_limit_that_is_passed_is_told_behind_what_came(dialect: str) -> None:
     limits = Limits(max_accumulated_bytes=16)
     out, run = transcode(STREAMS[dialect], dialect, limits=limits)
     body = b"".join(STREAMS[dialect])
-    found = out.rindex(b"message of ")
-    assert body.startswith(out[: out.rindex(b"\n\n", 0, found) + 2])
+    start = out.index(REFUSED[dialect][:13])
+    assert body.startswith(out[:start].rstrip())
     assert isinstance(run.outcome, Failed)
     assert run.outcome.error.code == "max_accumulated_bytes"
 
@@ -259,17 +245,18 @@ def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller(dialect: str) ->
 
 @each_dialect
 def test_sign_of_life_stands_between_events(dialect: str) -> None:
-    ping = {"anthropic": b'event: ping\ndata: {"type":"ping"}\n\n', "openai_chat": b": ping\n\n"}
     run = Transcoder(dialect, dialect)
-    assert run.ping() == ping[dialect]
+    assert run.ping() == PINGS[dialect]
     body = STREAMS[dialect]
     run.feed(body[0])
-    assert run.ping() == ping[dialect]
+    assert run.ping() == PINGS[dialect]
     run.feed(body[2][:20])
     assert run.ping() == b""
     run.feed(body[2][20:])
-    assert run.ping() == ping[dialect]
+    assert run.ping() == PINGS[dialect]
     run.feed(b"".join(body[3:]))
+    if dialect == "gemini":  # which the source alone ends
+        run.close()
     assert run.ping() == b""
 
 
@@ -300,7 +287,7 @@ def test_stream_is_written_anew(dialect: str, options: dict[str, Any]) -> None:
     assert out != b"".join(STREAMS[dialect])
     assert b": hi" not in out
     assert isinstance(run.outcome, Completed)
-    assert (b'"model":"other"' in out) == ("model" in options)
+    assert (b'"other"' in out) == ("model" in options)
 
 
 def test_chat_that_is_written_anew_is_as_clients_need_it() -> None:

@@ -47,11 +47,7 @@ class Carriers:
                     self._open[index] = event
                 if isinstance(block, ToolCall):
                     return self._start(event, block)
-                if (
-                    isinstance(block, RedactedReasoning)
-                    and self._bare
-                    and block.issuer == self._bare
-                ):
+                if isinstance(block, RedactedReasoning) and self._is_bare(block):
                     start = structs.replace(event, block=Reasoning())
                     return [start, SignatureDelta(index, block.data, block.issuer)]
             case SignatureDelta(index) if index in self._open:
@@ -104,6 +100,9 @@ class Carriers:
             SignatureDelta(index, carry_signature(carried), None),
             BlockStop(index),
         ]
+
+    def _is_bare(self, block: RedactedReasoning) -> bool:
+        return bool(block.data) and self._bare is not None and block.issuer == self._bare
 
     def _has_choice(self, start: BlockStart) -> bool:
         return self._can.choices or not start.choice

@@ -52,9 +52,6 @@ __all__ = ["Projector"]
 _BROKEN_OFF = ("max_tokens", "refusal")
 """The stops that tell by themselves why a call is missing."""
 
-_OWN = {"gemini": "google"}
-"""Whose reasoning that nobody else can read is but a signature there."""
-
 _BROKEN_CALL = StreamError(
     "malformed",
     "the arguments of a tool call are no JSON object",
@@ -200,9 +197,6 @@ class Projector:
                 return self._drop(state, "reasoning", block)
             case RedactedReasoning() if not can.redacted_reasoning:
                 return self._drop(state, "redacted_reasoning", block)
-            case RedactedReasoning(data, issuer) if data and issuer == _OWN.get(can.dialect, ""):
-                state.start, state.started = structs.replace(event, block=Reasoning()), False
-                return self._signature(SignatureDelta(event.index, data, issuer), state)
             case ServerToolCall(kind=kind) | ServerToolResult(kind=kind) if not kind.endswith(
                 can.server_tools
             ):

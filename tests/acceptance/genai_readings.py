@@ -17,8 +17,8 @@ from google import genai
 from google.genai import types
 from pydantic import ValidationError
 
-from streamnorm import Message, Reasoning, Text, ToolCall, Usage
-from streamnorm.ids import tag_signature
+from streamnorm import Message, Reasoning, RedactedReasoning, Text, ToolCall, Usage
+from streamnorm.ids import seal_reasoning, tag_signature
 
 __all__ = ["Client", "Said", "Source", "client", "our_words", "sdk_words"]
 
@@ -141,7 +141,8 @@ def _add(parts: list[list[Any]], part: types.Part) -> None:
     if not part.text and signature is None:
         return
     last = parts[-1] if parts else ["call"]
-    goes_on = last[0] != "call" and last[-1] is None
+    redacted = (signature or b"").startswith(b"sn1-redacted.")  # which belongs to no text
+    goes_on = last[0] != "call" and last[-1] is None and not redacted
     if not goes_on or (part.text and last[0] != kind):
         last = [kind, "", None]
         parts.append(last)
@@ -196,6 +197,8 @@ def our_words(message: Message) -> Said:
                 sources += [Source(c.url, c.title, text[c.start : c.end]) for c in citations]
             case Reasoning(signature=signature, issuer=issuer):
                 parts.append(("thought", block.text, _seal(signature, issuer)))
+            case RedactedReasoning(data, issuer):
+                parts.append(("thought", "", seal_reasoning(data, issuer).encode()))
             case ToolCall(id, name, arguments, signature=signature, issuer=issuer):
                 args = json.loads(arguments if arguments.strip() else "{}")
                 parts.append(("call", name, args, id, _seal(signature, issuer)))

@@ -20,7 +20,7 @@ from corpus import (
     CorpusStream,
     corpus,
     each_recording,
-    each_stream,
+    each_stream_of,
     needs_corpus,
     payloads,
     recordings,
@@ -253,7 +253,7 @@ def test_written_recording_gives_the_sdk_its_message(recording: Recording) -> No
     check(serve(name_of(recording), recording.body, recording.server))
 
 
-@each_stream
+@each_stream_of("openai_chat", one_in=4)
 def test_real_stream_gives_the_sdk_its_message(stream: CorpusStream) -> None:
     check(serve(stream.name, stream.body))
 

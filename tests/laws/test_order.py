@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
+import responses_reader
 from anthropic_reader import frames
 from bodies import make_source
 from chat_reader import chunks
-from corpus import each_recording_of
-from dice import Dice, dice
-from hypothesis import given
+from corpus import each_recording_of, payloads
+from dice import Dice, dice, shared
+from hypothesis import given, note
 from mutations import chunked
 from streams import DIALECTS, decode, overlaps, transcode
 
@@ -19,10 +21,17 @@ from streamnorm import BlockStart, Event, ToolCall, Transcoder, decoder
 from streamnorm.ordering import Sequencer
 from streamnorm.recording import Recording
 
+GROWING = (
+    "response.output_text.delta",
+    "response.refusal.delta",
+    "response.reasoning_summary_text.delta",
+)
+
 each_dialect = pytest.mark.parametrize("source", DIALECTS)
 
 
 @each_dialect
+@shared
 @given(d=dice(300))
 def test_anthropic_s_client_sees_one_block_at_a_time(source: str, d: Dice) -> None:
     out, _ = transcode(make_source(d, source).frames, source, "anthropic")
@@ -33,6 +42,29 @@ def test_anthropic_s_client_sees_one_block_at_a_time(source: str, d: Dice) -> No
 
 
 @each_dialect
+@shared
+@given(d=dice(300))
+def test_responses_client_sees_one_item_at_a_time(source: str, d: Dice) -> None:
+    """And in a message one part."""
+    out, _ = transcode(make_source(d, source).frames, source, "openai_responses")
+    items = parts = 0
+    opened: list[str] = []
+    for event in responses_reader.events(out):
+        kind = event["type"].removeprefix("response.")
+        if kind == "output_item.added":
+            assert (event["output_index"], opened) == (items, [])
+            items, parts = items + 1, 0
+            opened.append("item")
+        elif kind == "content_part.added":
+            assert (event["content_index"], opened) == (parts, ["item"])
+            parts += 1
+            opened.append("part")
+        elif kind in ("output_item.done", "content_part.done"):
+            assert opened.pop() == ("part" if kind.startswith("content") else "item")
+
+
+@each_dialect
+@shared
 @given(d=dice(300))
 def test_chat_s_client_sees_what_is_no_call_one_after_the_other(source: str, d: Dice) -> None:
     """Reasoning or text that has ended is never taken up where a client would join it."""
@@ -61,7 +93,7 @@ def test_chat_s_client_sees_what_is_no_call_one_after_the_other(source: str, d: 
         assert [field for field, _ in runs[choice]] == deduplicated
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*DIALECTS, arrays=True)
 def test_recording_is_held_back_only_where_blocks_overlap(recording: Recording) -> None:
     events = decode([recording.body], recording.dialect).events
     for overlapping in ((), (ToolCall,)):
@@ -74,11 +106,12 @@ def test_recording_is_held_back_only_where_blocks_overlap(recording: Recording) 
         assert (held > 0) == overlaps(events, overlapping)
 
 
-@pytest.mark.parametrize("target", DIALECTS)
 @each_dialect
 @given(d=dice(300))
-def test_text_goes_out_with_the_frame_that_brought_it(source: str, target: str, d: Dice) -> None:
+def test_text_goes_out_with_the_frame_that_brought_it(source: str, d: Dice) -> None:
     """All of it but white space that opens a text, and what waits for an open call."""
+    target = d.pick(DIALECTS)
+    note(f"written as {target}")
     stream = make_source(d, source)
     events = decode(stream.frames, source).events
     if overlaps(events) or any(answer.tool_calls for answer in stream.messages):
@@ -99,9 +132,22 @@ def _said(event: Event, blocks: set[int]) -> str:
 
 
 def _texts(out: bytes, target: str) -> str:
-    if target == "anthropic":
-        deltas: list[dict[str, Any]] = [event.get("delta", {}) for event in frames(out)]
-        return "".join(d.get("text", d.get("thinking", "")) for d in deltas)
+    match target:
+        case "anthropic":
+            deltas: list[dict[str, Any]] = [event.get("delta", {}) for event in frames(out)]
+            return "".join(d.get("text", d.get("thinking", "")) for d in deltas)
+        case "openai_responses":
+            events = map(json.loads, payloads(out))
+            return "".join(e["delta"] for e in events if e["type"] in GROWING)
+        case "gemini":
+            told = [json.loads(payload) for payload in payloads(out)]
+            answers = [answer for chunk in told for answer in chunk.get("candidates", ())]
+            return "".join(p.get("text", "") for a in answers for p in a["content"]["parts"])
+        case _:
+            return _chat_texts(out)
+
+
+def _chat_texts(out: bytes) -> str:
     every = [choice for chunk in chunks(out) for choice in (chunk or {}).get("choices", ())]
     choices = [choice for choice in every if not choice["index"]]
     return "".join(

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from bodies import any_body, make_source
 from corpus import each_recording_of
-from dice import Dice, dice
+from dice import Dice, dice, shared
 from hypothesis import given
 from mutations import chunked, cut_anywhere
 from streams import DIALECTS, decode, projected, said, transcode
 
-from streamnorm import Completed, Message, StreamError, accumulate, decoder
+from streamnorm import Completed, Failed, Message, StreamError, accumulate, decoder
 from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 # Fields of a chunk or of its choice that are told once, where they belong.
 MOVED = {"created", "service_tier"}
+
+ERRORS = {
+    "anthropic": b"event: error\n",
+    "openai_chat": b'data: {"error":',
+    "openai_responses": b"event: error\n",
+    "gemini": b'data: {"error":',
+}
+"""How an error of our own begins."""
 
 
 def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
@@ -28,7 +38,7 @@ def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
     if not isinstance(last, StreamError) or told_itself:
         assert out == body
         return
-    start = out.rindex(b"event: error\n" if dialect == "anthropic" else b'data: {"error":')
+    start = out.rindex(ERRORS[dialect])
     (told,) = decode([out[start:]], dialect).events
     assert isinstance(told, StreamError)
     assert told.message == last.message
@@ -36,7 +46,7 @@ def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
     kept = (before, before.removesuffix(b"\n"), before.removesuffix(b"\n\n"))
     assert body.startswith(kept)
     if reader.is_body:
-        assert not before.strip()
+        assert not before.strip(b" \t\r\n\xef\xbb\xbf")  # nor what begins a byte order mark
     elif last.kind == "truncated":
         assert body in kept
 
@@ -47,6 +57,10 @@ def test_recording_goes_out_as_it_came(recording: Recording) -> None:
     for named in (dialect, None):
         for size in (len(body), 3, 64):
             out, run = transcode(chunked(body, size), named, dialect, verbatim=True)
+            if run.dialect != dialect:  # an error alone may be anybody's
+                assert named is None
+                assert isinstance(decode([out], dialect).outcome, Failed)
+                continue
             assert_verbatim(body, out, dialect)
             assert run.outcome == decode([body], dialect).outcome
             assert run.message == accumulate(decode([body], dialect).events)
@@ -54,6 +68,7 @@ def test_recording_goes_out_as_it_came(recording: Recording) -> None:
 
 
 @each_dialect
+@shared
 @given(d=dice(320))
 def test_stream_goes_out_as_it_came(dialect: str, d: Dice) -> None:
     stream = make_source(d, dialect)
@@ -62,6 +77,7 @@ def test_stream_goes_out_as_it_came(dialect: str, d: Dice) -> None:
 
 
 @each_dialect
+@shared
 @given(d=dice(500))
 def test_damaged_stream_goes_out_as_it_came_with_its_error_behind_it(dialect: str, d: Dice) -> None:
     body = any_body(d, dialect)
@@ -71,16 +87,21 @@ def test_damaged_stream_goes_out_as_it_came_with_its_error_behind_it(dialect: st
     assert run.outcome == decode(pieces, dialect).outcome
 
 
-def beside(message: Message) -> list[object]:
+def beside(message: Message) -> list[Any]:
     """Return what the vendor said beside the message, but for what is told elsewhere."""
     kept = [
         {key: value for key, value in (extra or {}).items() if key not in MOVED}
         for extra in (message.extra, message.stop_extra, message.usage.extra)
     ]
-    return [*kept, message.block_extras]
+    return [*kept, *message.block_extras]
 
 
-@each_recording_of(*DIALECTS)
+def _of(got: dict[str, Any] | None, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the fields that were wanted of those there are."""
+    return None if got is None or wanted is None else {key: got.get(key) for key in wanted}
+
+
+@each_recording_of(*DIALECTS, arrays=True)
 def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> None:
     dialect = str(recording.dialect)
     events, outcome, _ = decode([recording.body], dialect)
@@ -93,17 +114,27 @@ def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> N
     if isinstance(outcome, Completed):
         assert back.outcome is not None
         assert getattr(back.outcome, "lenient", ()) == ()
-        assert beside(accumulate(back.events)) == beside(accumulate(passed))
+        got, wanted = beside(accumulate(back.events)), beside(accumulate(passed))
+        if dialect == "openai_responses":  # where items have ids, and responses all fields
+            got = [_of(one, other) for one, other in zip(got, wanted, strict=True)]
+        assert got == wanted
 
 
 @each_dialect
+@shared
 @given(d=dice(320))
 def test_stream_that_is_written_anew_is_clean_and_stays_as_it_is(dialect: str, d: Dice) -> None:
     """No fault of the server is passed on, so that nothing is left to forgive."""
     stream = make_source(d, dialect)
-    once, _ = transcode(stream.frames, dialect, dialect, reasoning="reasoning_details")
+    once, first = transcode(stream.frames, dialect, dialect, reasoning="reasoning_details")
+    if dialect == "gemini" and isinstance(first.outcome, Failed):
+        # Its server finished all the same, with arguments that are no object.
+        assert first.outcome.error.code == "MALFORMED_FUNCTION_CALL"
+        return
     events, outcome, notes = decode([once], dialect)
-    assert notes == ()
+    # Gemini gives no names to what it runs itself.
+    minted = {("minted_id", "server tool call")} if dialect == "gemini" else set()
+    assert {(note.kind, note.where) for note in notes} <= minted
     assert isinstance(outcome, Completed)
     assert outcome.lenient == ()
     again, run = transcode([once], dialect, dialect, reasoning="reasoning_details")

@@ -9,25 +9,28 @@ from typing import Any
 
 import pytest
 from corpus import each_recording_of
-from dice import Dice, dice
+from dice import Dice, dice, shared
 from event_strategies import make_stream
 from hypothesis import given
 from judges import assert_client_has
-from streams import DIALECTS, FIELDS, decode, encode, in_any_order, projected, said
+from streams import DIALECTS, WAYS, decode, encode, in_any_order, overlaps, projected, said
 
-from streamnorm import Event, LocalProtocolError, Ping, encoder, validate
+from streamnorm import (
+    Event,
+    LocalProtocolError,
+    Ping,
+    SignatureDelta,
+    encoder,
+    validate,
+)
+from streamnorm.ids import carried_signature
 from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
-def ways(dialect: str) -> list[dict[str, Any]]:
-    """Return the options that change what a dialect carries."""
-    fields: list[dict[str, Any]] = [{"reasoning": field} for field in FIELDS]
-    return [*fields, {"include_usage": False}] if dialect == "openai_chat" else fields[::3]
-
-
 @each_dialect
+@shared
 @given(d=dice())
 def test_encoder_refuses_exactly_what_is_illegal(dialect: str, d: Dice) -> None:
     events: list[Event] = make_stream(d, failing=True)
@@ -50,16 +53,31 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
     passed, losses = projected(events, dialect, **options)
     out, counted = encode(events, dialect, **options)
     assert counted == losses
-    back = decode([out], dialect).events
-    assert said(back, dialect, **options) == said(passed, dialect, **options)
+    got, wanted = (
+        said(each, dialect, **options) for each in (decode([out], dialect).events, passed)
+    )
+    if carries(passed) and overlaps(events):
+        # What carries a signature of one that waits goes before all that wait.
+        assert in_any_order(got) == in_any_order(wanted)
+        for choice, message in wanted.messages.items():
+            assert got.messages[choice].tool_calls == message.tool_calls
+        return
+    assert got == wanted
     assert_client_has(out, passed, dialect, **options)
 
 
+def carries(events: list[Event]) -> bool:
+    """Tell whether there are blocks that only carry the signatures of others."""
+    signed = [event for event in events if isinstance(event, SignatureDelta)]
+    return any(carried_signature(event.signature) is not None for event in signed)
+
+
 @each_dialect
+@shared
 @given(d=dice(300))
 def test_what_is_encoded_is_what_was_projected(dialect: str, d: Dice) -> None:
     choices = 1 + d.below(3)
-    options = d.pick(ways(dialect))
+    options = d.pick(WAYS[dialect])
     assert_comes_back(make_stream(d, choices, calls_only=True), dialect, options)
 
 
@@ -67,16 +85,18 @@ def test_what_is_encoded_is_what_was_projected(dialect: str, d: Dice) -> None:
 def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recording) -> None:
     events = decode([recording.body], recording.dialect).events
     for dialect in DIALECTS:
-        for options in ways(dialect):
-            assert_comes_back(events, dialect, options)
+        for options in WAYS[dialect]:
+            assert_comes_back(events, dialect, {**options, "extras": dialect == recording.dialect})
 
 
 @each_dialect
+@shared
 @given(d=dice(300))
 def test_without_losses_nothing_is_lost(dialect: str, d: Dice) -> None:
     events = make_stream(d, 1 + d.below(2), calls_only=True)
     out, losses = encode(events, dialect, reasoning="reasoning_details")
-    if {loss.feature for loss in losses} <= {"usage_unknown"}:
+    passed, _ = projected(events, dialect, reasoning="reasoning_details")
+    if {loss.feature for loss in losses} <= {"usage_unknown"} and not carries(passed):
         back = decode([out], dialect).events
         assert said(back, dialect) == said(events, dialect)
 
