@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from json_paths import without
+
 __all__ = [
     "DONE",
     "ERROR",
@@ -35,16 +37,6 @@ def sse(*chunks: Chunk | str) -> bytes:
         (chunk if isinstance(chunk, str) else f"data: {json.dumps(chunk)}\n\n").encode()
         for chunk in chunks
     )
-
-
-def without(value: Chunk, *path: str | int) -> Chunk:
-    """Return a chunk without the field at the end of a path."""
-    copy: Any = json.loads(json.dumps(value))
-    place = copy
-    for step in path[:-1]:
-        place = place[step]
-    del place[path[-1]]
-    return dict(copy)
 
 
 def part(delta: Any, finish: Any = None, choice: Any = 0, **fields: Any) -> Chunk:

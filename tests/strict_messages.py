@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from json_paths import without
+
 __all__ = [
     "CODE",
     "OVERLOADED",
@@ -44,14 +46,6 @@ def sse(*events: Event | str) -> bytes:
 def named(event: Event, name: str) -> str:
     """Return an event as a frame of any name."""
     return f"event: {name}\ndata: {json.dumps(event)}\n\n"
-
-
-def without(value: Event, *path: str) -> Event:
-    """Return an object without the field at the end of a path."""
-    head, *rest = path
-    if rest:
-        return {**value, head: without(value[head], *rest)}
-    return {name: field for name, field in value.items() if name != head}
 
 
 _MESSAGE = {

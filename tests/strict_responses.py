@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from json_paths import without
+
 __all__ = [
     "CALL",
     "CREATED",
@@ -260,16 +262,6 @@ def cut(*events: Event) -> list[Event | str]:
 def failed(**fields: Any) -> Event:
     """Return the end of a response that failed."""
     return response("failed", error={"code": "server_error", "message": "busy"}, **fields)
-
-
-def without(value: Event, *path: str | int) -> Event:
-    """Return an event without the field at the end of a path."""
-    copy: Any = json.loads(json.dumps(value))
-    place = copy
-    for step in path[:-1]:
-        place = place[step]
-    del place[path[-1]]
-    return dict(copy)
 
 
 def changed(value: Event, *path: str | int, to: Any) -> Event:

@@ -6,49 +6,19 @@ by tracemalloc.
 
 from __future__ import annotations
 
-import sys
-import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import FrameType
 
 import pytest
 from chat import DONE, call, calls, chunk, content, frame, reasoning
 from mutations import chunked
+from work import KIB, operations, peak
 
 from streamnorm import Completed, Limits, Transcoder, decoder
 
-KIB = 1024
 END = chunk({}, "stop") + DONE
 
 Stream = Callable[[int], Iterator[bytes]]
-
-
-def operations(work: Callable[[], object]) -> int:
-    """Return how many functions are called."""
-    count = 0
-
-    def trace(_frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(trace)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
-
-
-def peak(work: Callable[[], object]) -> int:
-    """Return the most memory that was held at once, in bytes."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def texts(count: int) -> Iterator[bytes]:

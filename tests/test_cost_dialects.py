@@ -17,7 +17,7 @@ import test_cost_directions as anthropic
 from mutations import chunked
 from responses_frames import added, args, call, done, event, part, part_added, text
 from streams import DIALECTS
-from test_cost import KIB, operations, peak
+from work import KIB, operations, peak
 
 from streamnorm import Completed, Failed, Limits, Transcoder, decoder
 

@@ -13,7 +13,7 @@ import pytest
 import test_cost
 from anthropic_frames import STOP, block, delta, end, event, start, stop
 from mutations import chunked
-from test_cost import KIB, operations, peak
+from work import KIB, operations, peak
 
 from streamnorm import Completed, Limits, Transcoder, decoder
 

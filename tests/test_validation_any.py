@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ import strict_responses
 from dice import Dice, dice
 from hypothesis import given
 from mutations import damaged, noise
+from work import operations
 
 from streamnorm import validate
 
@@ -109,25 +108,10 @@ def written(frames: list[Any]) -> bytes:
     ],
 )
 def test_work_grows_no_faster_than_the_bytes(dialect: str, stream: Callable[[int], bytes]) -> None:
-    once, thrice = (calls_of(partial(validate, body, dialect)) for body in map(stream, (100, 300)))
+    once, thrice = (
+        operations(partial(validate, body, dialect)) for body in map(stream, (100, 300))
+    )
     assert thrice < 3.3 * once
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """Return how many functions are called, which does not depend on the machine."""
-    count = 0
-
-    def trace(_frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(trace)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 @given(dice())

@@ -1,0 +1,18 @@
+"""JSON objects without one of their fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["without"]
+
+
+def without(value: dict[str, Any], *path: str | int) -> dict[str, Any]:
+    """Return an object without the field at the end of a path."""
+    copy: Any = json.loads(json.dumps(value))
+    place = copy
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return dict(copy)
