@@ -89,7 +89,7 @@ def check(events: list[Event]) -> None:
         assert said == expected
 
 
-@each_recording_of("openai_chat", "anthropic")
+@each_recording_of("openai_chat", "anthropic", "openai_responses")
 def test_written_recording_gives_the_client_its_message(recording: Recording) -> None:
     check(decoded(recording.body, str(recording.dialect), recording.server))
 

@@ -257,7 +257,7 @@ def decoded(body: bytes, dialect: str, server: str | None = None) -> list[Event]
     return reader.feed(body) + reader.close()
 
 
-@each_recording_of("openai_chat", "anthropic")
+@each_recording_of("openai_chat", "anthropic", "gemini")
 def test_written_recording_gives_the_sdk_its_message(recording: Recording) -> None:
     check(serve(decoded(recording.body, recording.dialect or "", recording.server)))
 
