@@ -11,7 +11,7 @@ pytest_plugins = ["pytester"]
 
 settings.register_profile(
     "default",
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     # A change is judged by the same examples each time; who works on it meets new ones.

@@ -313,7 +313,7 @@ def make_stream(
         if not spoken:
             runs.append(run)
         elif isinstance(run[0], BlockStart) and isinstance(run[0].block, _SPOKEN):
-            runs.append([event for event in run if not isinstance(event, Opaque)])
+            runs.append([event for event in run if not _is_own(event)])
     body = interleaved(d, runs, calls_only=calls_only)
     for _ in range(d.below(3)):
         extras: tuple[Event, ...] = (Ping(), UsageUpdate(make_usage(d)))
@@ -323,6 +323,13 @@ def make_stream(
         return [*events[: d.below(len(events) + 1)], StreamError("truncated", "cut")]
     events += [_stop(d, body, choice) for choice in d.shuffled(sorted({0, *owners}))]
     return [Ping(), *events] if d.flag() else events
+
+
+def _is_own(event: Event) -> bool:
+    """Tell whether an event is for the clients of one dialect alone."""
+    if isinstance(event, CitationDelta):
+        return event.citation.kind != "url_citation"
+    return isinstance(event, Opaque)
 
 
 def _stop(d: Dice, body: list[Event], choice: int) -> MessageStop:

@@ -22,7 +22,6 @@ from streamnorm import (
     Ping,
     Reasoning,
     ReasoningDelta,
-    RedactedReasoning,
     Refusal,
     RefusalDelta,
     SignatureDelta,
@@ -251,14 +250,6 @@ def test_what_has_no_place_is_lost(block: Image | Document) -> None:
     assert encode(*events) == []
     (loss,) = losses(*events)
     assert (loss.where, loss.detail) == (type(block).__name__, "dropped")
-
-
-def test_reasoning_that_may_not_be_seen_is_a_signed_thought() -> None:
-    for issuer, value in (("google", "c2ln"), ("x", "c24xLXJlZGFjdGVkLnguYzJsbg==")):
-        block = RedactedReasoning("c2ln", issuer)
-        assert encode(BlockStart(0, block), BlockStop(0)) == [
-            chunk({"text": "", "thought": True, "thoughtSignature": value})
-        ]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from streamnorm import (
     MessageStop,
     Opaque,
     OpaqueBlock,
+    RedactedReasoning,
     ServerToolCall,
     ServerToolResult,
     StreamError,
@@ -256,3 +257,11 @@ def test_recording_that_is_written_anew_keeps_what_stands_beside_it(recording: R
         assert got.block_extras == wanted.block_extras
         if not str(recording.server).startswith("interactions"):  # which has other words
             assert got.raw_stop_reason == wanted.raw_stop_reason
+
+
+def test_reasoning_that_may_not_be_seen_is_a_signed_thought() -> None:
+    for issuer, value in (("google", "c2ln"), ("x", "c24xLXJlZGFjdGVkLnguYzJsbg==")):
+        block = RedactedReasoning("c2ln", issuer)
+        assert parts(BlockStart(0, block), BlockStop(0), extras=False) == [
+            {"text": "", "thought": True, "thoughtSignature": value}
+        ]
