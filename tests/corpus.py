@@ -135,10 +135,15 @@ def each_stream_of(dialect: str, *, one_in: int = 1) -> Callable[[T], T]:
     return lambda test: needs_corpus(pytest.mark.parametrize("stream", streams, ids=str)(test))
 
 
-def each_provider_of(*dialects: str) -> Callable[[T], T]:
-    """Run a test with all streams that a provider sends in one of some dialects, as `streams`."""
+def each_provider_of(*dialects: str, one_in: int = 1) -> Callable[[T], T]:
+    """Run a test with a provider's streams in one of some dialects, as `streams`.
+
+    Args:
+        dialects: The dialects.
+        one_in: How many there are to each that is taken.
+    """
     groups = [
-        list(group)
+        list(group)[::one_in]
         for dialect in dialects
         for _, group in groupby(corpus(dialect), lambda stream: stream.provider)
     ]

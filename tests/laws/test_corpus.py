@@ -38,7 +38,7 @@ def target_of(number: int) -> str:
     return DIALECTS[number % len(DIALECTS)]
 
 
-@each_provider_of(*DIALECTS)
+@each_provider_of(*DIALECTS, one_in=2)
 def test_laws_hold(streams: list[CorpusStream]) -> None:
     """Laws 3, 4, 5, 6 and 7."""
     for number, stream in enumerate(streams, len(streams)):
@@ -67,7 +67,7 @@ def test_laws_hold(streams: list[CorpusStream]) -> None:
         assert_client_has(out, passed, target, extras=same, **options)
 
 
-@each_provider_of(*DIALECTS)
+@each_provider_of(*DIALECTS, one_in=2)
 def test_stream_stays_as_it_is(streams: list[CorpusStream]) -> None:
     """However it arrives; behind one that is cut, or has its error in no event, stands one."""
     for stream in streams:
@@ -81,7 +81,7 @@ def test_stream_stays_as_it_is(streams: list[CorpusStream]) -> None:
         assert run.losses == (), stream
 
 
-@each_provider_of("anthropic", "openai_responses", "gemini")
+@each_provider_of("anthropic", "openai_responses", "gemini", one_in=2)
 def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
     """As test_corpus does for Chat Completions, whose streams are more."""
     for number, stream in enumerate(streams, len(streams)):
