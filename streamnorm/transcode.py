@@ -264,8 +264,7 @@ class Transcoder:
         event = self._decoder.counted()
         if event is not None:
             self._accumulator.extend((event,))
-            if self._original is None:
-                self._render(self._encoder.projector.usage(event))
+            self._render(self._encoder.projector.usage(event))
 
     def _decide(self) -> None:
         """Find out what to do, now that the source is known."""

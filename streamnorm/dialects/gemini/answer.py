@@ -118,8 +118,7 @@ class Answer:
             if not text:
                 return
             block = self._grow(thought, events)
-        if block.carry or self._shared.surrogates:
-            text, block.carry = rejoin(block.carry, text)
+        text, block.carry = rejoin(block.carry, text)
         if text:
             self._append(block, text, events)
 

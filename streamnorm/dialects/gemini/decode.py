@@ -162,14 +162,11 @@ class GeminiDecoder(Decoder):
         except InvalidJSON as exc:
             self._read_no_json(frame, exc, events)
             return
-        # The fast reader refuses lone surrogates, which the general one lets through.
-        self._shared.surrogates = True
         for chunk in value if is_array(value) else (value,):
             if is_object(chunk):
                 self._read_object(chunk, frame, events)
             else:
                 events.append(Opaque(DIALECT, "frame", compact(chunk)))
-        self._shared.surrogates = False
 
     def _read_interaction(
         self, frame: Frame, events: list[Event], lenient: tuple[str, ...] = ()

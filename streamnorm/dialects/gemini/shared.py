@@ -24,7 +24,6 @@ class Shared(Struct):
         blocks: How many blocks have started.
         calls: How many calls have begun.
         kept: Characters of the payloads that something is kept of.
-        surrogates: Whether the chunk at hand may hold lone surrogates.
     """
 
     limits: Limits
@@ -33,7 +32,6 @@ class Shared(Struct):
     blocks: int = 0
     calls: int = 0
     kept: int = 0
-    surrogates: bool = False
 
     def next_block(self) -> int:
         """Return the index of a block that starts.
