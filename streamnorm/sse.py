@@ -124,6 +124,7 @@ class SSEDecoder:
             data = self._lf_only(data)
         frames: list[Frame] = []
         if self.overflowed or not data:
+            self.plain = self._is_plain()
             return frames
         position = 0
         if self._line or self._in_comment:

@@ -263,3 +263,11 @@ def test_whatever_may_be_more_than_one_line_is_read_with_care(data: bytes) -> No
     assert decoder.data_line(data) is None
     decoder.feed(b"data: ")
     assert decoder.data_line(b"data: 1\n\n") is None
+
+
+def test_lf_that_comes_alone_behind_its_cr_ends_the_line_too() -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(b"data: 1\r\n\r") == [Frame("message", "1")]
+    assert decoder.data_line(b"data: 2\n\n") is None
+    assert decoder.feed(b"\n") == []
+    assert decoder.data_line(b"data: 2\r\n\r\n") == b"2"
