@@ -23,7 +23,9 @@ __all__ = [
     "is_array",
     "is_json",
     "is_object",
+    "objects_of",
     "rejoin",
+    "string_of",
     "too_deep",
 ]
 
@@ -142,6 +144,17 @@ def too_deep(value: Any, limit: int) -> bool:
         if not level:
             return False
     return True
+
+
+def string_of(value: dict[str, Any], key: str) -> str:
+    """Return a field that is text, without lone surrogates; an empty one for anything else."""
+    text = value.get(key)
+    return clean(text) if isinstance(text, str) else ""
+
+
+def objects_of(value: object) -> list[dict[str, Any]]:
+    """Return the objects of an array; none of anything else."""
+    return [item for item in value if is_object(item)] if is_array(value) else []
 
 
 def compact(value: Any) -> str:

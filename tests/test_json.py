@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,9 @@ from streamnorm._json import (
     count_of,
     decode_any,
     is_json,
+    objects_of,
     rejoin,
+    string_of,
     too_deep,
 )
 
@@ -193,3 +196,16 @@ def test_count_is_a_whole_number_that_can_be_one(value: object, count: int | Non
 def test_number_that_is_too_long_for_the_fast_reader_keeps_its_value(text: str) -> None:
     assert decode_any(f"[{text}]", max_depth=5) == [int(text)]
     assert decode_any(f'{{"a":{text}, "b":NaN}}', max_depth=5) == {"a": int(text), "b": None}
+
+
+@pytest.mark.parametrize(("value", "text"), [("a", "a"), (None, ""), (3, ""), ("\ud83d", "\ufffd")])
+def test_text_is_a_string(value: object, text: str) -> None:
+    assert string_of({"key": value}, "key") == text
+    assert string_of({}, "key") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [([{"a": 1}, 3, None, {}], [{"a": 1}, {}]), (None, []), ({}, []), ("x", [])]
+)
+def test_objects_are_those_of_an_array(value: object, found: list[Any]) -> None:
+    assert objects_of(value) == found

@@ -18,6 +18,7 @@ from streamnorm._json import (
     decode_any,
     is_array,
     is_object,
+    string_of,
 )
 from streamnorm.codec import Decoder
 from streamnorm.dialects.anthropic import wire
@@ -242,7 +243,7 @@ class AnthropicDecoder(Decoder):
         message = value.get("message")
         if not is_object(message):
             raise self.malformed("message_start without a message, expected one")
-        id, model = _string(message, "id"), _string(message, "model")
+        id, model = string_of(message, "id"), string_of(message, "model")
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         if self._id is not None:
@@ -330,9 +331,9 @@ class AnthropicDecoder(Decoder):
 
     def _take_stop(self, told: _Value) -> None:
         """Take why the message ended, and what else is told with it."""
-        if word := _string(told, "stop_reason"):
+        if word := string_of(told, "stop_reason"):
             self._reason = word
-        if sequence := _string(told, "stop_sequence"):
+        if sequence := string_of(told, "stop_sequence"):
             self._sequence = sequence
         self._stop_extra.update(_rest(told, frozenset({"stop_reason", "stop_sequence"})))
 
@@ -353,11 +354,6 @@ class AnthropicDecoder(Decoder):
 def _number(value: _Value) -> int | None:
     number = value.get("index")
     return number if type(number) is int else None
-
-
-def _string(value: _Value, key: str) -> str:
-    text = value.get(key)
-    return clean(text) if isinstance(text, str) else ""
 
 
 def _piece(value: _Value, key: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import clean, compact, is_array, is_object
+from streamnorm._json import clean, compact, objects_of
 from streamnorm.blocks import (
     Block,
     Citation,
@@ -69,7 +69,7 @@ def read_start(block: dict[str, Any], server: str | None) -> Start:
                 Text(),
                 _extra(block, "text", "citations"),
                 text=_text(block.get("text")),
-                citations=tuple(map(citation, _objects(block.get("citations")))),
+                citations=tuple(map(citation, objects_of(block.get("citations")))),
             )
         case {"type": "thinking"}:
             return Start(
@@ -144,7 +144,3 @@ def _extra(block: dict[str, Any], *known: str) -> dict[str, Any] | None:
 
 def _text(value: object) -> str:
     return clean(value) if isinstance(value, str) else ""
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if is_object(item)] if is_array(value) else []

@@ -25,7 +25,7 @@ from streamnorm.blocks import (
 )
 from streamnorm.dialects.gemini.offsets import Offsets
 from streamnorm.dialects.gemini.partial_args import PartialArguments
-from streamnorm.dialects.gemini.shared import DIALECT, Shared
+from streamnorm.dialects.gemini.shared import DIALECT, Shared, answered
 from streamnorm.dialects.gemini.stops import stop_reason
 from streamnorm.events import (
     BlockStart,
@@ -39,7 +39,7 @@ from streamnorm.events import (
     SignatureDelta,
     TextDelta,
 )
-from streamnorm.ids import mint_id, sealed_reasoning, tag_signature, untag_signature
+from streamnorm.ids import sealed_reasoning, tag_signature, untag_signature
 
 __all__ = ["Answer", "issued"]
 
@@ -227,7 +227,7 @@ class Answer:
         """Take a call that the provider executes."""
         self._shared.count_call(call.id, call.name)
         if not call.id:
-            call = structs.replace(call, id=self._mint("server tool call"))
+            call = structs.replace(call, id=self._shared.mint("server tool call"))
         self._served = call.id
         index = self._start(call, extra, events)
         events += [JSONDelta(index, arguments), BlockStop(index)]
@@ -239,10 +239,7 @@ class Answer:
 
     def answered(self, id: str, name: str) -> str:
         """Return the id of the call that an answer is to; the client need not execute it."""
-        if not id:
-            id = next((known for known, of in self._asked.items() if of == name), "")
-        self._asked.pop(id, None)
-        return id
+        return answered(self._asked, id, name)
 
     @property
     def last_served(self) -> str:
@@ -254,16 +251,12 @@ class Answer:
     ) -> int:
         self._shared.count_call(call.id, call.name)
         if not call.id:
-            call = structs.replace(call, id=self._mint("tool call"))
+            call = structs.replace(call, id=self._shared.mint("tool call"))
         self._asked[call.id] = call.name
         if signature:
             value, issuer = issued(signature)
             call = structs.replace(call, signature=value, issuer=issuer)
         return self._start(call, extra, events)
-
-    def _mint(self, where: str) -> str:
-        self.note("minted_id", where)
-        return mint_id(*self._shared.seed, self._shared.blocks)
 
     # Other blocks
 

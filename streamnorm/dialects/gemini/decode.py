@@ -19,6 +19,8 @@ from streamnorm._json import (
     decode_any,
     is_array,
     is_object,
+    objects_of,
+    string_of,
 )
 from streamnorm.codec import Decoder
 from streamnorm.dialects.gemini import wire
@@ -221,7 +223,7 @@ class GeminiDecoder(Decoder):
                 self.first_usage = self._usage.usage
         failed: Fatal | None = None
         raw: list[list[wire.RawPart]] | None = None
-        for number, candidate in enumerate(_objects(value.get("candidates"))):
+        for number, candidate in enumerate(objects_of(value.get("candidates"))):
             if raw is None:
                 raw = _raw_parts(data)
             parts = raw[number] if number < len(raw) else []
@@ -237,10 +239,10 @@ class GeminiDecoder(Decoder):
     # The message
 
     def _start(self, value: _Value, events: list[Event]) -> None:
-        id, model = _string(value, "responseId"), _string(value, "modelVersion")
+        id, model = string_of(value, "responseId"), string_of(value, "modelVersion")
         self._shared.check_names(id, model)
         self._started = True
-        self._shared.seed = (id, model, _string(value, "createTime"))
+        self._shared.seed = (id, model, string_of(value, "createTime"))
         events.append(MessageStart(id, model, dict(self._said) or None))
 
     def _keep(self, value: _Value, data: str) -> None:
@@ -296,7 +298,7 @@ class GeminiDecoder(Decoder):
         if not word or (word in UNSPECIFIED and answer.finish):
             return None
         answer.finish = word
-        error = failed_finish(word, _string(candidate, "finishMessage"))
+        error = failed_finish(word, string_of(candidate, "finishMessage"))
         return None if error is None else Fatal(error)
 
     # The end
@@ -316,7 +318,7 @@ class GeminiDecoder(Decoder):
             return False
         inner = value.get("response")
         chunk = {**value, **inner} if is_object(inner) else value
-        candidates = _objects(chunk.get("candidates"))
+        candidates = objects_of(chunk.get("candidates"))
         feedback = chunk.get("promptFeedback")
         return (
             any(_word(candidate.get("finishReason")) for candidate in candidates)
@@ -335,15 +337,6 @@ class GeminiDecoder(Decoder):
         stops = [answer.stop(self._blocked, events) for answer in answers]
         events += stops
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
-
-
-def _objects(value: Any) -> list[_Value]:
-    return [item for item in value if is_object(item)] if is_array(value) else []
-
-
-def _string(value: _Value, key: str) -> str:
-    text = value.get(key)
-    return clean(text) if isinstance(text, str) else ""
 
 
 def _word(value: Any) -> str:

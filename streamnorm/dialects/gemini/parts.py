@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from streamnorm._json import clean, compact, is_array, is_object
+from streamnorm._json import clean, compact, is_array, is_object, string_of
 from streamnorm.blocks import (
     Block,
     Document,
@@ -60,17 +60,19 @@ def read_part(part: dict[str, Any], raw: RawPart, answer: Answer, events: list[E
             _call(value, raw.function_call, extra, answer, events)
         case "executableCode" if is_object(value):
             text = bytes(raw.executable_code).decode() or compact(value)
-            served = ServerToolCall(_string(value, "id"), _CODE, kind=field)
+            served = ServerToolCall(string_of(value, "id"), _CODE, kind=field)
             answer.server_call(served, text, extra, events)
         case "toolCall" if is_object(value):
             text = bytes(raw.tool_call).decode() or compact(value)
-            served = ServerToolCall(_string(value, "id"), _string(value, "toolType"), kind=field)
+            served = ServerToolCall(
+                string_of(value, "id"), string_of(value, "toolType"), kind=field
+            )
             answer.server_call(served, text, extra, events)
         case "codeExecutionResult" | "toolResponse" if is_object(value):
-            id = _string(value, "id") or answer.last_served
+            id = string_of(value, "id") or answer.last_served
             answer.result(ServerToolResult(id, field, value), extra, events)
         case "functionResponse" if is_object(value):
-            id = answer.answered(_string(value, "id"), _string(value, "name"))
+            id = answer.answered(string_of(value, "id"), string_of(value, "name"))
             answer.result(ServerToolResult(id, field, value), extra, events)
         case "inlineData" | "fileData" if is_object(value) and not part.get("thought"):
             answer.whole(_media(field, value), extra, events)
@@ -81,7 +83,7 @@ def read_part(part: dict[str, Any], raw: RawPart, answer: Answer, events: list[E
 def _text(part: dict[str, Any], extra: dict[str, Any], answer: Answer, events: list[Event]) -> None:
     text, thought = part.get("text"), part.get("thought") is True
     answer.more(text if isinstance(text, str) else "", thought, events)
-    answer.sign(_string(extra, "thoughtSignature"), thought, events)
+    answer.sign(string_of(extra, "thoughtSignature"), thought, events)
     for key, value in extra.items():
         if key not in ("thought", "thoughtSignature"):
             answer.opaque(key, value, events)
@@ -94,9 +96,9 @@ def _call(
     answer: Answer,
     events: list[Event],
 ) -> None:
-    signature = _string(extra, "thoughtSignature")
+    signature = string_of(extra, "thoughtSignature")
     extra = {key: value for key, value in extra.items() if key != "thoughtSignature"}
-    id, name = _string(call, "id"), _string(call, "name")
+    id, name = string_of(call, "id"), string_of(call, "name")
     entries = call.get("partialArgs")
     entries = [entry for entry in entries if is_object(entry)] if is_array(entries) else []
     goes_on = _goes_on(call) or any(_goes_on(entry) for entry in entries)
@@ -137,7 +139,7 @@ def _media(field: str, value: dict[str, Any]) -> Block:
     data, url = value.get("data"), value.get("fileUri")
     data, url = data if isinstance(data, str) else None, url if isinstance(url, str) else None
     extra = set(value) - {"mimeType", "data", "fileUri"}
-    found = None if extra else media(_string(value, "mimeType"), data, url)
+    found = None if extra else media(string_of(value, "mimeType"), data, url)
     return found or OpaqueBlock(DIALECT, field, compact(value))
 
 
@@ -169,8 +171,3 @@ def cleaned(key: str, value: Any) -> Any:
     half a character.
     """
     return msgspec.json.decode(compact(value)) if key in PIECES else value
-
-
-def _string(value: dict[str, Any], key: str) -> str:
-    text = value.get(key)
-    return clean(text) if isinstance(text, str) else ""

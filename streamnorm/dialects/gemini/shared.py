@@ -7,9 +7,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from streamnorm.failures import too_large
+from streamnorm.ids import mint_id
 from streamnorm.limits import Limits
 
-__all__ = ["DIALECT", "Shared"]
+__all__ = ["DIALECT", "Shared", "answered"]
 
 DIALECT = "gemini"
 
@@ -64,6 +65,11 @@ class Shared(Struct):
         if max(map(len, names)) > self.limits.max_id_chars:
             raise too_large("max_id_chars", self.limits.max_id_chars)
 
+    def mint(self, where: str) -> str:
+        """Return an id for a call that came without one."""
+        self.note("minted_id", where)
+        return mint_id(*self.seed, self.blocks)
+
     def keep(self, size: int) -> None:
         """Bound what fields nobody knows may add up to.
 
@@ -73,3 +79,17 @@ class Shared(Struct):
         self.kept += size
         if self.kept > self.limits.max_accumulated_bytes:
             raise too_large("max_accumulated_bytes", self.limits.max_accumulated_bytes)
+
+
+def answered(asked: dict[str, str], id: str, name: str) -> str:
+    """Return the id of the call that an answer is to; the client need not execute it.
+
+    Args:
+        asked: Names of the calls that nobody has answered, by id; this one is taken out.
+        id: Which of them; empty where the answer does not say.
+        name: Name of the tool.
+    """
+    if not id:
+        id = next((known for known, of in asked.items() if of == name), "")
+    asked.pop(id, None)
+    return id

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamnorm._json import string_of
 from streamnorm.blocks import ToolCall
 from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.growth import Growing, Growth
-from streamnorm.dialects.openai_responses.item import Item, rest, text_of
+from streamnorm.dialects.openai_responses.item import Item, rest
 from streamnorm.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm.failures import Fatal
 
@@ -28,7 +29,7 @@ class CallItem(Item):
 
     def start(self, events: list[Event]) -> None:
         """Append the start of the block, if the name is known."""
-        if text_of(self._wire, "name"):  # else the complete item has it
+        if string_of(self._wire, "name"):  # else the complete item has it
             self._begin(self._wire, events)
 
     def more(self, delta: str, events: list[Event]) -> None:
@@ -62,11 +63,11 @@ class CallItem(Item):
     def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
         """Append what of the call has not come yet, and the end of its block."""
         if self.index < 0:
-            if not text_of(wire, "name"):
+            if not string_of(wire, "name"):
                 message = f"{self.type} without a name, expected one"
                 raise Fatal(StreamError("malformed", message))
             self._begin(wire, events)
-        self.whole(text_of(wire, self._field), events)
+        self.whole(string_of(wire, self._field), events)
         self._stop(events)
 
     def finish(self, events: list[Event]) -> None:
@@ -76,11 +77,11 @@ class CallItem(Item):
         self._stop(events)
 
     def _begin(self, wire: dict[str, Any], events: list[Event]) -> None:
-        id = text_of(wire, "call_id")
-        if not id and (id := text_of(wire, "id")):
+        id = string_of(wire, "call_id")
+        if not id and (id := string_of(wire, "id")):
             self._blocks.note("minted_id", "tool call")
         call = ToolCall(
-            id, text_of(wire, "name"), kind="custom" if self.type == _CUSTOM else "function"
+            id, string_of(wire, "name"), kind="custom" if self.type == _CUSTOM else "function"
         )
         extra = rest(wire, "call_id", "name", self._field)
         self.index = self._blocks.begin(call, extra, events)

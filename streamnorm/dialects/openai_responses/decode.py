@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from streamnorm._json import FAST_ERRORS, InvalidJSON, clean, compact, decode_any, is_object
+from streamnorm._json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean,
+    compact,
+    decode_any,
+    is_object,
+    string_of,
+)
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
 from streamnorm.dialects.openai_responses.calls import CallItem
 from streamnorm.dialects.openai_responses.growth import Growing
-from streamnorm.dialects.openai_responses.item import text_of
 from streamnorm.dialects.openai_responses.item_events import ItemEvents
 from streamnorm.dialects.openai_responses.message import MessageItem
 from streamnorm.dialects.openai_responses.more import PieceDecoder
@@ -173,7 +180,7 @@ class ResponsesDecoder(PieceDecoder):
                 raise Fatal(named_error(data, value))
             events.append(Opaque(DIALECT, clean(frame.event), compact(value)))
             return
-        kind = text_of(value, "type") or frame.event
+        kind = string_of(value, "type") or frame.event
         read = self._reads.get(kind)
         if kind == "error" or frame.event == "error" or value.get("error"):
             raise Fatal(_error(value, data))
@@ -216,7 +223,7 @@ class ResponsesDecoder(PieceDecoder):
         if is_first:
             self._begin(response, events)
         elif is_created and self._is_created:
-            if text_of(response, "id") != self._id:  # another answer, from a gateway
+            if string_of(response, "id") != self._id:  # another answer, from a gateway
                 raise self.malformed("second response.created with another id, expected one")
             self.note("repeated_start", "response")
         self._is_created = self._is_created or is_created
@@ -225,7 +232,7 @@ class ResponsesDecoder(PieceDecoder):
             self.first_usage = self._usage
 
     def _begin(self, response: _Value, events: list[Event]) -> None:
-        id, model = text_of(response, "id"), text_of(response, "model")
+        id, model = string_of(response, "id"), string_of(response, "model")
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         self._id = self._blocks.seed = id
@@ -237,7 +244,7 @@ class ResponsesDecoder(PieceDecoder):
         response = self._response(value)
         if self._id is None:
             self._begin(response, events)
-        status = text_of(response, "status")
+        status = string_of(response, "status")
         if status not in _TERMINALS.values():
             status = _TERMINALS[value["type"]]
         if status in ("failed", "cancelled"):
@@ -247,7 +254,7 @@ class ResponsesDecoder(PieceDecoder):
         self._output.settle(response.get("output"), events)
         self._take_usage(response.get("usage"), events)
         details = response.get("incomplete_details")
-        word = text_of(details, "reason") if is_object(details) else ""
+        word = string_of(details, "reason") if is_object(details) else ""
         reason = stop_reason(status, word, called=self._blocks.called, refused=self._blocks.refused)
         raw = word if word and status == "incomplete" else status
         extra = {k: v for k, v in _rest(response).items() if self._said.get(k) != v}

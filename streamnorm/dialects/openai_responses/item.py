@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
-from streamnorm._json import clean, is_array, is_object
+from streamnorm._json import string_of
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.events import Event
 
-__all__ = ["Item", "objects", "pair", "rest", "text_of"]
+__all__ = ["Item", "pair", "rest"]
 
 T = TypeVar("T")
 
@@ -32,8 +32,8 @@ class Item(ABC):
     """
 
     def __init__(self, wire: dict[str, Any], blocks: Blocks) -> None:
-        self.type = text_of(wire, "type")
-        self.id = text_of(wire, "id") or text_of(wire, "call_id")
+        self.type = string_of(wire, "type")
+        self.id = string_of(wire, "id") or string_of(wire, "call_id")
         self.number: int | None = None
         self.is_done = False
         self.index = -1
@@ -60,12 +60,6 @@ class Item(ABC):
         self._wire = {}
 
 
-def text_of(wire: dict[str, Any], key: str) -> str:
-    """Return a string; an empty one for anything else."""
-    value = wire.get(key)
-    return clean(value) if isinstance(value, str) else ""
-
-
 def rest(wire: dict[str, Any], *known: str) -> dict[str, Any]:
     """Return the fields of an item that say something else, its id as `item_id`."""
     more = {
@@ -73,13 +67,8 @@ def rest(wire: dict[str, Any], *known: str) -> dict[str, Any]:
         for key, value in wire.items()
         if key not in _HEAD and key not in known and value is not None
     }
-    id = text_of(wire, "id")
+    id = string_of(wire, "id")
     return {"item_id": id, **more} if id else more
-
-
-def objects(value: object) -> list[dict[str, Any]]:
-    """Return the objects of an array; none if it is something else."""
-    return [item for item in value if is_object(item)] if is_array(value) else []
 
 
 def pair(seen: dict[int, T], whole: list[int]) -> dict[int, T]:

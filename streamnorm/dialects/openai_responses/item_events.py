@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from streamnorm._json import compact, is_object
+from streamnorm._json import compact, is_object, string_of
 from streamnorm.dialects.openai_responses.blocks import DIALECT
 from streamnorm.dialects.openai_responses.calls import CallItem
-from streamnorm.dialects.openai_responses.item import text_of
 from streamnorm.dialects.openai_responses.message import MessageItem
 from streamnorm.dialects.openai_responses.output import Output
 from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
@@ -62,7 +61,7 @@ class ItemEvents:
 
     def unknown(self, kind: str, value: _Value, events: list[Event]) -> None:
         """Take an event that only the dialect's clients may know."""
-        item = self._output.find(_number(value), text_of(value, "item_id"))
+        item = self._output.find(_number(value), string_of(value, "item_id"))
         value.pop("obfuscation", None)
         index = item.index if item is not None and item.index >= 0 else None
         event = Opaque(DIALECT, kind, compact(value), index)
@@ -119,13 +118,13 @@ class ItemEvents:
             self._message(value, events).cite(number, annotation, events)
 
     def _message(self, value: _Value, events: list[Event]) -> MessageItem:
-        id = text_of(value, "item_id")
+        id = string_of(value, "item_id")
         return self._output.of(MessageItem, "message", _number(value), id, events)
 
     # Reasoning
 
     def _summary_part_added(self, value: _Value, events: list[Event]) -> None:
-        text, number = text_of(_part(value), "text"), _count(value, "summary_index")
+        text, number = string_of(_part(value), "text"), _count(value, "summary_index")
         self._thought(value, events).begin_part(SUMMARY, number, text, events)
 
     def _summary_delta(self, value: _Value, events: list[Event]) -> None:
@@ -133,15 +132,15 @@ class ItemEvents:
         self._thought(value, events).more(SUMMARY, number, _delta(value), events)
 
     def _summary_done(self, value: _Value, events: list[Event]) -> None:
-        text, number = text_of(_part(value) or value, "text"), _count(value, "summary_index")
+        text, number = string_of(_part(value) or value, "text"), _count(value, "summary_index")
         self._thought(value, events).whole(SUMMARY, number, text, events)
 
     def _reasoning_part_added(self, value: _Value, events: list[Event]) -> None:
-        text, number = text_of(_part(value), "text"), _count(value, "content_index")
+        text, number = string_of(_part(value), "text"), _count(value, "content_index")
         self._thought(value, events).begin_part(CONTENT, number, text, events)
 
     def _reasoning_part_done(self, value: _Value, events: list[Event]) -> None:
-        text, number = text_of(_part(value), "text"), _count(value, "content_index")
+        text, number = string_of(_part(value), "text"), _count(value, "content_index")
         self._thought(value, events).whole(CONTENT, number, text, events)
 
     def _reasoning_delta(self, value: _Value, events: list[Event]) -> None:
@@ -150,10 +149,10 @@ class ItemEvents:
 
     def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
         number = _count(value, "content_index")
-        self._thought(value, events).whole(CONTENT, number, text_of(value, "text"), events)
+        self._thought(value, events).whole(CONTENT, number, string_of(value, "text"), events)
 
     def _thought(self, value: _Value, events: list[Event]) -> ReasoningItem:
-        id = text_of(value, "item_id")
+        id = string_of(value, "item_id")
         return self._output.of(ReasoningItem, "reasoning", _number(value), id, events)
 
     # Calls
@@ -161,19 +160,19 @@ class ItemEvents:
     def _arguments(self, value: _Value, events: list[Event]) -> None:
         call = self._call("function_call", value, events)
         call.more(_delta(value), events)
-        call.whole(text_of(value, "arguments"), events)
+        call.whole(string_of(value, "arguments"), events)
 
     def _input(self, value: _Value, events: list[Event]) -> None:
-        item = self._output.find(_number(value), text_of(value, "item_id"))
+        item = self._output.find(_number(value), string_of(value, "item_id"))
         if isinstance(item, ServedItem):  # whose whole input comes with its end
-            self.unknown(text_of(value, "type"), value, events)
+            self.unknown(string_of(value, "type"), value, events)
             return
         call = self._call("custom_tool_call", value, events)
         call.more(_delta(value), events)
-        call.whole(text_of(value, "input"), events)
+        call.whole(string_of(value, "input"), events)
 
     def _call(self, type_: str, value: _Value, events: list[Event]) -> CallItem:
-        id = text_of(value, "item_id")
+        id = string_of(value, "item_id")
         return self._output.of(CallItem, type_, _number(value), id, events)
 
 

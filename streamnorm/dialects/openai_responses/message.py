@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._json import compact, is_array, is_object
+from streamnorm._json import compact, is_array, is_object, objects_of, string_of
 from streamnorm.blocks import OpaqueBlock, Refusal, Text
 from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.annotations import citation
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
 from streamnorm.dialects.openai_responses.growth import Growing, Growth
-from streamnorm.dialects.openai_responses.item import Item, objects, pair, rest, text_of
+from streamnorm.dialects.openai_responses.item import Item, pair, rest
 from streamnorm.events import (
     BlockStop,
     CitationDelta,
@@ -96,18 +96,18 @@ class MessageItem(Item):
 
     def begin_part(self, number: int | None, wire: dict[str, Any], events: list[Event]) -> None:
         """Take the start of a part."""
-        kind = _KINDS.get(text_of(wire, "type"))
+        kind = _KINDS.get(string_of(wire, "type"))
         if kind is None:
             return  # which is whole at its end
         part = self._open(kind, number, wire, events)
-        if text := part.growth.rest(text_of(wire, _FIELDS[kind])):
+        if text := part.growth.rest(string_of(wire, _FIELDS[kind])):
             self._append(part, text, events)
 
     def whole_text(self, number: int | None, wire: dict[str, Any], events: list[Event]) -> None:
         """Take the whole text or refusal of a part that may not be complete yet."""
         kind: Kind = Refusal if "refusal" in wire else Text
         part = self._parts[kind].get(number or 0)
-        if part is None and text_of(wire, _FIELDS[kind]):
+        if part is None and string_of(wire, _FIELDS[kind]):
             part = self._open(kind, number, {}, events)
         if part is not None and part.is_open:
             self._reconcile(part, wire, events)
@@ -115,7 +115,7 @@ class MessageItem(Item):
     def end_part(self, number: int | None, wire: dict[str, Any], events: list[Event]) -> None:
         """Take a complete part."""
         number = number or 0
-        kind = _KINDS.get(text_of(wire, "type"))
+        kind = _KINDS.get(string_of(wire, "type"))
         if kind is None:
             self._whole(number, wire, events)
             return
@@ -123,8 +123,8 @@ class MessageItem(Item):
 
     def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
         """Append what of the parts has not come yet, and the ends of their blocks."""
-        content = objects(wire.get("content"))
-        kinds = [_KINDS.get(text_of(part, "type")) for part in content]
+        content = objects_of(wire.get("content"))
+        kinds = [_KINDS.get(string_of(part, "type")) for part in content]
         seen = {
             kind: pair(parts, [number for number, found in enumerate(kinds) if found is kind])
             for kind, parts in self._parts.items()
@@ -180,12 +180,12 @@ class MessageItem(Item):
         if part.is_open:
             self._reconcile(part, wire, events)
             self._stop(part, events)
-        elif len(objects(wire.get("annotations"))) > part.citations:
+        elif len(objects_of(wire.get("annotations"))) > part.citations:
             self._blocks.note("late_citation", "text")
 
     def _reconcile(self, part: _Part, wire: dict[str, Any], events: list[Event]) -> None:
         """Append what the whole part has more than came in pieces."""
-        if whole := text_of(wire, _FIELDS[part.kind]):
+        if whole := string_of(wire, _FIELDS[part.kind]):
             text = part.growth.rest(whole)
             if text is None:
                 self._blocks.note("resent_text", part.kind.__name__)
@@ -196,7 +196,7 @@ class MessageItem(Item):
         if is_array(wire.get("logprobs")) and wire["logprobs"] and not part.has_logprobs:
             part.has_logprobs = True
             events.append(Opaque(DIALECT, "logprobs", compact(wire["logprobs"]), part.index))
-        for annotation in objects(wire.get("annotations"))[part.citations :]:
+        for annotation in objects_of(wire.get("annotations"))[part.citations :]:
             part.citations += 1
             events.append(CitationDelta(part.index, citation(annotation)))
 
@@ -217,6 +217,6 @@ class MessageItem(Item):
             return
         self._blocks.keep()
         self._others.add(number)
-        block = OpaqueBlock(DIALECT, text_of(wire, "type"), compact(wire))
+        block = OpaqueBlock(DIALECT, string_of(wire, "type"), compact(wire))
         index = self.index = self._blocks.begin(block, self._take_extra({}), events)
         events.append(BlockStop(index))

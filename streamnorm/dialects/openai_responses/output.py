@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from streamnorm._json import objects_of, string_of
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.calls import CallItem
-from streamnorm.dialects.openai_responses.item import Item, objects, text_of
+from streamnorm.dialects.openai_responses.item import Item
 from streamnorm.dialects.openai_responses.message import MessageItem
 from streamnorm.dialects.openai_responses.reasoning import ReasoningItem
 from streamnorm.dialects.openai_responses.served import (
@@ -55,10 +56,10 @@ class Output:
 
     def know_tools(self, tools: object) -> None:
         """Take the tools that the response echoes, if it does."""
-        echoed = objects(tools)
+        echoed = objects_of(tools)
         if echoed and not any(tool.get("type") in _BRINGING for tool in echoed):
-            nested = [inner for tool in echoed for inner in objects(tool.get("tools"))]
-            names = [text_of(tool, "name") for tool in (*echoed, *nested)]
+            nested = [inner for tool in echoed for inner in objects_of(tool.get("tools"))]
+            names = [string_of(tool, "name") for tool in (*echoed, *nested)]
             self._tools = frozenset(names)
 
     def find(self, number: int | None, id: str | None) -> Item | None:
@@ -91,7 +92,7 @@ class Output:
 
     def add(self, wire: dict[str, Any], number: int | None, events: list[Event]) -> None:
         """Take the start of an item."""
-        item, id, type_ = self.find(number, _id(wire)), _id(wire), text_of(wire, "type")
+        item, id, type_ = self.find(number, _id(wire)), _id(wire), string_of(wire, "type")
         if (
             item is not None
             and (item.type, item.id, item.number) == (type_, id, number)
@@ -105,7 +106,7 @@ class Output:
 
     def done(self, wire: dict[str, Any], number: int | None, events: list[Event]) -> None:
         """Take a complete item."""
-        type_ = text_of(wire, "type")
+        type_ = string_of(wire, "type")
         item = self.find(number, _id(wire))
         if item is None and number is None and not _id(wire):
             item = self._latest.get(self._class(wire))
@@ -123,7 +124,7 @@ class Output:
         Items that were complete are known; those that nobody has sent are whole here.
         """
         matched: set[int] = set()
-        for place, wire in enumerate(objects(output)):
+        for place, wire in enumerate(objects_of(output)):
             item = self._match(place, wire, matched)
             if item is None:
                 self._whole(wire, events)
@@ -148,8 +149,8 @@ class Output:
 
     def _match(self, place: int, wire: dict[str, Any], matched: set[int]) -> Item | None:
         """Return the item that stands at a place of the terminal's output."""
-        type_ = text_of(wire, "type")
-        called = self._calls.get((type_, text_of(wire, "call_id")))
+        type_ = string_of(wire, "type")
+        called = self._calls.get((type_, string_of(wire, "call_id")))
         numbered = self._numbers.get(place)
         if not self._numbers and place < len(self._items):
             numbered = self._items[place]
@@ -164,7 +165,7 @@ class Output:
     def _new(self, wire: dict[str, Any], number: int | None, events: list[Event]) -> Item:
         item = self._class(wire)(wire, self._blocks)
         self._register(item, number)
-        if call_id := text_of(wire, "call_id"):
+        if call_id := string_of(wire, "call_id"):
             self._blocks.keep(len(call_id))
             self._calls[item.type, call_id] = item
         item.start(events)
@@ -181,7 +182,7 @@ class Output:
             self._ids[item.id] = item
 
     def _class(self, wire: dict[str, Any]) -> type[Item]:
-        type_ = text_of(wire, "type")
+        type_ = string_of(wire, "type")
         if type_ == "custom_tool_call" and self._is_served(wire):
             return ServedItem
         kind = _TYPES.get(type_)
@@ -193,8 +194,8 @@ class Output:
         """Tell whether a custom tool is the server's: xAI calls its searches so."""
         if self._tools is None or wire.get("namespace"):
             return False
-        return text_of(wire, "name") not in self._tools
+        return string_of(wire, "name") not in self._tools
 
 
 def _id(wire: dict[str, Any]) -> str:
-    return text_of(wire, "id") or text_of(wire, "call_id")
+    return string_of(wire, "id") or string_of(wire, "call_id")

@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamnorm._json import objects_of, string_of
 from streamnorm.blocks import Reasoning, RedactedReasoning
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.growth import Growing, Growth
-from streamnorm.dialects.openai_responses.item import Item, objects, pair, rest, text_of
+from streamnorm.dialects.openai_responses.item import Item, pair, rest
 from streamnorm.dialects.openai_responses.wire import Piece
 from streamnorm.events import BlockStop, Event, ReasoningDelta, SignatureDelta
 from streamnorm.ids import sealed_reasoning, untag_signature
@@ -66,7 +67,7 @@ class ReasoningItem(Item):
     def start(self, events: list[Event]) -> None:
         """Append the start of the block, or one that is whole of what may not be seen."""
         extra = rest(self._wire, SUMMARY, CONTENT, "encrypted_content", "format")
-        redacted = sealed_reasoning(text_of(self._wire, "encrypted_content"))
+        redacted = sealed_reasoning(string_of(self._wire, "encrypted_content"))
         if redacted is not None:
             self.index = self._blocks.begin(RedactedReasoning(*redacted), extra, events)
             events.append(BlockStop(self.index))
@@ -102,10 +103,10 @@ class ReasoningItem(Item):
         """Append what of the parts has not come yet, what seals the item, and the ends."""
         for field in (SUMMARY, CONTENT):
             lane = self._lanes.get(field)
-            whole = objects(wire.get(field))
+            whole = objects_of(wire.get(field))
             seen = pair(lane.parts if lane is not None else {}, list(range(len(whole))))
             for number, told in enumerate(whole):
-                if text := text_of(told, "text"):
+                if text := string_of(told, "text"):
                     self._reconcile(field, number, seen.get(number), text, events)
         self._stop(wire, events)
 
@@ -170,7 +171,7 @@ class ReasoningItem(Item):
                     self._append(field, part, part.growth.flush(), events)
             lane.is_open = False
         self._is_open = False
-        sealed = text_of(wire, "encrypted_content")
+        sealed = string_of(wire, "encrypted_content")
         for place, index in enumerate(sorted(open_blocks)):
             if sealed and not place:
                 events.append(SignatureDelta(index, *self._issued(sealed, wire)))
@@ -181,5 +182,5 @@ class ReasoningItem(Item):
         tagged = untag_signature(sealed)
         if tagged is not None:
             return tagged
-        issuer = _FORMATS.get(text_of(wire, "format")) or _SERVERS.get(self._blocks.server or "")
+        issuer = _FORMATS.get(string_of(wire, "format")) or _SERVERS.get(self._blocks.server or "")
         return sealed, issuer or "openai"

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._json import compact
+from streamnorm._json import compact, string_of
 from streamnorm.blocks import Block, OpaqueBlock, ServerToolCall, ServerToolResult
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
-from streamnorm.dialects.openai_responses.item import Item, text_of
+from streamnorm.dialects.openai_responses.item import Item
 from streamnorm.events import BlockStop, Event, JSONDelta, Opaque
 
 __all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem", "WholeItem"]
@@ -44,14 +44,14 @@ class ServedItem(Item):
     def start(self, events: list[Event]) -> None:
         """Append the start of the block."""
         call = ServerToolCall(
-            text_of(self._wire, "id"), text_of(self._wire, "name") or self.type, kind=self.type
+            string_of(self._wire, "id"), string_of(self._wire, "name") or self.type, kind=self.type
         )
         self.index = self._blocks.begin(call, None, events)
 
     def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
         """Append the arguments, in one, and the end of the block."""
         held = {key: value for key, value in wire.items() if key not in ("id", "type", "status")}
-        if text_of(wire, "status") not in ("", *_USUAL):
+        if string_of(wire, "status") not in ("", *_USUAL):
             held["status"] = wire["status"]
         if held:
             events.append(JSONDelta(self.index, compact(held)))
@@ -87,7 +87,7 @@ class ResultItem(WholeItem):
 
     def block(self, wire: dict[str, Any]) -> Block:
         """Return the result."""
-        return ServerToolResult(text_of(wire, "call_id"), self.type, wire)
+        return ServerToolResult(string_of(wire, "call_id"), self.type, wire)
 
 
 class OpaqueItem(WholeItem):

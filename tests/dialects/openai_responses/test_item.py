@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.dialects.openai_responses.item import objects, pair, rest, text_of
+from streamnorm.dialects.openai_responses.item import pair, rest
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,6 @@ from streamnorm.dialects.openai_responses.item import objects, pair, rest, text_
 )
 def test_rest_is_what_has_no_other_place(wire: dict[str, Any], fields: dict[str, Any]) -> None:
     assert rest(wire, "a") == fields
-
-
-@pytest.mark.parametrize(("value", "text"), [("a", "a"), (None, ""), (3, ""), ("\ud83d", "\ufffd")])
-def test_text_is_a_string(value: object, text: str) -> None:
-    assert text_of({"key": value}, "key") == text
-    assert text_of({}, "key") == ""
-
-
-@pytest.mark.parametrize(
-    ("value", "found"), [([{"a": 1}, 3, None, {}], [{"a": 1}, {}]), (None, []), ({}, []), ("x", [])]
-)
-def test_objects_are_those_of_an_array(value: object, found: list[Any]) -> None:
-    assert objects(value) == found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from streamnorm._json import clean, compact, rejoin
 from streamnorm.blocks import Block
 from streamnorm.dialects.gemini.shared import Shared
 from streamnorm.events import BlockStart, Event, Opaque
-from streamnorm.ids import mint_id
 
 __all__ = ["INTERACTIONS", "Blocks", "Growth"]
 
@@ -37,18 +36,6 @@ class Blocks(Struct):
         index = self.shared.next_block()
         events.append(BlockStart(index, block, extra=extra or None))
         return index
-
-    def answered(self, id: str, name: str) -> str:
-        """Return the id of the call that an answer is to; the client need not execute it."""
-        if not id:
-            id = next((known for known, of in self.asked.items() if of == name), "")
-        self.asked.pop(id, None)
-        return id
-
-    def mint(self, where: str) -> str:
-        """Return an id for a call that came without one."""
-        self.shared.note("minted_id", where)
-        return mint_id(*self.shared.seed, self.shared.blocks)
 
     def opaque(
         self, name: str, value: Any, events: list[Event], *, index: int | None = None

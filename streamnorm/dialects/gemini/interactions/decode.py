@@ -12,15 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import (
-    FAST_ERRORS,
-    InvalidJSON,
-    decode_any,
-    is_object,
-)
+from streamnorm._json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
 from streamnorm.dialects.gemini.interactions.blocks import Blocks
 from streamnorm.dialects.gemini.interactions.series import Series
-from streamnorm.dialects.gemini.interactions.steps import rest_of, string_of
+from streamnorm.dialects.gemini.interactions.steps import rest_of
 from streamnorm.dialects.gemini.interactions.wire import PIECES, decode_delta
 from streamnorm.dialects.gemini.interactions.words import TERMINAL, failed_status, status_reason
 from streamnorm.dialects.gemini.shared import Shared

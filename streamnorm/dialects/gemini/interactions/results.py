@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean, compact, is_array
+from streamnorm._json import clean, compact, is_array, string_of
 from streamnorm.blocks import OpaqueBlock, ServerToolResult
 from streamnorm.dialects.gemini.interactions.blocks import INTERACTIONS, Blocks
-from streamnorm.dialects.gemini.interactions.steps import Step, string_of
+from streamnorm.dialects.gemini.interactions.steps import Step
 from streamnorm.dialects.gemini.interactions.wire import cleaned
+from streamnorm.dialects.gemini.shared import answered
 from streamnorm.events import BlockStop, Event
 
 __all__ = ["OWN_KIND", "OpaqueStep", "ResultStep"]
@@ -44,7 +45,7 @@ class ResultStep(Step):
     def stop(self, events: list[Event], *, told: bool) -> None:
         id = string_of(self._result, "call_id")
         if self.kind == "function_result":
-            id = self._blocks.answered(id, string_of(self._result, "name"))
+            id = answered(self._blocks.asked, id, string_of(self._result, "name"))
         id = id or self._blocks.served
         self._blocks.shared.check_names(id)
         result = ServerToolResult(id, clean(self.kind) + OWN_KIND, self._result)

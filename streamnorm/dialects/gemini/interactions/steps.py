@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from streamnorm._json import clean
 from streamnorm.dialects.gemini.interactions.blocks import Blocks
 from streamnorm.dialects.gemini.interactions.wire import Delta, cleaned
 from streamnorm.events import Event
 
-__all__ = ["Step", "rest_of", "string_of"]
+__all__ = ["Step", "rest_of"]
 
 
 class Step(ABC):
@@ -61,12 +60,6 @@ class Step(ABC):
             events: Where to append.
             told: Whether its end was told, and not only that of the interaction.
         """
-
-
-def string_of(value: dict[str, Any], key: str) -> str:
-    """Return a field that is text, or an empty one."""
-    text = value.get(key)
-    return clean(text) if isinstance(text, str) else ""
 
 
 def rest_of(value: dict[str, Any], *known: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean
+from streamnorm._json import clean, string_of
 from streamnorm.blocks import ServerToolCall, ToolCall
 from streamnorm.dialects.gemini.answer import issued
 from streamnorm.dialects.gemini.interactions.blocks import Blocks, Growth
 from streamnorm.dialects.gemini.interactions.model import OutputStep, ThoughtStep
 from streamnorm.dialects.gemini.interactions.results import OWN_KIND, OpaqueStep, ResultStep
-from streamnorm.dialects.gemini.interactions.steps import Step, rest_of, string_of
+from streamnorm.dialects.gemini.interactions.steps import Step, rest_of
 from streamnorm.dialects.gemini.interactions.wire import Delta, MoreArguments
 from streamnorm.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
 from streamnorm.failures import Fatal
@@ -152,7 +152,7 @@ class CallStep(_ArgumentsStep):
             raise Fatal(StreamError("malformed", "function call without a name, expected one"))
         signature = string_of(wire, "signature")
         value, issuer = issued(signature) if signature else (None, None)
-        id = id or self._blocks.mint("tool call")
+        id = id or self._blocks.shared.mint("tool call")
         self._blocks.asked[id] = name
         call = ToolCall(id, name, signature=value, issuer=issuer)
         return self._open(call, rest_of(wire, *_OF_CALL, "signature"), events)
@@ -188,7 +188,7 @@ class ServedStep(_ArgumentsStep):
         self._finish(self._growth or self._begin(self._wire, events), events)
 
     def _begin(self, wire: dict[str, Any], events: list[Event]) -> Growth:
-        id = string_of(wire, "id") or self._blocks.mint("server tool call")
+        id = string_of(wire, "id") or self._blocks.shared.mint("server tool call")
         name = string_of(wire, "name") or clean(self.kind.removesuffix(_CALL))
         self._blocks.served = id
         call = ServerToolCall(id, name, kind=clean(self.kind) + OWN_KIND)
