@@ -37,10 +37,6 @@ FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _ENCODER = msgspec.json.Encoder()
 _ANY = msgspec.json.Decoder[Any]()
 _GENERAL = json.JSONDecoder(parse_constant=lambda _: None)
-# To look for what is rare in text with its digits and brackets made alike costs a tenth of
-# looking for it by patterns; some servers send whole answers four times.
-_ALIKE = bytes.maketrans(b"123456789[", b"000000000{")
-_LONG_NUMBER = b"0" * 19  # which msgspec may read as a float
 _TOO_MANY = 2**63
 
 
@@ -68,20 +64,29 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
     Raises:
         InvalidJSON: It is no JSON, or nests too deep.
     """
-    marks = text.encode("utf-8", "replace").translate(_ALIKE)
-    fits = _LONG_NUMBER not in marks
     try:
-        value = _ANY.decode(text) if fits else _general(text, max_depth)
+        value, exact = _ANY.decode(text), True
     except FAST_ERRORS:
-        fits, value = False, _general(text, max_depth)
-    # Nothing nests deeper than it has brackets.
-    if marks.count(b"{") > max_depth and too_deep(value, max_depth):
+        value, exact = _general(text, max_depth), False
+    if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
-    return value if fits else _clean_tree(value, pieces)  # msgspec lets no lone surrogate pass
+    return value if exact else _clean_tree(value, pieces)  # msgspec lets no lone surrogate pass
+
+
+def _may_nest(text: str, depth: int) -> bool:
+    """Tell whether text has more opening brackets than `depth`; long answers have few."""
+    for bracket in "{[":
+        place = text.find(bracket)
+        while place >= 0:
+            depth -= 1
+            if depth < 0:
+                return True
+            place = text.find(bracket, place + 1)
+    return False
 
 
 def _general(text: str, max_depth: int) -> Any:
-    """Return the value of JSON text that msgspec refuses, or reads with less precision."""
+    """Return the value of JSON text that msgspec refuses."""
     try:
         return _GENERAL.decode(text)
     except RecursionError as exc:

@@ -191,9 +191,9 @@ def test_count_is_a_whole_number_that_can_be_one(value: object, count: int | Non
 
 
 @pytest.mark.parametrize(
-    "text", ["9223372036854775808", "12345678901234567890123", "-9223372036854775809"]
+    "text", ["9223372036854775808", "18446744073709551616", "-9223372036854775809", "9" * 1000]
 )
-def test_number_that_is_too_long_for_the_fast_reader_keeps_its_value(text: str) -> None:
+def test_long_number_keeps_its_value(text: str) -> None:
     assert decode_any(f"[{text}]", max_depth=5) == [int(text)]
     assert decode_any(f'{{"a":{text}, "b":NaN}}', max_depth=5) == {"a": int(text), "b": None}
 
