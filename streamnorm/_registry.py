@@ -169,6 +169,14 @@ class _UnnamedDecoder(Decoder):
     def more(self) -> Callable[[bytes], str | None]:
         return super().more if self._reader is None else self._reader.more
 
+    @property
+    def turns(self) -> Callable[[bytes], str | None]:
+        return super().turns if self._reader is None else self._reader.turns
+
+    @property
+    def reader(self) -> Decoder:
+        return self._reader or self
+
     def counted(self) -> UsageUpdate | None:
         return super().counted() if self._reader is None else self._reader.counted()
 

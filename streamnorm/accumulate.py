@@ -142,7 +142,7 @@ class Accumulator:
             `StreamError("too_large")`.
         """
         self.room -= size
-        if self.room >= 0 or self._refill():
+        if self.room >= 0 or self.refill():
             self._pending += events
             if len(self._pending) >= _BATCH:
                 self.fold()
@@ -156,17 +156,20 @@ class Accumulator:
                 return [*events[:number], error]
         return events
 
-    def keeper(self, index: int) -> Callable[[str], None]:
-        """Return what keeps more text of an open block, the shortest way.
+    def keeper(self, index: int, part: int = 0) -> Callable[[str], None]:
+        """Return what keeps more text of a part of an open block, the shortest way.
 
-        Until the next call of another method.  Whoever uses it takes the bytes of the stream
-        from `room` first, and takes the long way once that is less than 0.
+        Until the next call of another method but `refill`.  Whoever uses it takes the bytes of
+        the stream from `room` first, and takes the long way where `refill` does not help.
         """
         self.fold()
-        return self._fresh[index].append
+        if not part:
+            return self._fresh[index].append
+        buffer = self._blocks[index].part(part)
+        return lambda text: self._add(buffer.extend((text,)))
 
-    def _refill(self) -> bool:
-        """Fold what waits and make room for more, if the bound is still far."""
+    def refill(self) -> bool:
+        """Fold what waits to make room for more; return whether the bound is still far."""
         self.fold()
         left = self._safe_bytes + self.room  # which is below 0, by what was taken too much
         self.room = max(0, min(_BATCH_BYTES, left))

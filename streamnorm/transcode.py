@@ -7,29 +7,17 @@ from typing import Literal, TypedDict
 
 from streamnorm._registry import decoder, encoder
 from streamnorm.accumulate import Accumulator
-from streamnorm.events import (
-    Event,
-    JSONDelta,
-    MessageStart,
-    Outcome,
-    ReasoningDelta,
-    StreamError,
-    TextDelta,
-    Usage,
-    UsageUpdate,
-)
+from streamnorm.codec import Delta, StreamWriter, Turns, part_of
+from streamnorm.events import Event, Outcome, StreamError, Usage, UsageUpdate
 from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
 from streamnorm.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm.messages import Message
-from streamnorm.ordering import Sequencer
 from streamnorm.original import Original, Splitter
 
 __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
 Ordering = Literal["sequential", "interleaved"]
-
-_MAX_LIVE = 64  # blocks that are known to need no second look; few are ever open at once
 
 
 class TranscodeOptions(TypedDict, total=False):
@@ -109,25 +97,17 @@ class Transcoder:
             include_usage=include_usage,
             reasoning=reasoning,
         )
-        self._render = self._encoder.render
-        self._sequencer: Sequencer | None = None
-        if ordering == "sequential":
-            overlapping = self._encoder.projector.capabilities.overlapping
-            self._sequencer = Sequencer(
-                overlapping=overlapping, max_held_bytes=limits.max_held_bytes
-            )
+        self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
         self._accumulator = Accumulator(limits=limits)
-        self._failure: StreamError | None = None
+        self._begun = False  # whether the tokens that came with the start were told
         self._finished = False  # whether what follows the last event was written
-        # The deltas that need no projection and no ordering, until another event comes: the
-        # type of each block's; of reasoning, the part.
-        self._live: dict[int, type | int] = {}
-        self._waiting: dict[int, Callable[[str], list[StreamError] | None]] = {}
-        # What keeps and writes chunks that only continue such a block, one after the other.
+        # What reads, keeps and writes chunks that only continue a block, one after the other.
         self._more: Callable[[bytes], str | None]
-        self._latest = -1  # the block that the chunk before might have been continued in
         self._keep: Callable[[str], None] | None = None
         self._write: Callable[[str], bytes]
+        self._turns: Turns | None = None  # the same, of several blocks
+        self._latest = -1  # the block that the chunk before might have been continued in
+        self._continued: set[int] = set()  # those of the chunks before
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         self._verbatim = verbatim and not changes
         self._original: Original | None = None  # the bytes, where they go out as they came
@@ -146,6 +126,8 @@ class Transcoder:
         keep = self._keep
         if keep is not None:
             accumulator = self._accumulator
+            if len(data) > accumulator.room:
+                accumulator.refill()
             room = accumulator.room - len(data)
             if room >= 0 and (text := self._more(data)) is not None:
                 accumulator.room = room
@@ -154,6 +136,10 @@ class Transcoder:
                     return [data]
                 written = self._write(text) if text else b""
                 return [written] if written else []
+        elif self._turns is not None and (told := self._turns.feed(data)) is not None:
+            if self._writer.failure is not None:
+                self._turns = None
+            return [told] if told else []
         if not self._verbatim or (self._original is None and self._undecided is None):
             return self._feed(data)
         pieces = self._splitter.split(data)
@@ -178,9 +164,8 @@ class Transcoder:
         return parts if len(parts) < 2 else [b"".join(parts)]
 
     def _feed(self, data: bytes) -> list[bytes]:
-        if self._keep is not None:
-            self._catch_up()
-        self._keep = None
+        """Take a chunk that may hold anything."""
+        self._leave()
         events = self._decoder.feed(data)
         if self._original is not None or self._undecided is not None:
             data = self._decoder.framed(data)
@@ -188,30 +173,40 @@ class Transcoder:
             data = self._undecided = self._undecided + data
             if self._decoder.dialect:
                 self._decide()
-        last = self._decoder.continued
-        if self._original is not None:
+        if self._original is None:
+            written = self._encode(events, len(data))
+        else:
             written = self._observe(self._original, events, data)
-            if last is not None and self._failure is None and self._original.between_events:
-                self._keep, self._more = self._accumulator.keeper(last.index), self._decoder.more
-            return written
-        written = self._encode(events, len(data))
-        if last is None:
-            return written
-        # Two in a row are the beginning of many; of interleaved blocks there never are.
-        if last.index == self._latest and (write := self._writer(last)) is not None:
-            self._keep, self._more = self._accumulator.keeper(last.index), self._decoder.more
-            self._write = write
-        self._latest = last.index
+        last = self._decoder.continued
+        if last is None or self._writer.failure is not None:
+            self._latest = -1
+            self._continued.clear()
+        elif self._original is None or self._original.between_events:
+            self._expect_more(last)
         return written
+
+    def _expect_more(self, last: Delta) -> None:
+        """Take the short way for the chunks that follow, if they are like this one."""
+        index, original = last.index, self._original
+        if index == self._latest:  # two in a row are the beginning of many
+            write = _nothing if original is not None else self._writer.more(last)
+            if write is not None:
+                self._more, self._write = self._decoder.more, write
+                self._keep = self._accumulator.keeper(index, part_of(last))
+        if self._keep is None and index in self._continued:
+            writer = self._writer if original is None else None
+            self._turns = Turns(self._decoder, self._accumulator, writer)
+        self._latest = index
+        self._continued.add(index)
 
     def close(self) -> list[bytes]:
         """Return the bytes that the end of the source makes known."""
-        self._catch_up()
+        self._leave()
         return self._last(self._decoder.close())
 
     def abort(self, cause: BaseException) -> list[bytes]:
         """Return the bytes that the failure of the source makes known."""
-        self._catch_up()
+        self._leave()
         return self._last(self._decoder.abort(cause))
 
     def ping(self) -> bytes:
@@ -225,7 +220,8 @@ class Transcoder:
     @property
     def outcome(self) -> Outcome | None:
         """How the stream ended; None until it has."""
-        return error_outcome(self._failure) if self._failure else self._decoder.outcome
+        failure = self._writer.failure
+        return error_outcome(failure) if failure else self._decoder.outcome
 
     @property
     def dialect(self) -> str:
@@ -259,12 +255,18 @@ class Transcoder:
         self._catch_up()
         return self._accumulator.usage
 
+    def _leave(self) -> None:
+        """Leave the short way."""
+        if self._keep is not None or self._turns is not None:
+            self._catch_up()
+        self._keep = self._turns = None
+
     def _catch_up(self) -> None:
         """Take the tokens that chunks told which only continued a block."""
         event = self._decoder.counted()
         if event is not None:
             self._accumulator.extend((event,))
-            self._render(self._encoder.projector.usage(event))
+            self._writer.count(event)
 
     def _decide(self) -> None:
         """Find out what to do, now that the source is known."""
@@ -275,7 +277,6 @@ class Transcoder:
                 self._original = Original()
 
     def _last(self, events: list[Event]) -> list[bytes]:
-        self._keep = None
         rest, self._undecided = self._undecided or b"", None
         if rest and self._decoder.dialect == self._encoder.dialect:
             self._decide()
@@ -285,112 +286,35 @@ class Transcoder:
 
     def _observe(self, original: Original, events: list[Event], data: bytes) -> list[bytes]:
         """Return bytes as they came, and what breaks the stream behind them."""
-        if self._failure is not None:
+        if self._writer.failure is not None:
             return []
         kept = self._accumulator.take(events, len(data))
         parts = [original.take(data)] if data else []
         last = kept[-1] if kept else None
         if isinstance(last, StreamError) and (last.kind != "upstream" or self._decoder.unframed):
-            self._fail(last)
-            parts.append(original.end_event() + self._render(last))
+            self._writer.fail(last)
+            parts.append(original.end_event() + self._encoder.render(last))
         return parts if len(parts) < 2 else [b"".join(parts)]
 
     def _encode(self, events: list[Event], size: int = 0) -> list[bytes]:
-        if self._failure is not None:
+        if self._writer.failure is not None:
             return []
         kept = self._accumulator.take(events, size)
         if not kept:
             return []
-        parts: list[bytes] = []
-        for event in kept:
-            if self._is_live(event):
-                parts.append(self._render(event))
-            elif type(event) is UsageUpdate:  # every dialect writes the last of them, at the end
-                self._render(self._encoder.projector.usage(event))
-            elif isinstance(event, JSONDelta) and event.index in self._waiting:
-                if errors := self._waiting[event.index](event.partial_json):
-                    self._fail_on(errors, parts)
-            else:
-                self._encode_one(event, parts)
-            if self._failure is not None:
-                break
+        if not self._begun and self._decoder.first_usage is not None:
+            self._begun = True
+            self._encoder.render(UsageUpdate(self._decoder.first_usage))
+        parts = self._writer.write(kept)
         if kept is not events and isinstance(last := kept[-1], StreamError):
-            self._fail(last)
+            self._writer.fail(last)
         if self._decoder.outcome is not None and not self._finished:
             self._finished = True
             if rest := self._encoder.close():
                 parts.append(rest)
         return parts if len(parts) < 2 else [b"".join(parts)]
 
-    def _encode_one(self, event: Event, parts: list[bytes]) -> None:
-        """Encode an event the long way, and find out which ones need not go it."""
-        projector, sequencer = self._encoder.projector, self._sequencer
-        if isinstance(event, MessageStart) and self._decoder.first_usage is not None:
-            self._render(UsageUpdate(self._decoder.first_usage))
-        for passed in projector.push(event):
-            for ordered in (passed,) if sequencer is None else sequencer.push(passed):
-                if isinstance(ordered, StreamError) and ordered is not event:
-                    self._fail_on([ordered], parts)
-                    return
-                if written := self._render(ordered):
-                    parts.append(written)
-        index: int | None = getattr(event, "index", None)
-        if index is None:
-            if isinstance(event, StreamError):
-                self._count_dropped()
-            return
-        kind, part = projector.passes(index)
-        if kind is not None and (sequencer is None or sequencer.passes(index)):
-            if len(self._live) >= _MAX_LIVE:
-                self._live.clear()
-            self._live[index] = part if kind is ReasoningDelta else kind
-        else:
-            self._live.pop(index, None)
-        if not isinstance(event, JSONDelta):
-            self._waiting.clear()
-            return
-        wait: Callable[[str], list[StreamError] | None] | None = projector.collects(index)
-        if wait is None and kind is JSONDelta and sequencer is not None:
-            wait = sequencer.arguments_wait(index)
-        if wait is not None:
-            self._waiting[index] = wait
 
-    def _is_live(self, event: Event) -> bool:
-        """Tell whether an event needs no second look."""
-        if type(event) is TextDelta or type(event) is JSONDelta:
-            return self._live.get(event.index) is type(event)
-        if type(event) is ReasoningDelta:
-            return self._live.get(event.index) == event.part
-        return False
-
-    def _writer(
-        self, last: TextDelta | ReasoningDelta | JSONDelta
-    ) -> Callable[[str], bytes] | None:
-        """Return what writes more of what needs no second look; None if it needs one."""
-        if self._is_live(last):
-            return self._encoder.writer(last.index)
-        collect = self._encoder.projector.collects(last.index)
-        if collect is None:
-            return None
-
-        def write(text: str) -> bytes:
-            collect(text)
-            return b""
-
-        return write
-
-    def _fail_on(self, errors: list[StreamError], parts: list[bytes]) -> None:
-        for error in errors:
-            self._fail(error)
-            parts.append(self._render(error))
-            self._count_dropped()
-
-    def _fail(self, error: StreamError) -> None:
-        """Take it that the stream ends here, whatever the source says."""
-        self._failure = error
-        self._keep = None
-        self._live.clear()
-
-    def _count_dropped(self) -> None:
-        if self._sequencer is not None and self._sequencer.dropped_bytes:
-            self._encoder.count_held(self._sequencer.dropped_bytes)
+def _nothing(text: str) -> bytes:
+    """Write nothing: the bytes go out as they came."""
+    return b""

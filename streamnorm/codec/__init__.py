@@ -7,14 +7,18 @@ that is no stream, notes and the end of a stream stand here; the room reads one 
 
 from streamnorm.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm.codec.decoder import Decoder
+from streamnorm.codec.delta import Delta, more_like, part_of
 from streamnorm.codec.dialect import Dialect, Feed
 from streamnorm.codec.encoder import EncodeOptions, Encoder
 from streamnorm.codec.form import Form, FormReader, Opening
+from streamnorm.codec.turns import Turns
+from streamnorm.codec.writer import StreamWriter
 
 __all__ = [
     "MAX_PROBLEMS",
     "Checker",
     "Decoder",
+    "Delta",
     "Dialect",
     "EncodeOptions",
     "Encoder",
@@ -22,4 +26,8 @@ __all__ = [
     "Form",
     "FormReader",
     "Opening",
+    "StreamWriter",
+    "Turns",
+    "more_like",
+    "part_of",
 ]

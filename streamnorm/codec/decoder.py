@@ -8,16 +8,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from streamnorm._json import InvalidJSON, decode_any
+from streamnorm.codec.delta import Delta
 from streamnorm.codec.form import Form, FormReader, Opening, one_line_each
 from streamnorm.errors import LocalProtocolError
 from streamnorm.events import (
     ErrorKind,
     Event,
-    JSONDelta,
     Outcome,
-    ReasoningDelta,
     StreamError,
-    TextDelta,
     Usage,
     UsageUpdate,
 )
@@ -54,7 +52,7 @@ class Decoder(ABC):
     dialect: str = ""
     forms: ClassVar[tuple[Form, ...]] = ()
     first_usage: Usage | None = None
-    continued: TextDelta | ReasoningDelta | JSONDelta | None = None
+    continued: Delta | None = None
     unframed: bool = False
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
@@ -107,6 +105,19 @@ class Decoder(ABC):
         chunks tell are `counted`, which is to be asked before anything else is done.
         """
         return _no_more
+
+    @property
+    def turns(self) -> Callable[[bytes], str | None]:
+        """As `more`, for blocks that take turns: after each chunk `continued` is of its block.
+
+        Each is a block that has grown before.
+        """
+        return self.more
+
+    @property
+    def reader(self) -> Decoder:
+        """The decoder that reads the bytes, and says what is `continued`: this one, if no other."""
+        return self
 
     def counted(self) -> UsageUpdate | None:
         """Return the tokens that chunks read by `more` told since the last event, if any."""

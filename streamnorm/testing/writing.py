@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from streamnorm._registry import encoder
+from streamnorm.codec import StreamWriter
 from streamnorm.errors import UnrecordedRequest
 from streamnorm.events import Event, Failed, MessageStart, StreamError, Truncated
 from streamnorm.failures import NOT_A_STREAM
 from streamnorm.losses import Loss
-from streamnorm.ordering import Sequencer
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.file import Recording
 from streamnorm.transcode import Transcoder
@@ -117,13 +117,9 @@ class Writer:
         return structs.replace(event, id=event.id or id, model=event.model or self._asked_model)
 
     def _encoded(self, events: Iterator[Event]) -> Iterator[bytes]:
-        projector = self._encoder.projector
-        sequencer = Sequencer(overlapping=projector.capabilities.overlapping)
+        writer = StreamWriter(self._encoder)
         for event in events:
-            ordered = [out for passed in projector.push(event) for out in sequencer.push(passed)]
-            yield b"".join([self._encoder.render(out) for out in ordered])
-        if sequencer.dropped_bytes:
-            self._encoder.count_held(sequencer.dropped_bytes)
+            yield b"".join(writer.write((event,)))
         yield self._encoder.close()
 
 

@@ -8,20 +8,19 @@ end can mean only one thing: that costs a third of framing and decoding it again
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import astuple
 
 from streamnorm._json import FAST_ERRORS
+from streamnorm.codec import Delta
 from streamnorm.dialects.anthropic import wire
 from streamnorm.events import JSONDelta, ReasoningDelta, TextDelta
 from streamnorm.sse import SSEDecoder
 
-__all__ = ["Delta", "more_of"]
+__all__ = ["more_of"]
 
 _PREFIX = b"event: content_block_delta\ndata: "
-Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 
 _FIELDS: dict[type[Delta], bytes] = {
     TextDelta: b'"text":"',

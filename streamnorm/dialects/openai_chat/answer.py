@@ -109,13 +109,16 @@ class Answer:
             self._write_arguments(call, text, events)
         return True
 
-    def only_more(self, index: int, text: str) -> bool:
-        """Take arguments that are one delta of a call, and tell whether they are."""
+    def only_more(self, index: int, text: str) -> int | None:
+        """Take arguments that are one delta, and return the number of its block, if they are."""
         call = self._calls.by_index(index)
-        if call is None or call.followed or not call.continues(text):
-            return False
+        if call is None or call.index < 0:
+            return None
+        # Another block waits for the end of the arguments, which such a text may be.
+        if (call.followed and text[-1:] in ENDS) or not call.continues(text):
+            return None
         self._calls.last = call
-        return True
+        return call.index
 
     def content(self, text: str, events: list[Event]) -> None:
         """Take text for the user, which may hold reasoning between tags."""

@@ -86,15 +86,20 @@ class ChatDecoder(Decoder):
         self._answers: dict[int, Answer] = {}
         # How the next chunk is read if it only continues this one, and what it continues.
         self._more: Callable[[str, list[Event]], bool] | None = None
-        self._block = -1
         self._piece_of: Callable[[str | bytes], str | None] = text_of
-        self._make: Callable[[int, str], Event] = TextDelta
         self._call = -1  # index of the call that its arguments are of
+        self._turning = False  # whether other calls may take their turn
         self._answer: Answer  # which that call belongs to
         self._hopes = _MAX_HOPES
 
     @property
     def more(self) -> Callable[[bytes], str | None]:
+        self._turning = False
+        return self._read_more
+
+    @property
+    def turns(self) -> Callable[[bytes], str | None]:
+        self._turning = True
         return self._read_more
 
     def _read_more(self, data: bytes) -> str | None:
@@ -133,9 +138,9 @@ class ChatDecoder(Decoder):
         try:
             match last:
                 case TextDelta(index) if index == answer.extensible:
-                    self._piece_of, self._make = text_of, TextDelta
+                    self._piece_of = text_of
                 case ReasoningDelta(index) if index == answer.extensible:
-                    self._piece_of, self._make = reasoning_of, ReasoningDelta
+                    self._piece_of = reasoning_of
                 case JSONDelta():
                     self._call = more_arguments(data).index
                     self._more, self._piece_of = self._more_arguments, self._arguments_of
@@ -144,7 +149,7 @@ class ChatDecoder(Decoder):
                 case _:
                     return
             self._piece_of(data)
-            self._more, self._block, self.continued = self._more_piece, index, last
+            self._more, self.continued = self._more_piece, last
         except FAST_ERRORS:
             self._hopes -= 1
 
@@ -153,8 +158,8 @@ class ChatDecoder(Decoder):
             text = self._piece_of(data)
         except FAST_ERRORS:
             return False
-        if text:
-            events.append(self._make(self._block, text))
+        if text and (last := self.continued) is not None:
+            events.append(type(last)(last.index, text))
         return True
 
     def _more_arguments(self, data: str, events: list[Event]) -> bool:
@@ -172,9 +177,13 @@ class ChatDecoder(Decoder):
     def _arguments_of(self, data: str | bytes) -> str | None:
         piece = more_arguments(data)
         text = piece.function.arguments
-        if piece.index != self._call or not self._answer.only_more(piece.index, text):
+        is_other = piece.index != self._call
+        if is_other and not self._turning:
             return None
-        return text
+        block = self._answer.only_more(piece.index, text)
+        if is_other and block is not None:
+            self._call, self.continued = piece.index, JSONDelta(block, text)
+        return None if block is None else text
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()

@@ -101,7 +101,8 @@ class ResponsesEncoder(Encoder):
         self._called = self._refused = False
 
     def writer(self, index: int) -> Callable[[str], bytes]:
-        return self._slots[index].write
+        slot = self._slots[index]
+        return slot.more if isinstance(slot, items.Reasoning) else slot.write
 
     def ping(self) -> bytes:
         # Codex waits on only where an event comes; but none may come before the first.

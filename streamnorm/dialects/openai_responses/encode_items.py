@@ -86,6 +86,7 @@ class Reasoning(Item):
         self._summaries: list[TextBuffer] = []
         self._late: dict[int, None] = {}  # those that went on behind their end
         self._deltas: dict[int, Callable[[str], bytes]] = {}
+        self._last = 0  # the one that was written last
         self._encrypted: str | None = None
 
     def write(self, text: str, part: int = 0) -> bytes:
@@ -93,7 +94,13 @@ class Reasoning(Item):
         begun = b"" if part < len(self._summaries) else self._begin(part)
         if part != len(self._summaries) - 1:
             self._late[part] = None
+        self._last = part
         return begun + self._deltas[part](text)
+
+    @property
+    def more(self) -> Callable[[str], bytes]:
+        """What writes more of the summary that was written last."""
+        return self._deltas[self._last]
 
     def sign(self, encrypted: str) -> None:
         """Take what only its issuer can read; it is told when the item is done."""

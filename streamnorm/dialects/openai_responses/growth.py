@@ -6,19 +6,15 @@ Every text of a Responses stream is sent again when it is complete, up to four t
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
 from zlib import crc32
 
 from msgspec import Struct
 
 from streamnorm._json import rejoin
+from streamnorm.codec import Delta, more_like
 from streamnorm.dialects.openai_responses import wire
-from streamnorm.events import JSONDelta, ReasoningDelta, TextDelta
 
 __all__ = ["Growing", "Growth"]
-
-Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 
 
 class Growth(Struct):
@@ -74,7 +70,7 @@ class Growing:
         id: The id of its item, as its pieces tell it.
         number: The number of its item, likewise.
         part: The number of its part, likewise.
-        delta: One of its deltas; None if such a delta without its part means another text.
+        delta: One of its deltas.
         make: Return the delta of a piece.
         fresh: The pieces that were not counted.
     """
@@ -85,11 +81,8 @@ class Growing:
         self.id, self.number, self.part = piece.item_id, piece.output_index, piece.part
         self.fresh: list[str] = []
         self._growth = growth
-        self.delta: Delta | None = delta
-        self.make: Callable[[str], Delta] = partial(type(delta), delta.index)
-        if isinstance(delta, ReasoningDelta) and delta.part:
-            self.delta = None
-            self.make = partial(ReasoningDelta, delta.index, part=delta.part)
+        self.delta = delta
+        self.make: Callable[[str], Delta] = more_like(delta)
 
     def count(self) -> None:
         """Count the pieces that were not."""

@@ -99,6 +99,10 @@ class PieceDecoder(Decoder):
             self._know(text)
         return self._read_more
 
+    @property
+    def turns(self) -> Callable[[bytes], str | None]:
+        return self._read_more
+
     def feed_frame(self, frame: Frame) -> list[Event]:
         self._forget()
         return super().feed_frame(frame)

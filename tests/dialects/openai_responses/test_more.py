@@ -217,7 +217,7 @@ def test_another_kind_of_piece_ends_the_short_way() -> None:
     assert given[3:] == [[TextDelta(0, "1")], [JSONDelta(1, "1")]] * 3
 
 
-def test_summaries_are_told_apart_and_only_the_first_is_offered() -> None:
+def test_summaries_are_told_apart() -> None:
     chunks = [
         *numbered(SUMMARY, "a", "b", summary_index=0),
         *numbered(SUMMARY, "c", "d", summary_index=1, first=2),
@@ -230,23 +230,42 @@ def test_summaries_are_told_apart_and_only_the_first_is_offered() -> None:
         [ReasoningDelta(0, "d", 1)],
     ]
     assert reader.short == 2
-    assert reader.continued is None
-    assert reader.more(piece(SUMMARY, "e", 4, summary_index=1)) is None
+    assert isinstance(reader.continued, ReasoningDelta)
+    assert (reader.continued.index, reader.continued.part) == (0, 1)
+    assert reader.more(piece(SUMMARY, "e", 4, summary_index=0)) is None
+    assert reader.more(piece(SUMMARY, "e", 4, summary_index=1)) == "e"
+
+
+CALLS = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(2)]
+
+
+def turns(*numbers: int) -> list[bytes]:
+    """Return pieces of two calls, one of each in turn."""
+    return [
+        piece(ARGUMENTS, str(number), number, item_id=f"fc_{number % 2}", output_index=number % 2)
+        for number in numbers
+    ]
 
 
 def test_text_of_another_block_is_not_offered_for_this_one() -> None:
-    opening = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(2)]
-    turns = [
-        piece(ARGUMENTS, "1", number, item_id=f"fc_{number % 2}", output_index=number % 2)
-        for number in range(8)
-    ]
-    _, reader = fed(START, *opening, *turns[:4])
+    _, reader = fed(START, *CALLS, *turns(0, 1, 2, 3))
     assert reader.continued is not None
     assert reader.continued.index == 1
-    assert reader.more(turns[4]) is None
-    assert reader.more(turns[4].replace(b"fc_0", b"fc_1").replace(b'x":0', b'x":1')) == "1"
-    assert reader.feed(turns[5]) == [JSONDelta(1, "1")]
-    assert reader.feed(turns[6]) == [JSONDelta(0, "1")]
+    other, own = piece(ARGUMENTS, "4", 4, item_id="fc_0"), turns(5)[0].replace(b":5", b":4")
+    assert reader.more(other) is None
+    assert reader.more(own) == "5"
+    assert reader.feed(turns(5)[0]) == [JSONDelta(1, "5")]
+    assert reader.feed(turns(6)[0]) == [JSONDelta(0, "6")]
+
+
+def test_texts_that_take_turns_are_offered_each_with_its_block() -> None:
+    _, reader = fed(START, *CALLS, *turns(0, 1))
+    given: list[tuple[int | None, str | None]] = []
+    for chunk in turns(2, 3, 4):
+        text = reader.turns(chunk)
+        given.append((reader.continued.index if reader.continued else None, text))
+    assert given == [(0, "2"), (1, "3"), (0, "4")]
+    assert reader.feed(turns(5)[0]) == [JSONDelta(1, "5")]
 
 
 @each_kind
