@@ -129,7 +129,8 @@ class GeminiEncoder(Encoder):
 
         def write(text: str) -> bytes:
             append(text)
-            return head + _string(text) + tail
+            data = _dumps(text)
+            return head + (data if data.isascii() else _one_line(data)) + tail
 
         return write
 
