@@ -189,9 +189,11 @@ class Transcoder:
         """Take the short way for the chunks that follow, if they are like this one."""
         index, original = last.index, self._original
         if index == self._latest:  # two in a row are the beginning of many
-            write = _nothing if original is not None else self._writer.more(last)
+            write = self._writer.more(last) if original is None else None
             if write is not None:
-                self._more, self._write = self._decoder.more, write
+                self._write = write
+            if write is not None or original is not None:
+                self._more = self._decoder.more
                 self._keep = self._accumulator.keeper(index, part_of(last))
         if self._keep is None and index in self._continued:
             writer = self._writer if original is None else None
@@ -313,8 +315,3 @@ class Transcoder:
             if rest := self._encoder.close():
                 parts.append(rest)
         return parts if len(parts) < 2 else [b"".join(parts)]
-
-
-def _nothing(text: str) -> bytes:
-    """Write nothing: the bytes go out as they came."""
-    return b""

@@ -106,7 +106,7 @@ def test_bound_of_the_message_holds_for_them_too(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
     limits = Limits(max_accumulated_bytes=900)
-    for size in (300, 900, 901, 2000):
+    for size in (300, 901):
         frames = BODIES[source](kind, ["x"] * size)
         _, run = transcode(frames, source, target, verbatim=verbatim, limits=limits)
         _, whole = transcode([b"".join(frames)], source, target, verbatim=verbatim, limits=limits)

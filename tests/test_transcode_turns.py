@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anthropic_frames as wire
 import pytest
 import responses_frames as responses
 from chat import DONE, call, calls, chunk, content
@@ -159,6 +160,41 @@ def test_summaries_may_take_turns(target: str, *, verbatim: bool, taken: list[bo
     assert out == whole
     assert sum(taken) > 7
     assert run.message.blocks == (Reasoning(("00" * 4, "01" * 4)), Reasoning(("10" * 4, "11" * 4)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dialect_that_never_takes_turns_may_all_the_same(target: str, taken: list[bool]) -> None:
+    """Anthropic tells blocks by their index, so that a gateway may send them in turn."""
+    turns = [(n, "1") for _ in range(4) for n in (0, 1)]
+    body = [
+        wire.start(),
+        *(wire.block(n, "tool_use", id=f"t{n}", name="f", input={}) for n in (0, 1)),
+        *(wire.delta(n, "input_json_delta", partial_json=piece) for n, piece in turns),
+        *map(wire.stop, (0, 1)),
+        *(wire.end("tool_use"), wire.STOP),
+    ]
+    whole, _ = transcode([b"".join(body)], "anthropic", target)
+    out, run = transcode(body, "anthropic", target)
+    assert out == whole
+    assert taken
+    assert [made.arguments for made in run.message.tool_calls] == ["1111"] * 2
+
+
+def test_what_the_target_may_not_see_is_kept_in_turns_too(taken: list[bool]) -> None:
+    turns = [(n, "1") for _ in range(4) for n in (0, 1)]
+    body = [
+        responses.START,
+        *(responses.added(n, "reasoning", id=f"rs_{n}") for n in (0, 1)),
+        *(
+            responses.delta("reasoning_summary_text", piece, n, item_id=f"rs_{n}", summary_index=0)
+            for n, piece in turns
+        ),
+        responses.completed(),
+    ]
+    out, run = transcode(body, "openai_responses", "anthropic", reasoning=None)
+    assert sum(taken) > 4
+    assert b"thinking" not in out
+    assert run.message.blocks == (Reasoning(("1111",)),) * 2
 
 
 @each_way

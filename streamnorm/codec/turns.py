@@ -40,11 +40,10 @@ class Turns:
         if room < 0 or (text := self._more(data)) is None:
             return None
         accumulator.room = room
-        if (delta := self._decoder.continued) is None:
-            raise AssertionError("text was read that continues nothing")
+        delta: Delta = self._decoder.continued  # type: ignore[assignment] # text was read
         keep, write = self._ways.get(delta.index) or self._way(delta)
         keep(text)
-        if self._writer is None:
+        if write is None:
             return data
         return write(text) if text else b""
 
@@ -52,7 +51,7 @@ class Turns:
         """Return what keeps and writes more of a block like one of its deltas."""
         index, writer = delta.index, self._writer
         keep = self._accumulator.keeper(index, part_of(delta))
-        write = _nothing if writer is None else _writes(writer, delta)
+        write = None if writer is None else _writes(writer, delta)
         return self._ways.setdefault(index, (keep, write))
 
 
@@ -63,7 +62,3 @@ def _writes(writer: StreamWriter, delta: Delta) -> Callable[[str], bytes]:
         return write
     make = more_like(delta)
     return lambda text: b"".join(writer.write((make(text),)))
-
-
-def _nothing(text: str) -> bytes:
-    return b""
