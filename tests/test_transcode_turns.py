@@ -169,7 +169,10 @@ def test_dialect_that_never_takes_turns_may_all_the_same(target: str, taken: lis
     body = [
         wire.start(),
         *(wire.block(n, "tool_use", id=f"t{n}", name="f", input={}) for n in (0, 1)),
-        *(wire.delta(n, "input_json_delta", partial_json=piece) for n, piece in turns),
+        *(
+            wire.delta(n, "input_json_delta", partial_json=piece).replace(b'": ', b'":')
+            for n, piece in turns
+        ),
         *map(wire.stop, (0, 1)),
         *(wire.end("tool_use"), wire.STOP),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from streamnorm.accumulate import Accumulator
 from streamnorm.codec.decoder import Decoder
@@ -10,6 +11,8 @@ from streamnorm.codec.delta import Delta, more_like, part_of
 from streamnorm.codec.writer import StreamWriter
 
 __all__ = ["Turns"]
+
+_Way: TypeAlias = tuple[Callable[[str], None], Callable[[str], bytes] | None]
 
 
 class Turns:
@@ -29,7 +32,7 @@ class Turns:
         self._accumulator = accumulator
         self._writer = writer
         # What keeps the text of each block, and what writes it.
-        self._ways: dict[int, tuple[Callable[[str], None], Callable[[str], bytes]]] = {}
+        self._ways: dict[int, _Way] = {}
 
     def feed(self, data: bytes) -> bytes | None:
         """Return the bytes that a chunk makes known; None if it needs the long way."""
@@ -47,7 +50,7 @@ class Turns:
             return data
         return write(text) if text else b""
 
-    def _way(self, delta: Delta) -> tuple[Callable[[str], None], Callable[[str], bytes]]:
+    def _way(self, delta: Delta) -> _Way:
         """Return what keeps and writes more of a block like one of its deltas."""
         index, writer = delta.index, self._writer
         keep = self._accumulator.keeper(index, part_of(delta))
