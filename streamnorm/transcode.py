@@ -125,12 +125,11 @@ class Transcoder:
         """
         keep = self._keep
         if keep is not None:
-            accumulator = self._accumulator
-            if len(data) > accumulator.room:
+            accumulator, size = self._accumulator, len(data)
+            if size > accumulator.room:
                 accumulator.refill()
-            room = accumulator.room - len(data)
-            if room >= 0 and (text := self._more(data)) is not None:
-                accumulator.room = room
+            if size <= accumulator.room and (text := self._more(data)) is not None:
+                accumulator.room -= size
                 keep(text)
                 if self._original is not None:
                     return [data]

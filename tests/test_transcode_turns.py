@@ -105,10 +105,8 @@ def test_source_that_was_found_out_is_read_the_same_way(
     frames = parallel(source, arguments(3, 20))
     out, run = transcode(frames, None, target, verbatim=False)
     assert sum(taken) > 30
-    assert (out, run.message) == (
-        transcode(frames, source, target, verbatim=False)[0],
-        transcode(frames, source, target, verbatim=False)[1].message,
-    )
+    named, other = transcode(frames, source, target, verbatim=False)
+    assert (out, run.message) == (named, other.message)
 
 
 def test_text_may_take_its_turn_beside_a_call() -> None:

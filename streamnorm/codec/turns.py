@@ -36,13 +36,12 @@ class Turns:
 
     def feed(self, data: bytes) -> bytes | None:
         """Return the bytes that a chunk makes known; None if it needs the long way."""
-        accumulator = self._accumulator
-        if len(data) > accumulator.room:
+        accumulator, size = self._accumulator, len(data)
+        if size > accumulator.room:
             accumulator.refill()
-        room = accumulator.room - len(data)
-        if room < 0 or (text := self._more(data)) is None:
+        if size > accumulator.room or (text := self._more(data)) is None:
             return None
-        accumulator.room = room
+        accumulator.room -= size
         delta: Delta = self._decoder.continued  # type: ignore[assignment] # text was read
         keep, write = self._ways.get(delta.index) or self._way(delta)
         keep(text)

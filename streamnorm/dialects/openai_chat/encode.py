@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import msgspec
 from msgspec import Struct
 
+from streamnorm._json import count_of
 from streamnorm.blocks import Block, Reasoning, RedactedReasoning, Refusal, Text, ToolCall
 from streamnorm.codec import EncodeOptions, Encoder
 from streamnorm.dialects.openai_chat.annotations import Sources
@@ -265,11 +266,11 @@ class ChatEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         extra = dict(event.extra or {})
-        created = extra.pop("created", 0)
+        created = extra.pop("created", extra.get("created_at"))  # as Responses calls it
         self._chunk = {
             "id": event.id,
             "object": _OBJECT,
-            "created": created if isinstance(created, int) else 0,
+            "created": count_of(created) or 0,
             "model": self._model or event.model,
         }
         self._note_tier(extra.pop("service_tier", None))

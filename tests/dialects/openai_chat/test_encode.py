@@ -327,10 +327,11 @@ def test_sign_of_life_is_a_comment() -> None:
 
 
 def test_time_is_that_of_the_source() -> None:
-    for created, written in [(1700000000, 1700000000), ("then", 0), (None, 0)]:
-        begun = MessageStart("chatcmpl-1", "gpt", {"created": created})
-        (last, _) = encode(MessageStop("end_turn"), begun=begun)
-        assert last["created"] == written
+    for created, written in [(170000, 170000), (3.0, 3), (1e400, 0), ("then", 0), (None, 0)]:
+        for key in ("created", "created_at"):  # as Responses calls it
+            begun = MessageStart("chatcmpl-1", "gpt", {key: created})
+            (last, _) = encode(MessageStop("end_turn"), begun=begun)
+            assert (last["created"], type(last["created"])) == (written, int)
 
 
 def test_vendor_s_fields_stay_with_the_vendor() -> None:
