@@ -8,7 +8,6 @@ last chunk, usage, errors and the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from streamnorm._json import (
@@ -22,11 +21,10 @@ from streamnorm._json import (
     is_object,
     too_deep,
 )
-from streamnorm.codec import Decoder
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.content import read_delta
-from streamnorm.dialects.openai_chat.more import more_arguments, reasoning_of, text_of
+from streamnorm.dialects.openai_chat.pieces import PieceDecoder
 from streamnorm.dialects.openai_chat.quirks import quirks
 from streamnorm.dialects.openai_chat.shared import Shared
 from streamnorm.dialects.openai_chat.stops import failed_finish
@@ -35,11 +33,8 @@ from streamnorm.events import (
     BlockStop,
     Completed,
     Event,
-    JSONDelta,
     MessageStart,
     Opaque,
-    ReasoningDelta,
-    TextDelta,
     Usage,
     UsageUpdate,
 )
@@ -52,10 +47,9 @@ from streamnorm.sse import Frame
 __all__ = ["ChatDecoder"]
 
 _DONE = "[DONE]"
-_MAX_HOPES = 8
 
 
-class ChatDecoder(Decoder):
+class ChatDecoder(PieceDecoder):
     """Read Chat Completions.
 
     Args:
@@ -83,38 +77,10 @@ class ChatDecoder(Decoder):
         self._kept_chars = 0  # of the chunks that those came from
         self._usage = Usage()
         self._sides: dict[str, Any] = {}
-        self._answers: dict[int, Answer] = {}
-        # How the next chunk is read if it only continues this one, and what it continues.
-        self._more: Callable[[str, list[Event]], bool] | None = None
-        self._piece_of: Callable[[str | bytes], str | None] = text_of
-        self._call = -1  # index of the call that its arguments are of
-        self._turning = False  # whether other calls may take their turn
-        self._answer: Answer  # which that call belongs to
-        self._hopes = _MAX_HOPES
-
-    @property
-    def more(self) -> Callable[[bytes], str | None]:
-        self._turning = False
-        return self._read_more
-
-    @property
-    def turns(self) -> Callable[[bytes], str | None]:
-        self._turning = True
-        return self._read_more
-
-    def _read_more(self, data: bytes) -> str | None:
-        if self.continued is None or (payload := self._sse.data_line(data)) is None:
-            return None
-        try:
-            text = self._piece_of(payload)
-        except FAST_ERRORS:
-            return None
-        self._sse.frames += text is not None
-        return text
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         if self._more is None or frame.event == "error" or not self._more(frame.data, events):
-            self.continued = self._more = None
+            self._forget()
             self._read_any(frame, events)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
@@ -124,66 +90,8 @@ class ChatDecoder(Decoder):
             self._read_unusual(frame, events)
             return
         self._read_chunk(frame, chunk, events)
-        if events and self._hopes and frame.event == "message":
+        if events and frame.event == "message":
             self._expect_more(frame.data, events[-1])
-
-    def _expect_more(self, data: str, last: Event) -> None:
-        """Expect the next chunk to have the shape of this one, if it is a plain one.
-
-        A server whose chunks always say more than these shapes is soon left alone.
-        """
-        answer = self._answers.get(0)
-        if answer is None:
-            return
-        try:
-            match last:
-                case TextDelta(index) if index == answer.extensible:
-                    self._piece_of = text_of
-                case ReasoningDelta(index) if index == answer.extensible:
-                    self._piece_of = reasoning_of
-                case JSONDelta():
-                    self._call = more_arguments(data).index
-                    self._more, self._piece_of = self._more_arguments, self._arguments_of
-                    self._answer, self.continued = answer, last
-                    return
-                case _:
-                    return
-            self._piece_of(data)
-            self._more, self.continued = self._more_piece, last
-        except FAST_ERRORS:
-            self._hopes -= 1
-
-    def _more_piece(self, data: str, events: list[Event]) -> bool:
-        try:
-            text = self._piece_of(data)
-        except FAST_ERRORS:
-            return False
-        if text and (last := self.continued) is not None:
-            events.append(type(last)(last.index, text))
-        return True
-
-    def _more_arguments(self, data: str, events: list[Event]) -> bool:
-        try:
-            piece = more_arguments(data)
-        except FAST_ERRORS:
-            return False
-        if not self._answer.more_arguments(piece.index, piece.function.arguments, events):
-            return False
-        self._call = piece.index
-        last = events[-1] if events else None
-        self.continued = last if isinstance(last, JSONDelta) else None
-        return True
-
-    def _arguments_of(self, data: str | bytes) -> str | None:
-        piece = more_arguments(data)
-        text = piece.function.arguments
-        is_other = piece.index != self._call
-        if is_other and not self._turning:
-            return None
-        block = self._answer.only_more(piece.index, text)
-        if is_other and block is not None:
-            self._call, self.continued = piece.index, JSONDelta(block, text)
-        return None if block is None else text
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()
