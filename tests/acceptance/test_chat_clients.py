@@ -93,7 +93,7 @@ def written(recording: Recording, reasoning: ReasoningField = "reasoning_content
 
 @cache
 def written_corpus(reasoning: ReasoningField = "reasoning_content") -> list[Written]:
-    streams = corpus("anthropic")
+    streams = corpus("anthropic")[::2]
     return [write(stream.name, "anthropic", stream.body, None, reasoning) for stream in streams]
 
 

@@ -72,7 +72,7 @@ def real_streams() -> tuple[Source, ...]:
     return tuple(
         Source(f"{dialect}/{s.name}", dialect, s.body)
         for dialect in DIALECTS
-        for s in corpus(dialect)[::10]
+        for s in corpus(dialect)[::15]
     )
 
 
