@@ -177,6 +177,12 @@ class Accumulator:
         return left >= 0
 
     @property
+    def start(self) -> MessageStart:
+        """How the message began, also where it has become too large."""
+        began = (event for event in self._pending if isinstance(event, MessageStart))
+        return next(began, self._start)
+
+    @property
     def usage(self) -> Usage:
         """The last snapshot of the tokens."""
         self.fold()

@@ -78,7 +78,13 @@ class Gate:
         self._opening: Opening | None = None  # what tells about a body that is no event stream
         self._max_bytes = limits.max_error_body_bytes
         self._held = bytearray()
+        self._is_told = False  # whether that is an error in the provider's words
         self._start = b""  # what is held, from the first byte that is not blank
+
+    @property
+    def refusal(self) -> bytes | None:
+        """The body in which the provider says why there is no stream; None if it does not."""
+        return bytes(self._held) if self._is_told and len(self._held) <= self._max_bytes else None
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that go on: all that was held, once the gate is open."""
@@ -126,6 +132,7 @@ class Gate:
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)
         told = self._body_error(str(body, "utf-8", "replace"))
+        self._is_told = told is not None
         if _is_success(self._status):
             return told or StreamError("malformed", self._no_stream(), code=NOT_A_STREAM)
         plain = upstream_error(f"HTTP {self._status}", status=self._status)

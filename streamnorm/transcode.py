@@ -230,6 +230,11 @@ class Transcoder:
         return self._decoder.dialect
 
     @property
+    def untouched(self) -> bool:
+        """Whether the bytes go out as they came; not before the dialect that is read is known."""
+        return self._original is not None
+
+    @property
     def frames(self) -> int:
         """How many frames were read."""
         return self._decoder.frames
@@ -294,6 +299,7 @@ class Transcoder:
         last = kept[-1] if kept else None
         if isinstance(last, StreamError) and (last.kind != "upstream" or self._decoder.unframed):
             self._writer.fail(last)
+            self._encoder.go_on(self._accumulator.start, self._decoder.reader.number)
             parts.append(original.end_event() + self._encoder.render(last))
         return parts if len(parts) < 2 else [b"".join(parts)]
 

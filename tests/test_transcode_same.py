@@ -6,6 +6,7 @@ from typing import Any
 
 import anthropic_frames as wire
 import pytest
+import responses_frames as responses
 from anthropic_reader import frames
 from chat import DONE, call, calls, chunk, content, reasoning
 from chat_reader import read
@@ -25,6 +26,7 @@ from streamnorm import (
     Transcoder,
     Truncated,
     Usage,
+    validate,
 )
 
 CHAT = STREAMS["openai_chat"]
@@ -233,6 +235,25 @@ def test_limit_that_is_passed_is_told_behind_what_came(dialect: str) -> None:
     assert body.startswith(out[:start].rstrip())
     assert isinstance(run.outcome, Failed)
     assert run.outcome.error.code == "max_accumulated_bytes"
+
+
+def test_what_breaks_a_response_goes_on_with_its_numbers_and_its_id() -> None:
+    body = [
+        responses.event(
+            "response.created", sequence_number=0, response={"id": "resp_7", "model": "m"}
+        ),
+        responses.event("response.in_progress", sequence_number=1, response={"id": "resp_7"}),
+    ]
+    out, run = transcode(body, "openai_responses")
+    assert out.startswith(b"".join(body))
+    told = list(frames(out))[2:]
+    assert [(event["type"], event["sequence_number"]) for event in told] == [
+        ("error", 2),
+        ("response.failed", 3),
+    ]
+    assert told[1]["response"]["id"] == "resp_7"
+    assert isinstance(run.outcome, Truncated)
+    assert all(found.position < len(body) for found in validate(out, "openai_responses"))
 
 
 @each_dialect

@@ -51,7 +51,9 @@ class TranscodePump(Pump[bytes]):
         return self._transcoder.ping()
 
     def error_body(self, error: StreamError) -> bytes:
-        return encoder(self._to).error_body(error)
+        # Where a stream would pass as it is, so does what came in its place.
+        passed = self._gate.refusal if self._gate and self._transcoder.untouched else None
+        return encoder(self._to).error_body(error) if passed is None else passed
 
     def feed(self, data: bytes) -> bytes | None:
         if not self._open:

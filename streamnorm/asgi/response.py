@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 
+from msgspec import structs
+
 from streamnorm.aio import Stream
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, exchanging
 from streamnorm.errors import (
@@ -144,12 +146,13 @@ class EventStreamResponse:
                 pass
             case _:  # it was closed or broken before it came here
                 raise exc
-        body = self._stream.error_body(error)
+        status = exc.status if isinstance(exc, UpstreamError) else None
+        if status is None or status < 400:  # a redirect of the provider is none of the client's
+            status = 502
+        body = self._stream.error_body(structs.replace(error, status_hint=status))
         length = b"%d" % len(body)
         headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-        status = exc.status if isinstance(exc, UpstreamError) else None
-        # A redirect of the provider is none of the client's.
-        await exchange.start(status if status is not None and status >= 400 else 502, headers)
+        await exchange.start(status, headers)
         await exchange.send(body, more=False)
 
 

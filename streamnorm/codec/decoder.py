@@ -119,6 +119,11 @@ class Decoder(ABC):
         """The decoder that reads the bytes, and says what is `continued`: this one, if no other."""
         return self
 
+    @property
+    def number(self) -> int:
+        """What the next event is numbered, where the dialect numbers them."""
+        return 0
+
     def counted(self) -> UsageUpdate | None:
         """Return the tokens that chunks read by `more` told since the last event, if any."""
         return None

@@ -122,6 +122,14 @@ class Encoder(ABC):
         It does what `render` does with a delta of the kind that the block grows by.
         """
 
+    def go_on(self, start: MessageStart, number: int) -> None:  # noqa: B027 - few need it
+        """Write what follows events that passed as they came.
+
+        Args:
+            start: The first of them.
+            number: What the next event is numbered, where the dialect numbers them.
+        """
+
     @abstractmethod
     def ping(self) -> bytes:
         """Return a sign of life that every client of the dialect ignores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -115,3 +116,34 @@ def test_what_follows_the_last_event_follows_success_alone(dialect: str) -> None
 def test_sign_of_life_is_that_of_the_dialect(dialect: str) -> None:
     writer = encoder(dialect)
     assert writer.ping() == writer.encode(Ping()) == PINGS[dialect]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "error", "told"),
+    [
+        (
+            "openai_chat",
+            StreamError("upstream", "m", "own_code", 429, extra={"type": "own", "param": "p"}),
+            {"message": "m", "type": "own", "param": "p", "code": "own_code"},
+        ),
+        (
+            "openai_responses",
+            StreamError("upstream", "m", "own_code", 429, extra={"type": "own", "resets_at": 7}),
+            {"message": "m", "type": "own", "param": None, "resets_at": 7, "code": "own_code"},
+        ),
+        (
+            "gemini",
+            StreamError("upstream", "m", "FAILED_PRECONDITION", 400, extra={"details": [1]}),
+            {"code": 400, "message": "m", "status": "FAILED_PRECONDITION", "details": [1]},
+        ),
+    ],
+)
+def test_error_of_the_same_dialect_keeps_its_words(
+    dialect: str, error: StreamError, told: dict[str, Any]
+) -> None:
+    body = encoder(dialect, extras=True).error_body(error)
+    assert json.loads(body)["error"] == told
+    ours = StreamError("truncated", "cut", extra={"event_id": "3"})
+    for extras in (False, True):
+        other = json.loads(encoder(dialect, extras=extras).error_body(ours))["error"]
+        assert set(other) <= {"message", "type", "param", "code", "status"}

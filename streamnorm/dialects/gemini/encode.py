@@ -138,7 +138,7 @@ class GeminiEncoder(Encoder):
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return _dumps(error_to_wire(error))
+        return _dumps(error_to_wire(error, extras=self.extras))
 
     def close(self) -> bytes:
         return b""
@@ -248,7 +248,7 @@ class GeminiEncoder(Encoder):
         sources = b"".join([self._sources(slot) for slot in self._slots.values()])
         word = (event.code or "").upper()
         if word not in FAILURES:
-            return sources + _frame(error_to_wire(event))
+            return sources + _frame(error_to_wire(event, extras=self.extras))
         finish = {"finishReason": word, "finishMessage": event.message}
         return sources + self._candidate(finish, self._counts())
 

@@ -77,13 +77,21 @@ def reason_to_wire(event: MessageStop) -> str:
     return _WORDS[event.reason]
 
 
-def error_to_wire(error: StreamError) -> dict[str, Any]:
-    """Return an error as the API tells it; `error` comes first, as google-genai needs it."""
+def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
+    """Return an error as the API tells it; `error` comes first, as google-genai needs it.
+
+    Args:
+        error: The error.
+        extras: Whether it is an error of this dialect, with words of its own.
+    """
     status = error.status_hint
     if status is None:
         status = 504 if error.kind == "stalled" else 500
     word = _STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
-    return {"error": {"code": status, "message": error.message, "status": word}}
+    told: dict[str, Any] = {"code": status, "message": error.message, "status": word}
+    if extras and error.kind == "upstream":
+        told |= {"status": error.code or word, **(error.extra or {})}
+    return {"error": told}
 
 
 def signature_to_wire(signature: str, issuer: str | None) -> str:

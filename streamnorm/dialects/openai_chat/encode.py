@@ -163,7 +163,7 @@ class ChatEncoder(Encoder):
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return _dumps(_error_of(error))
+        return _dumps(_error_of(error, extras=self.extras))
 
     def close(self) -> bytes:
         if not self._stopped:
@@ -314,7 +314,7 @@ class ChatEncoder(Encoder):
 
     def _error(self, event: StreamError) -> bytes:
         self._stopped = False
-        return _frame(_error_of(event))
+        return _frame(_error_of(event, extras=self.extras))
 
     def _opaque(self, event: Opaque) -> bytes:
         slot = self._slots.get(event.index) if event.index is not None else None
@@ -356,9 +356,12 @@ def _one_line(data: str) -> bytes:
     return data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
 
 
-def _error_of(error: StreamError) -> dict[str, Any]:
+def _error_of(error: StreamError, *, extras: bool) -> dict[str, Any]:
     type, code = _ERRORS.get(error.status_hint or 0, ("server_error", None))
     if error.status_hint is not None and 400 <= error.status_hint < 500:
         type = _ERRORS.get(error.status_hint, ("invalid_request_error", None))[0]
     told = error.code if error.kind == "upstream" else error.kind
+    if extras and error.kind == "upstream":  # one of this dialect, with words of its own
+        own = {"type": type, "param": None, **(error.extra or {}), "code": told}
+        return {"error": {"message": error.message, **own}}
     return {"error": {"message": error.message, "type": type, "param": None, "code": code or told}}

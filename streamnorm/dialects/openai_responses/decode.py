@@ -242,15 +242,16 @@ class ResponsesDecoder(PieceDecoder):
 
     def _terminal(self, value: _Value, events: list[Event]) -> None:
         response = self._response(value)
-        if self._id is None:
-            self._begin(response, events)
         status = string_of(response, "status")
         if status not in _TERMINALS.values():
             status = _TERMINALS[value["type"]]
         if status in ("failed", "cancelled"):
-            self._take_usage(response.get("usage"), events)
+            if self._id is not None:  # of one that has not begun there is only the error
+                self._take_usage(response.get("usage"), events)
             error = find_error({"error": response.get("error")})
-            raise Fatal(error or upstream_error("", code=status))
+            raise Fatal(error or upstream_error(f"response {status}", code=status))
+        if self._id is None:
+            self._begin(response, events)
         self._output.settle(response.get("output"), events)
         self._take_usage(response.get("usage"), events)
         details = response.get("incomplete_details")

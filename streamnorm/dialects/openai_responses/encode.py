@@ -104,6 +104,10 @@ class ResponsesEncoder(Encoder):
         slot = self._slots[index]
         return slot.more if isinstance(slot, items.Reasoning) else slot.write
 
+    def go_on(self, start: MessageStart, number: int) -> None:
+        self._take_start(start)
+        self._frames.go_on(number)
+
     def ping(self) -> bytes:
         # Codex waits on only where an event comes; but none may come before the first.
         live = self._begun and not self._ended
@@ -265,6 +269,12 @@ class ResponsesEncoder(Encoder):
     # The message
 
     def _message_start(self, event: MessageStart) -> bytes:
+        self._take_start(event)
+        begun = {"response": self._snapshot("in_progress", output=[])}
+        names = ("response.created", "response.in_progress")
+        return b"".join([self._frames.write(name, begun) for name in names]) + self._flush()
+
+    def _take_start(self, event: MessageStart) -> None:
         extra = dict(event.extra or {})
         self._note_tier(extra.pop("service_tier", None))
         model = self._model or event.model
@@ -273,12 +283,6 @@ class ResponsesEncoder(Encoder):
         id = event.id if self.extras and event.id else response_id(event.id)
         self._response = skeleton(id, model, created, told)
         self._begun = True
-        begun = {"response": self._snapshot("in_progress", output=[])}
-        return (
-            self._frames.write("response.created", begun)
-            + self._frames.write("response.in_progress", begun)
-            + self._flush()
-        )
 
     def _usage_update(self, event: UsageUpdate) -> bytes:
         self._usage = event.usage

@@ -23,6 +23,10 @@ class Frames:
     def __init__(self) -> None:
         self._number = 0
 
+    def go_on(self, number: int) -> None:
+        """Give the next event this number."""
+        self._number = number
+
     def write(self, type: str, fields: dict[str, Any]) -> bytes:
         """Return one event."""
         number = self._number

@@ -136,7 +136,7 @@ def error_fields(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
     Args:
         error: The error.
-        extras: Whether the code is one of this dialect, whatever it is.
+        extras: Whether it is an error of this dialect, with words of its own.
     """
     status = error.status_hint or 500
     fallback = _ERRORS[400] if 400 <= status < 500 else ("server_error", "server_error")
@@ -144,5 +144,5 @@ def error_fields(error: StreamError, *, extras: bool) -> dict[str, Any]:
     told = error.code if error.kind == "upstream" else None
     if told is not None and (extras or told in _KNOWN_CODES):
         code = told
-    param = (error.extra or {}).get("param") if extras else None
-    return {"message": error.message, "type": type, "param": param, "code": code}
+    own = dict(error.extra or {}) if extras and error.kind == "upstream" else {}
+    return {"message": error.message, "type": type, "param": None, **own, "code": code}

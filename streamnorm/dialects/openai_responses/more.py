@@ -103,6 +103,10 @@ class PieceDecoder(Decoder):
     def turns(self) -> Callable[[bytes], str | None]:
         return self._read_more
 
+    @property
+    def number(self) -> int:
+        return self._numbers.next or 0
+
     def feed_frame(self, frame: Frame) -> list[Event]:
         self._forget()
         return super().feed_frame(frame)

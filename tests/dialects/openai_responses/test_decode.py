@@ -212,7 +212,7 @@ def test_type_may_stand_in_the_name_alone() -> None:
     plain = [frame.replace(b'{"type": "response', b'{"obfuscation": "') for frame in whole()]
     assert decode(*plain).events == [BEGUN, *HELLO, STOP]
     failed = completed(status="failed").replace(b'{"type": "response', b'{"_": "')
-    assert decode(START, failed).events[-1] == StreamError("upstream", "", "failed")
+    assert decode(START, failed).events[-1] == StreamError("upstream", "response failed", "failed")
 
 
 def test_events_without_a_blank_line_between_are_read() -> None:

@@ -66,7 +66,7 @@ def test_status_counts_more_than_the_name_of_the_event() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (None, StreamError("upstream", "", "failed")),
+        (None, StreamError("upstream", "response failed", "failed")),
         ({"code": "slow_down", "message": "m"}, StreamError("upstream", "m", "slow_down")),
     ],
 )
@@ -75,5 +75,13 @@ def test_failure_is_an_error(error: object, expected: StreamError) -> None:
 
 
 def test_cancelled_is_an_error() -> None:
-    error = StreamError("upstream", "", "cancelled")
+    error = StreamError("upstream", "response cancelled", "cancelled")
     assert decode(START, completed(status="cancelled")).events[-1] == error
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_response_that_fails_before_it_begins_is_an_error_alone(status: str) -> None:
+    failed = completed(
+        status=status, error={"code": "slow_down", "message": "m"}, usage={"input_tokens": 1}
+    )
+    assert decode(failed).events == [StreamError("upstream", "m", "slow_down")]

@@ -1,0 +1,92 @@
+"""A provider that refuses, behind a gateway: whose words the client gets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgi_client import Client, refused
+
+import streamnorm
+from streamnorm import EventStreamResponse, Limits
+
+pytestmark = pytest.mark.anyio
+
+BODIES: dict[str, dict[str, Any]] = {
+    "openai_chat": {
+        "error": {
+            "message": "You exceeded your current quota",
+            "type": "insufficient_quota",
+            "param": None,
+            "code": "insufficient_quota",
+        }
+    },
+    "anthropic": {
+        "type": "error",
+        "error": {"type": "rate_limit_error", "message": "slow"},
+        "request_id": "req_1",
+    },
+    "openai_responses": {
+        "error": {
+            "type": "usage_limit_reached",
+            "message": "The usage limit has been reached",
+            "plan_type": "plus",
+            "resets_in_seconds": 90,
+        }
+    },
+    "gemini": {
+        "error": {
+            "code": 429,
+            "message": "quota",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [{"retryDelay": "34s"}],
+        }
+    },
+}
+
+each_dialect = pytest.mark.parametrize("dialect", BODIES)
+
+
+async def answer(body: bytes, status: int, to: str, **options: Any) -> Client:
+    client = Client()
+    stream = streamnorm.transcode(refused(body, status), to=to, **options)
+    await client.request(EventStreamResponse(stream))
+    return client
+
+
+@each_dialect
+async def test_client_of_the_same_dialect_gets_the_refusal_as_it_came(dialect: str) -> None:
+    body = json.dumps(BODIES[dialect], indent=1).encode()
+    client = await answer(body, 429, dialect, dialect=dialect)
+    assert (client.status, client.bodies) == (429, [body])
+
+
+@each_dialect
+async def test_others_get_it_in_their_own_words(dialect: str) -> None:
+    body = json.dumps(BODIES[dialect]).encode()
+    for to in BODIES:
+        for options in ({}, {"dialect": dialect, "verbatim": False}):
+            client = await answer(body, 429, to, **options)
+            (written,) = client.bodies
+            assert client.status == 429
+            assert written != body
+            error = json.loads(written)["error"]
+            assert error["message"] == BODIES[dialect]["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [b"sorry", b"", b'{"error":{"message":"long"}}'])
+async def test_what_tells_no_error_or_too_long_a_one_is_written_anew(body: bytes) -> None:
+    limits = Limits(max_error_body_bytes=20)
+    client = await answer(body, 503, "gemini", dialect="gemini", limits=limits)
+    (written,) = client.bodies
+    assert client.status == 503
+    assert json.loads(written) == {
+        "error": {"code": 503, "message": "HTTP 503", "status": "UNAVAILABLE"}
+    }
+
+
+async def test_body_tells_the_status_that_the_response_has() -> None:
+    client = await answer(b"<html>", 200, "gemini")
+    assert client.status == 502
+    assert json.loads(client.bodies[0])["error"]["code"] == 502
