@@ -86,6 +86,8 @@ def encoder(
 ) -> Encoder:
     """Return an encoder: events of one stream in, bytes out.
 
+    It writes blocks as they come; a `Transcoder` puts those that overlap one after the other.
+
     Args:
         dialect: Dialect to write.
         model: Model to name in place of the one that answered.

@@ -36,6 +36,7 @@ _REASONING: dict[str, ReasoningField | None] = {
 }
 
 _LOSSES_FORBIDDEN = 5
+_NAMES = " or ".join([", ".join([*DIALECTS][:-1]), [*DIALECTS][-1]])
 
 
 def add_commands(add_parser: AddParser) -> None:
@@ -46,10 +47,11 @@ def add_commands(add_parser: AddParser) -> None:
         "--from",
         dest="source",
         metavar="DIALECT",
-        help="dialect of FILE (default: its companion's, or what the first frames show)",
+        help=f"dialect of FILE, {_NAMES} (default: its companion's, or what the first frames show)",
     )
     common.add_argument(
-        "--server", help="who sent it, where that decides between two readings of the bytes"
+        "--server",
+        help="who sent it, as qianfan, where that decides between two readings of the bytes",
     )
     common.add_argument(
         "--think-tags", action="store_true", help="read <think>…</think> in text as reasoning"
@@ -62,7 +64,9 @@ def add_commands(add_parser: AddParser) -> None:
         epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    transcode.add_argument("--to", required=True, metavar="DIALECT", help="dialect to write")
+    transcode.add_argument(
+        "--to", required=True, metavar="DIALECT", help=f"dialect to write: {_NAMES}"
+    )
     transcode.add_argument(
         "--ordering",
         choices=("sequential", "interleaved"),
@@ -226,7 +230,9 @@ def _has_ended(outcome: Outcome | None, file: str) -> bool:
 def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     """Return the dialect and server to read as: those asked for, or the companion's."""
     source, server = arguments.source, arguments.server
-    if arguments.file != "-" and source is None:
+    # A body that is JSON, as Gemini sends too, may be named as companions are: it has none.
+    is_bare = arguments.file.endswith(".json") and not arguments.file.endswith(".body.json")
+    if arguments.file != "-" and source is None and not is_bare:
         try:
             companion = load_companion(arguments.file)
         except RecordingError as exc:

@@ -137,6 +137,13 @@ def test_companion_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     assert b"a.json: no companion of a recording" in done.stderr
 
 
+def test_body_that_is_json_is_no_companion_of_itself(tmp_path: Path) -> None:
+    body = Path(__file__).parents[2] / "recordings/gemini/google/array.body.json"
+    (tmp_path / "answer.json").write_bytes(body.read_bytes())
+    done, other = run("decode", tmp_path / "answer.json"), run("decode", body)
+    assert (done.returncode, done.stdout) == (0, other.stdout)
+
+
 def test_bare_body_without_companion_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "bare").write_bytes(TEXT.read_bytes())
     assert run("decode", tmp_path / "bare").returncode == 0
