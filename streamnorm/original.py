@@ -15,6 +15,10 @@ class Splitter:
     def __init__(self) -> None:
         self._tail = b""  # the last bytes before
 
+    def follow(self, data: bytes) -> None:
+        """Take it that a whole event was cut by others."""
+        self._tail = data[-3:]
+
     def split(self, data: bytes) -> list[bytes]:
         """Return bytes cut behind each event."""
         before, known = len(self._tail), self._tail + data

@@ -111,6 +111,7 @@ class Transcoder:
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         self._verbatim = verbatim and not changes
         self._original: Original | None = None  # the bytes, where they go out as they came
+        self._passed = b""  # the last of them that went the short way
         self._undecided: bytes | None = b""  # those that came before the source was known
         self._splitter = Splitter()
         if self._decoder.dialect:
@@ -132,15 +133,19 @@ class Transcoder:
                 accumulator.room -= size
                 keep(text)
                 if self._original is not None:
+                    self._passed = data
                     return [data]
                 written = self._write(text) if text else b""
                 return [written] if written else []
         elif self._turns is not None and (told := self._turns.feed(data)) is not None:
             if self._writer.failure is not None:
                 self._turns = None
+            if self._original is not None:
+                self._passed = data
             return [told] if told else []
         if not self._verbatim or (self._original is None and self._undecided is None):
             return self._feed(data)
+        self._follow()
         pieces = self._splitter.split(data)
         return self._feed(data) if len(pieces) < 2 else self._feed_each(pieces)
 
@@ -157,7 +162,7 @@ class Transcoder:
             ):
                 self._accumulator.room = room
                 keep(text)
-                parts.append(piece)
+                parts.append(self._original.take(piece))
             else:
                 parts += self._feed(piece)
         return parts if len(parts) < 2 else [b"".join(parts)]
@@ -251,7 +256,11 @@ class Transcoder:
 
     @property
     def message(self) -> Message:
-        """What has arrived so far."""
+        """What has arrived so far.
+
+        Raises:
+            LimitExceeded: It is larger than `max_accumulated_bytes`.
+        """
         self._catch_up()
         return self._accumulator.message()
 
@@ -265,7 +274,15 @@ class Transcoder:
         """Leave the short way."""
         if self._keep is not None or self._turns is not None:
             self._catch_up()
+            self._follow()
         self._keep = self._turns = None
+
+    def _follow(self) -> None:
+        """Know where the bytes end that went the short way: there an event does."""
+        passed, self._passed = self._passed, b""
+        if passed and self._original is not None:
+            self._original.take(passed)
+            self._splitter.follow(passed)
 
     def _catch_up(self) -> None:
         """Take the tokens that chunks told which only continued a block."""
@@ -313,7 +330,8 @@ class Transcoder:
             self._begun = True
             self._encoder.render(UsageUpdate(self._decoder.first_usage))
         parts = self._writer.write(kept)
-        if kept is not events and isinstance(last := kept[-1], StreamError):
+        last = kept[-1]
+        if kept is not events and self._writer.failure is None and isinstance(last, StreamError):
             self._writer.fail(last)
         if self._decoder.outcome is not None and not self._finished:
             self._finished = True

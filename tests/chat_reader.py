@@ -93,7 +93,8 @@ def read(data: bytes, *, extras: bool = False) -> Read:
             got.frames.append(chunk)
         elif chunk.get("error"):
             got.error = chunk["error"]
-            assert got.error.keys() == {"message", "type", "param", "code"}
+            told = {"message", "type", "param", "code"}
+            assert got.error.keys() >= told if extras else got.error.keys() == told
             assert isinstance(got.error["message"], str)
             assert isinstance(got.error["type"], str)
             ended = True

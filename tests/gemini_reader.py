@@ -91,7 +91,7 @@ class _Reader:
         if "error" in chunk:
             assert next(iter(chunk)) == "error"
             self.error = error = chunk["error"]
-            assert error.keys() == {"code", "message", "status"}
+            assert error.keys() >= {"code", "message", "status"}
             assert isinstance(error["code"], int)
             assert isinstance(error["message"], str)
             assert error["status"] == error["status"].upper()

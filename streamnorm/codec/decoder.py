@@ -44,7 +44,8 @@ class Decoder(ABC):
         outcome: How the stream ended; None until it has.
         first_usage: The tokens that came with the start of the message, in one frame, so
             that who writes can tell them with it, too.
-        continued: A delta of the block that the next chunk may continue, doing nothing else.
+        continued: A delta of the block that the next chunk may continue, doing nothing else;
+            None once the stream has ended.
         unframed: Whether the error at the end stood in no event, so that no client of the
             stream's own has seen it.
     """
@@ -110,7 +111,7 @@ class Decoder(ABC):
     def turns(self) -> Callable[[bytes], str | None]:
         """As `more`, for blocks that take turns: after each chunk `continued` is of its block.
 
-        Each is a block that has grown before.
+        Each has grown before, and in one part alone.
         """
         return self.more
 
@@ -146,7 +147,7 @@ class Decoder(ABC):
 
     def close(self) -> list[Event]:
         """Return the events that the end of the source makes known."""
-        self._closed = True
+        self._closed, self.continued = True, None
         events: list[Event] = []
         if self.outcome is not None:
             return events
@@ -169,7 +170,7 @@ class Decoder(ABC):
 
     def abort(self, cause: BaseException) -> list[Event]:
         """Return the events that the failure of the source makes known."""
-        self._closed = True
+        self._closed, self.continued = True, None
         events: list[Event] = []
         if self.outcome is None:
             kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
@@ -295,7 +296,7 @@ class Decoder(ABC):
         return []
 
     def _fail(self, error: StreamError, events: list[Event]) -> None:
-        self.outcome = error_outcome(error)
+        self.outcome, self.continued = error_outcome(error), None
         events.append(error)
 
     def _truncated(self) -> StreamError:

@@ -110,9 +110,10 @@ class AnthropicDecoder(Decoder):
             if text is not None:
                 return [self._make(last.index, text)] if text else []
             self.continued = None
-        self._piece = -1
+        self._piece, before = -1, self._sse.frames
         events = super().feed(data)
-        if self._piece >= 0 and len(events) == 1 and self._sse.plain:
+        alone = self._sse.frames == before + 1 and len(events) == 1
+        if self._piece >= 0 and alone and self._sse.plain:
             self._expect_more(data, events[0])
         return events
 
@@ -123,14 +124,6 @@ class AnthropicDecoder(Decoder):
     def feed_frame(self, frame: Frame) -> list[Event]:
         self.continued = None
         return super().feed_frame(frame)
-
-    def close(self) -> list[Event]:
-        self.continued = None
-        return super().close()
-
-    def abort(self, cause: BaseException) -> list[Event]:
-        self.continued = None
-        return super().abort(cause)
 
     def _expect_more(self, data: bytes, last: Event) -> None:
         """Expect the next chunk to continue the block that this one is a piece of."""

@@ -90,7 +90,8 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
     word = _STATUSES.get(status, "INVALID_ARGUMENT" if status < 500 else "INTERNAL")
     told: dict[str, Any] = {"code": status, "message": error.message, "status": word}
     if extras and error.kind == "upstream":
-        told |= {"status": error.code or word, **(error.extra or {})}
+        own = error.code if error.code and error.code.isupper() else word  # Google's are
+        told |= {"status": own, **(error.extra or {})}
     return {"error": told}
 
 

@@ -117,7 +117,8 @@ class Answer:
         # Another block waits for the end of the arguments, which such a text may be.
         if (call.followed and text[-1:] in ENDS) or not call.continues(text):
             return None
-        self._calls.last = call
+        if text:
+            self._calls.last = call
         return call.index
 
     def content(self, text: str, events: list[Event]) -> None:

@@ -84,13 +84,14 @@ class ChatDecoder(PieceDecoder):
             self._read_any(frame, events)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
+        before = len(events)
         try:
             chunk = wire.decode_chunk(frame.data)
         except FAST_ERRORS:
             self._read_unusual(frame, events)
             return
         self._read_chunk(frame, chunk, events)
-        if events and frame.event == "message":
+        if len(events) > before and frame.event == "message":
             self._expect_more(frame.data, events[-1])
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:

@@ -96,11 +96,12 @@ class PieceDecoder(Decoder):
             piece = more_arguments(data)
         except FAST_ERRORS:
             return False
+        before = len(events)
         if not self._answer.more_arguments(piece.index, piece.function.arguments, events):
             return False
-        self._call = piece.index
-        last = events[-1] if events else None
-        self.continued = last if isinstance(last, JSONDelta) else None
+        if len(events) > before:  # a piece without text continues nothing
+            self._call, last = piece.index, events[-1]
+            self.continued = last if isinstance(last, JSONDelta) else None
         return True
 
     def _arguments_of(self, data: str | bytes) -> str | None:

@@ -130,6 +130,10 @@ class PieceDecoder(Decoder):
         self._know(text)
 
     def _know(self, text: Growing) -> None:
+        # A server may leave out the id now and then: of a block one text at a time is known.
+        others = (known for id, known in self._texts.items() if id != text.id)
+        if any(other.delta.index == text.delta.index for other in others):
+            self._forget()
         self._texts[text.id] = text
         self._text, self.continued = text, text.delta
         self._read_more = self._reader_of(text) if len(self._texts) == 1 else self._reader()

@@ -34,7 +34,10 @@ class Numbers:
             number: Its number, if it has one.
             data: Its payload.
         """
-        if type(number) is not int or not self.count:
+        if type(number) is not int:
+            return False
+        if not self.count:
+            self.next = number + 1
             return False
         expected, before = self.next, self.latest
         self.next, self.latest = number + 1, data
