@@ -289,6 +289,22 @@ def test_broken_body_of_a_success_is_left_to_the_decoder(status: int | None) -> 
     assert door.error is None
 
 
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        (b' {"error":{"message":"no"}}', b' {"error":{"message":"no"}}'),
+        (b'{"error":{"message":"a longer one"}}', None),  # of which a part is not known
+        (b"sorry", None),
+        (b"", None),
+    ],
+)
+def test_refusal_is_the_body_that_tells_an_error(body: bytes, refusal: bytes | None) -> None:
+    door = gate(429, "application/json", max_error_body_bytes=30)
+    run(door, [body])
+    assert door.error is not None
+    assert door.refusal == refusal
+
+
 @given(
     status=st.sampled_from([None, 200, 204, 302, 429, 503]),
     content_type=st.sampled_from([None, "text/event-stream", "application/json", "text/html"]),

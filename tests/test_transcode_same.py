@@ -257,6 +257,17 @@ def test_what_breaks_a_response_goes_on_with_its_numbers_and_its_id() -> None:
 
 
 @each_dialect
+def test_whether_bytes_pass_as_they_came_is_known_with_the_source(dialect: str) -> None:
+    assert Transcoder(dialect, dialect).untouched
+    assert not Transcoder(dialect, dialect, verbatim=False).untouched
+    assert not Transcoder(dialect, dialect, model="m").untouched
+    unnamed = Transcoder(None, dialect)
+    assert not unnamed.untouched
+    unnamed.feed(b"".join(STREAMS[dialect]))
+    assert unnamed.untouched
+
+
+@each_dialect
 def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     run.close()
