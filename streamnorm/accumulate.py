@@ -159,8 +159,8 @@ class Accumulator:
     def keeper(self, index: int, part: int = 0) -> Callable[[str], None]:
         """Return what keeps more text of a part of an open block, the shortest way.
 
-        Until the next call of another method but `refill`.  Whoever uses it takes the bytes of
-        the stream from `room` first, and takes the long way where `refill` does not help.
+        Until text of the block comes by another method.  Whoever uses it takes the bytes of the
+        stream from `room` first, and takes the long way where `refill` does not help.
         """
         self.fold()
         if not part:

@@ -91,7 +91,7 @@ class StreamWriter:
         """Return what writes more of a block like its last delta; None if it must be seen whole.
 
         It does what `write` would, and may be called until an event comes that is no such
-        delta of a block.
+        delta of any block.
         """
         if self._is_live(last):
             return self._encoder.writer(last.index)
