@@ -8,7 +8,7 @@ from typing import Any, Literal
 from streamnorm.codec import Checker, Decoder, Dialect, Encoder
 from streamnorm.dialects import anthropic, gemini, openai_chat, openai_responses
 from streamnorm.errors import UnknownDialect
-from streamnorm.events import Event, UsageUpdate
+from streamnorm.events import Event
 from streamnorm.limits import Limits
 from streamnorm.losses import Note, OnLoss, OnNote, ReasoningField
 from streamnorm.sse import Frame
@@ -168,19 +168,8 @@ class _UnnamedDecoder(Decoder):
         return events
 
     @property
-    def more(self) -> Callable[[bytes], str | None]:
-        return super().more if self._reader is None else self._reader.more
-
-    @property
-    def turns(self) -> Callable[[bytes], str | None]:
-        return super().turns if self._reader is None else self._reader.turns
-
-    @property
     def reader(self) -> Decoder:
         return self._reader or self
-
-    def counted(self) -> UsageUpdate | None:
-        return super().counted() if self._reader is None else self._reader.counted()
 
     def framed(self, data: bytes) -> bytes:
         return super().framed(data) if self._reader is None else self._reader.framed(data)

@@ -197,7 +197,7 @@ class Transcoder:
             if write is not None:
                 self._write = write
             if write is not None or original is not None:
-                self._more = self._decoder.more
+                self._more = self._decoder.reader.more
                 self._keep = self._accumulator.keeper(index, part_of(last))
         if self._keep is None and index in self._continued:
             writer = self._writer if original is None else None
@@ -286,7 +286,7 @@ class Transcoder:
 
     def _catch_up(self) -> None:
         """Take the tokens that chunks told which only continued a block."""
-        event = self._decoder.counted()
+        event = self._decoder.reader.counted()
         if event is not None:
             self._accumulator.extend((event,))
             self._writer.count(event)

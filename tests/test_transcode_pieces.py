@@ -31,21 +31,19 @@ def compact(frame: bytes) -> bytes:
 
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize(
-    ("ends", "arguments"),
+    "ends",
     [
-        ([calls(call(0, arguments="3")) + calls(call(1, arguments=""))], ["[13", "[24"]),
-        ([calls(call(0, arguments="3")), calls(call(1, arguments=""))], ["[13", "[24"]),
+        [calls(call(0, arguments="3")) + calls(call(1, arguments=""))],
+        [calls(call(0, arguments="3")), calls(call(1, arguments=""))],
     ],
     ids=["joined", "alone"],
 )
-def test_piece_without_text_gives_no_turn(
-    ends: list[bytes], arguments: list[str], target: str
-) -> None:
+def test_piece_without_text_gives_no_turn(ends: list[bytes], target: str) -> None:
     begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     turns = [calls(call(n, arguments=str(n + 1))) for n in (0, 1)]
     body = [*begun, *turns, *ends, calls(call(1, arguments="4"))]
     _, run = same(body, "openai_chat", target, verbatim=False)
-    assert [made.arguments for made in run.message.tool_calls] == arguments
+    assert [made.arguments for made in run.message.tool_calls] == ["[13", "[24"]
 
 
 def test_piece_without_text_is_not_the_latest_of_a_call() -> None:

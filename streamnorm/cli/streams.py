@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from io import FileIO
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +21,7 @@ from streamnorm.inspect.survey import Report, Survey, writable
 from streamnorm.inspect.timeline import MIN_WIDTH
 from streamnorm.losses import Loss, ReasoningField
 from streamnorm.recording import load_companion
+from streamnorm.recording.format import split_name
 from streamnorm.transcode import Transcoder
 
 __all__ = ["add_commands"]
@@ -231,7 +233,7 @@ def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     """Return the dialect and server to read as: those asked for, or the companion's."""
     source, server = arguments.source, arguments.server
     # A body that is JSON, as Gemini sends too, may be named as companions are: it has none.
-    is_bare = arguments.file.endswith(".json") and not arguments.file.endswith(".body.json")
+    is_bare = arguments.file.endswith(".json") and split_name(Path(arguments.file))[1] is None
     if arguments.file != "-" and source is None and not is_bare:
         try:
             companion = load_companion(arguments.file)

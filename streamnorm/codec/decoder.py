@@ -117,7 +117,10 @@ class Decoder(ABC):
 
     @property
     def reader(self) -> Decoder:
-        """The decoder that reads the bytes, and says what is `continued`: this one, if no other."""
+        """The decoder that reads the bytes, and has what goes on from chunk to chunk.
+
+        That is this one, if no other: its are `continued`, `more`, `turns`, `counted`, `number`.
+        """
         return self
 
     @property

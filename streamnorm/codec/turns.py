@@ -28,7 +28,7 @@ class Turns:
         self, decoder: Decoder, accumulator: Accumulator, writer: StreamWriter | None
     ) -> None:
         self._decoder = decoder.reader
-        self._more = decoder.turns
+        self._more = self._decoder.turns
         self._accumulator = accumulator
         self._writer = writer
         # What keeps the text of each block, and what writes it.

@@ -108,7 +108,7 @@ class StreamWriter:
 
         def write(text: str) -> bytes:
             errors = wait(text)
-            return self._last_words(errors) if errors else b""
+            return self._last_words(errors[0]) if errors else b""
 
         return write
 
@@ -118,7 +118,7 @@ class StreamWriter:
         for passed in self._projector.push(event):
             for ordered in (passed,) if sequencer is None else sequencer.push(passed):
                 if isinstance(ordered, StreamError) and ordered is not event:
-                    parts.append(self._last_words([ordered]))
+                    parts.append(self._last_words(ordered))
                     return
                 if written := self._render(ordered):
                     parts.append(written)
@@ -159,9 +159,8 @@ class StreamWriter:
 
         return write
 
-    def _last_words(self, errors: list[StreamError]) -> bytes:
+    def _last_words(self, error: StreamError) -> bytes:
         """End the stream because too much waits, and return what tells so."""
-        (error,) = errors
         self.fail(error)
         self._count_dropped()
         return self._render(error)
