@@ -1,8 +1,9 @@
-"""Streams, recordings and what passes by, as ASGI applications of no framework.
+"""ASGI applications that need no framework: a stream as a response, a replay server, a proxy.
 
-`response` sends a stream to a client, `replaying` answers with recordings, `proxying` passes
-requests on and records the answers.  `exchange` is one request and its answer as a server
-gives them, `application` what the latter two have in common, `headers` which of them pass.
+`response` sends a stream to a client, `replaying` answers with recordings, `proxying` forwards
+requests to a provider and records the responses.  All send on an `exchange`: one request and
+its disconnect watch.  `keep_alive` adds pings to it.  `application` is the base class of replay
+server and proxy, `headers` selects the end-to-end headers.
 """
 
 from __future__ import annotations

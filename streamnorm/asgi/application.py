@@ -1,4 +1,4 @@
-"""What applications that answer any request have in common."""
+"""The base class of the replay server and the proxy, and the error response of both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, exchanging
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.errors import LocalProtocolError
 
 __all__ = ["MAX_BODY_BYTES", "Application", "Request", "refuse", "start"]
@@ -20,14 +20,14 @@ _Headers: TypeAlias = Iterable[tuple[str, str]]
 
 
 class Request(Struct, frozen=True):
-    """A request as it arrived, secrets and all: never to be shown.
+    """A request as it arrived, credentials included: it must never be logged or shown.
 
     Attributes:
         method: HTTP method.
-        origin: Scheme and host under which the client knows us.
-        target: Path and query as they were sent, without the path at which we are mounted.
-        headers: By lower-case name, in order; a name may stand there twice.
-        body: Its bytes.
+        origin: Scheme and host that the client used, for example `http://localhost`.
+        target: Path and query as sent, without the path at which the application is mounted.
+        headers: Pairs of lower-case name and value, in order; a name may occur twice.
+        body: The whole body.
     """
 
     method: str
@@ -41,13 +41,13 @@ class Request(Struct, frozen=True):
 
 
 class Application:
-    """An ASGI application that reads the whole of a request before it answers."""
+    """An ASGI application that reads the whole request before it responds."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or take part in the server's start and end.
+        """Respond to one request, or to the server's lifespan messages.
 
         Raises:
-            LocalProtocolError: It is neither.
+            LocalProtocolError: The scope is of another type.
         """
         match scope["type"]:
             case "http":
@@ -58,17 +58,17 @@ class Application:
                 raise LocalProtocolError(f"scope of type {other!r}, expected http or lifespan")
 
     async def respond(self, request: Request, exchange: Exchange) -> None:
-        """Answer one request; a body that is left open is a connection that breaks."""
+        """Respond to one request; a response left incomplete breaks the connection."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
-        """Release what the application holds; the server calls it at its end."""
+        """Release the application's resources; called when the server shuts down."""
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await _read_body(scope, receive)
         if body is None:
             return
-        async with exchanging(receive, send) as exchange:
+        async with open_exchange(receive, send) as exchange:
             if len(body) > MAX_BODY_BYTES:
                 message = f"body of more than {MAX_BODY_BYTES} bytes"
                 await refuse(exchange, 413, "request_too_large", message)
@@ -88,7 +88,7 @@ class Application:
 
 
 async def start(exchange: Exchange, status: int, headers: _Headers) -> None:
-    """Send the head of a response."""
+    """Send status and headers of a response."""
     raw = [(name.encode("latin-1"), value.encode()) for name, value in headers]
     await exchange.start(status, raw)
 
@@ -96,8 +96,8 @@ async def start(exchange: Exchange, status: int, headers: _Headers) -> None:
 async def refuse(
     exchange: Exchange, status: int, kind: str, message: str, headers: _Headers = ()
 ) -> None:
-    """Send an error in place of an answer, in the form that clients of all dialects read."""
-    # A text from outside may hold halves of characters, which JSON in UTF-8 cannot.
+    """Send an error response, in a JSON form that clients of all dialects can read."""
+    # The message may quote text with lone surrogates, which UTF-8 cannot encode.
     text = message.encode(errors="replace").decode()
     body = msgspec.json.encode({"error": {"type": kind, "message": text}})
     length = ("content-length", str(len(body)))
@@ -106,9 +106,9 @@ async def refuse(
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
-    """Return the body of a request, a byte too many where it is too large.
+    """Return the body of a request; None if the client disconnected.
 
-    It is None where the client has left.
+    A body above `MAX_BODY_BYTES` is returned incomplete, as soon as it exceeds the bound.
     """
     received: list[bytes] = []
     size = 0
@@ -133,7 +133,7 @@ def _request(scope: Scope, target: bytes, body: bytes) -> Request:
 
 
 def _target(scope: Scope) -> bytes | None:
-    """Return path and query as they were sent; None if it is none of ours (`*`, a whole URL)."""
+    """Return path and query as sent; None if the target is no path (`*`, an absolute URL)."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     path = path.removeprefix(scope.get("root_path", "").encode())
     if not path.startswith(b"/"):

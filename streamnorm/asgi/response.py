@@ -10,7 +10,8 @@ from typing import Any, Self, TypeVar, cast
 from msgspec import structs
 
 from streamnorm.aio import Stream
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, exchanging
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.keep_alive import KeepAlive
 from streamnorm.errors import (
     NotAStream,
     ProtocolError,
@@ -39,24 +40,24 @@ class EventStreamResponse:
             stream = streamnorm.transcode(upstream, to="anthropic")
             return streamnorm.EventStreamResponse(stream)
 
-    The first chunk is read before the headers go out: what fails until then becomes an
-    error response in the client's dialect.  What fails later is the stream's to tell;
-    where it cannot, the response breaks off and does not look complete.  The stream is
-    closed on every path, as soon as the client leaves.
+    The first chunk is read before the headers are sent: a failure until then becomes an
+    error response in the client's dialect.  A later failure is reported by the stream
+    itself, as an error event; if it cannot, the response is left incomplete.  The stream
+    is closed on every path, as soon as the client disconnects.
 
-    Where Starlette is in use, an instance is a Starlette response, too.
+    If Starlette is imported, an instance is also a `starlette.responses.Response`.
 
     Args:
-        stream: What to send; `transcode` or `tap` make it.
-        status: HTTP status of a stream that begins.
-        headers: More headers, which win over ours.
-        keepalive_s: Seconds of silence after which a ping of the client's dialect is
-            sent; None for never.
+        stream: The stream to send, from `transcode` or `tap`.
+        status: HTTP status of the response if the stream begins.
+        headers: Further headers; they override the default ones.
+        keepalive_s: Seconds of silence after which a ping in the client's dialect is
+            sent; None to send none.
 
     Attributes:
-        status_code: The status.
-        raw_headers: The headers as they are sent.
-        background: Called when the response is over, if set; FastAPI does.
+        status_code: The HTTP status.
+        raw_headers: The headers as sent.
+        background: Called after the response if it is not None; FastAPI sets it.
     """
 
     media_type = "text/event-stream"
@@ -69,10 +70,9 @@ class EventStreamResponse:
         headers: Mapping[str, str] | None = None,
         keepalive_s: float | None = None,
     ) -> Self:
-        """Make an instance of Starlette's class, too, where Starlette is in use.
+        """Make the instance a Starlette response, too, if Starlette is imported.
 
-        FastAPI passes on such instances and nothing else.  Who runs it has imported the
-        class; nobody else has to.
+        FastAPI sends only such instances unchanged, and has always imported Starlette.
         """
         starlette = sys.modules.get("starlette.responses")
         if starlette is None:
@@ -82,7 +82,7 @@ class EventStreamResponse:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
-        """Let a FastAPI path operation name the class as what it returns."""
+        """Let a FastAPI path operation declare the class as its return type."""
         from pydantic_core import core_schema
 
         return core_schema.any_schema()
@@ -109,11 +109,10 @@ class EventStreamResponse:
         """Send the response.
 
         Raises:
-            StreamnormError: The stream failed in a way that its bytes cannot tell.
+            StreamnormError: The stream failed, and no error event or response reports it.
         """
         try:
-            pings = self._keepalive_s is not None
-            async with exchanging(receive, send, pings=pings) as exchange:
+            async with open_exchange(receive, send) as exchange:
                 await self._respond(exchange)
         finally:
             await self._stream.aclose()
@@ -131,23 +130,26 @@ class EventStreamResponse:
             await self._refuse(exchange, exc)
             return
         await exchange.start(self.status_code, self.raw_headers)
+        send = exchange.send
         if first is not None:
-            await exchange.send(first)
+            await send(first)
             if self._keepalive_s is not None:
-                exchange.keep_alive(stream.ping, self._keepalive_s)
+                keep_alive = KeepAlive(exchange, stream.ping, self._keepalive_s)
+                exchange.tasks.start_soon(keep_alive.run)
+                send = keep_alive.send
             async for chunk in stream:
-                await exchange.send(chunk)
-        await exchange.send(b"", more=False)
+                await send(chunk)
+        await send(b"", more=False)
 
     async def _refuse(self, exchange: Exchange, exc: StreamnormError) -> None:
-        """Send an error response in place of a stream that never began."""
+        """Send an error response instead of a stream that failed before its first chunk."""
         match self._stream.outcome:
             case Failed(error) | Truncated(error):
                 pass
-            case _:  # it was closed or broken before it came here
+            case _:  # the caller passed a stream that was closed or broken already
                 raise exc
         status = exc.status if isinstance(exc, UpstreamError) else None
-        if status is None or status < 400:  # a redirect of the provider is none of the client's
+        if status is None or status < 400:  # the provider's redirect does not concern the client
             status = 502
         body = self._stream.error_body(structs.replace(error, status_hint=status))
         length = b"%d" % len(body)
@@ -158,7 +160,7 @@ class EventStreamResponse:
 
 @lru_cache
 def _joined(cls: type[T], base: type) -> type[T]:
-    """Return a class that is both."""
+    """Return a subclass of both, or `cls` if it is one already."""
     if issubclass(cls, base):
         return cls
-    return cast("type[T]", type(cls.__name__, (cls, base), {}))  # the first of its bases
+    return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base
