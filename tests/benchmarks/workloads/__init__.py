@@ -1,0 +1,87 @@
+"""The measured streams, in the form in which their vendors send them.
+
+`text` makes text and tool arguments in tokens; each other module makes the payloads and
+frames of one dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from workloads import anthropic, chat, gemini, responses
+
+__all__ = ["DIALECTS", "Workload", "workloads"]
+
+DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini")
+"""The dialects that streamnorm writes."""
+
+
+class Workload(NamedTuple):
+    """A measured stream.
+
+    Attributes:
+        name: Its name in the report.
+        dialect: Dialect of its bytes.
+        other: Dialect that it is transcoded to at every read size.
+        payloads: The JSON of its events.
+        frames: Its bytes, one event each, the terminal included.
+        argument_share: Share of its events that are fragments of tool arguments.
+    """
+
+    name: str
+    dialect: str
+    other: str
+    payloads: list[bytes]
+    frames: list[bytes]
+    argument_share: float
+
+    @property
+    def body(self) -> bytes:
+        """All of its bytes."""
+        return b"".join(self.frames)
+
+
+def workloads(events: int) -> list[Workload]:
+    """Return every workload, of some `events` events each."""
+    made: list[tuple[str, str, str, list[bytes]]] = [
+        ("chat: text", "openai_chat", "anthropic", chat.text(events)),
+        ("chat: text, vLLM", "openai_chat", "anthropic", chat.compatible_text(events)),
+        ("chat: reasoning, text", "openai_chat", "anthropic", chat.reasoning(events)),
+        ("chat: 4 calls", "openai_chat", "anthropic", chat.calls(events)),
+        (
+            "chat: 4 calls, interleaved",
+            "openai_chat",
+            "anthropic",
+            chat.calls(events, interleaved=True),
+        ),
+        ("anthropic: text", "anthropic", "openai_chat", anthropic.text(events)),
+        ("anthropic: call", "anthropic", "openai_chat", anthropic.call(events)),
+        ("anthropic: thinking, text, calls", "anthropic", "openai_chat", anthropic.mixed(events)),
+        ("responses: text", "openai_responses", "anthropic", responses.text(events)),
+        ("responses: 4 calls", "openai_responses", "anthropic", responses.calls(events)),
+        ("gemini: text", "gemini", "openai_chat", gemini.text(events)),
+    ]
+    return [_workload(*each) for each in made]
+
+
+_FRAMES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "openai_chat": chat.frames,
+    "anthropic": anthropic.frames,
+    "openai_responses": responses.frames,
+    "gemini": gemini.frames,
+}
+
+# Bytes that mark the payload of a fragment of tool arguments.
+_ARGUMENTS = {
+    "openai_chat": b'"arguments":',
+    "anthropic": b'"input_json_delta"',
+    "openai_responses": b'"response.function_call_arguments.delta"',
+    "gemini": b'"functionCall"',
+}
+
+
+def _workload(name: str, dialect: str, other: str, payloads: list[bytes]) -> Workload:
+    frames = _FRAMES[dialect](payloads)
+    fragments = sum(_ARGUMENTS[dialect] in payload for payload in payloads)
+    return Workload(name, dialect, other, payloads, frames, fragments / len(frames))
