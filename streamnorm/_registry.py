@@ -11,7 +11,7 @@ from streamnorm.errors import UnknownDialect
 from streamnorm.events import Event
 from streamnorm.limits import Limits
 from streamnorm.losses import Note, OnLoss, OnNote, ReasoningField
-from streamnorm.sse import Frame
+from streamnorm.sse import Frame, RawFrame
 
 __all__ = ["DIALECTS", "checker", "decoder", "detect", "encoder"]
 
@@ -154,40 +154,40 @@ class _UnnamedDecoder(Decoder):
         self._options = options
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
-        self._reader: Decoder | None = None  # the room, once it reads the bytes itself
+        self._active: Decoder | None = None  # the room, once it reads the bytes itself
 
-    def feed(self, data: bytes) -> list[Event]:
-        if self._reader is None:
-            events = super().feed(data)
+    def read_raw(self, raw: RawFrame) -> list[Event]:
+        if self._active is None:
+            events = super().read_raw(raw)
             if self._room is not None and self.outcome is None:
-                self._reader = self._room
-                self._reader.take_over(self)
+                self._active = self._room
+                self._active.adopt_framing(self)
         else:
-            events = self._reader.feed(data)
+            events = self._active.read_raw(raw)
         self._follow()
         return events
 
     @property
-    def reader(self) -> Decoder:
-        return self._reader or self
+    def next_sequence_number(self) -> int:
+        return 0 if self._room is None else self._room.next_sequence_number
 
     def framed(self, data: bytes) -> bytes:
-        return super().framed(data) if self._reader is None else self._reader.framed(data)
+        return super().framed(data) if self._active is None else self._active.framed(data)
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         events = (
-            super().feed_frame(frame) if self._reader is None else self._reader.feed_frame(frame)
+            super().feed_frame(frame) if self._active is None else self._active.feed_frame(frame)
         )
         self._follow()
         return events
 
     def close(self) -> list[Event]:
-        events = super().close() if self._reader is None else self._reader.close()
+        events = super().close() if self._active is None else self._active.close()
         self._follow()
         return events
 
     def abort(self, cause: BaseException) -> list[Event]:
-        events = super().abort(cause) if self._reader is None else self._reader.abort(cause)
+        events = super().abort(cause) if self._active is None else self._active.abort(cause)
         self._follow()
         return events
 
@@ -218,10 +218,12 @@ class _UnnamedDecoder(Decoder):
             self.outcome = room.outcome
 
     def _follow(self) -> None:
-        """Take over what the decoder that reads in our place knows."""
-        if self._reader is not None:
-            self.outcome, self.continued = self._reader.outcome, self._reader.continued
-            self.unframed, self.first_usage = self._reader.unframed, self._reader.first_usage
+        """Take over what the active decoder knows."""
+        if self._active is not None:
+            self.split, self.run = self._active.split, self._active.run
+            self.is_plain = self._active.is_plain
+            self.outcome, self.first_usage = self._active.outcome, self._active.first_usage
+            self.unframed = self._active.unframed
 
     def _find(self, frame: Frame) -> Decoder | None:
         name = detect(frame)

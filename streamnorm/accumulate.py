@@ -40,11 +40,12 @@ from streamnorm.limits import Limits
 from streamnorm.messages import Message
 from streamnorm.partial_json import PartialJSON, ValueDelta
 
-__all__ = ["Accumulator", "accumulate", "message_events"]
+__all__ = ["Accumulator", "UsageAccumulator", "accumulate", "message_events"]
 
-# Folding in batches costs half of folding one by one; 32 events are a few kilobytes.
-_BATCH = 32
-_BATCH_BYTES = 8192
+# Text is packed in batches, which costs a tenth of packing each delta; some twenty deltas of
+# a few characters are a kilobyte.
+_BATCH_CHARS = 96
+_MAX_BYTES_PER_CHAR = 4
 
 
 class _Growing(Struct):
@@ -95,114 +96,111 @@ class Accumulator:
             arguments.
 
     Attributes:
-        usage: The last snapshot.
-        room: Bytes of the stream that may come before text has to be folded (see `keeper`).
+        start: How the message began.
+        usage: The last snapshot of the tokens.
     """
 
     def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self.start = MessageStart()
+        self.usage = Usage()
         self._max_bytes = limits.max_accumulated_bytes
         self._max_json_depth = limits.max_json_depth
-        self._bytes = 0
-        self.room = 0
-        # Up to here no message can have passed its bound: no text grows more on its way
-        # from the wire (a byte that is not UTF-8 becomes three).
-        self._safe_bytes = limits.max_accumulated_bytes // 8
-        self._pending: list[Event] = []
-        self._start = MessageStart()
-        self._usage = Usage()
+        self._bytes = 0  # of what is kept, but for the text that is not packed
+        # Characters that may be appended before the text has to be packed and counted: so
+        # few that the bound cannot be passed until then.
+        self._unchecked_chars = 0
+        self._unpacked: list[TextBuffer] = []
         self._blocks: dict[int, _Growing] = {}
-        self._fresh: dict[int, list[str]] = {}  # text of this batch, by block
         self._stops: dict[int, MessageStop] = {}
         self._inputs: dict[int, PartialJSON] = {}  # of the calls that somebody asked about
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has arrived yet."""
+        return not self._blocks and self.start == MessageStart() and self.usage == Usage()
 
     def push(self, event: Event) -> None:
         """Add one event.
 
         Raises:
-            LimitExceeded: The message is larger than `max_accumulated_bytes`; raised here
-                or by a later call, since events are folded in batches.
+            LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
-        self.extend((event,))
+        match event:
+            case TextDelta(index, text) | JSONDelta(index, text) | RefusalDelta(index, text):
+                self._append(self._blocks[index].part(0), text)
+            case ReasoningDelta(index, text, part):
+                self._append(self._blocks[index].part(part), text)
+            case BlockStart():
+                self._open(event)
+            case UsageUpdate(usage):
+                self.usage = usage
+            case SignatureDelta(index, signature, issuer):
+                growing = self._blocks[index]
+                growing.signature, growing.issuer = signature, issuer
+                self._count(signature)
+            case CitationDelta(index, citation):
+                self._blocks[index].citations.append(citation)
+                self._count(compact(citation))
+            case MessageStart():
+                self.start = event
+            case MessageStop():
+                self._stops[event.choice] = event
+            case _:
+                pass
 
     def extend(self, events: Iterable[Event]) -> None:
         """Add events, as `push` does."""
-        self._pending += events
-        if len(self._pending) >= _BATCH:
-            self.fold()
+        for event in events:
+            self.push(event)
 
-    def take(self, events: list[Event], size: int) -> list[Event]:
-        """Add what a piece of a stream gave, and end the stream that is too long.
-
-        Args:
-            events: What a decoder made of the piece.
-            size: Bytes of the piece.
+    def take(self, events: list[Event]) -> list[Event]:
+        """Add events, and end the stream that is too long.
 
         Returns:
             `events`; where the message passes its bound, those before that, and a
             `StreamError("too_large")`.
         """
-        self.room -= size
-        if self.room >= 0 or self.refill():
-            self._pending += events
-            if len(self._pending) >= _BATCH:
-                self.fold()
-            return events
         for number, event in enumerate(events):
-            self._pending.append(event)
             try:
-                self.fold()
+                self.push(event)
             except LimitExceeded as exc:
-                error = StreamError("too_large", str(exc), code=exc.limit)
-                return [*events[:number], error]
+                return [*events[:number], StreamError("too_large", str(exc), code=exc.limit)]
         return events
 
-    def keeper(self, index: int, part: int = 0) -> Callable[[str], None]:
-        """Return what keeps more text of a part of an open block, the shortest way.
+    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+        """Return a function that appends text to an open block, as `push` does with a delta."""
+        buffer, unpacked = self._blocks[index].part(part), self._unpacked
+        fresh = buffer.fresh
 
-        Until text of the block comes by another method.  Whoever uses it takes the bytes of the
-        stream from `room` first, and takes the long way where `refill` does not help.
-        """
-        self.fold()
-        if not part:
-            return self._fresh[index].append
-        buffer = self._blocks[index].part(part)
-        return lambda text: self._add(buffer.extend((text,)))
+        def append(text: str) -> None:  # `_append`, without looking up what stays the same
+            if not fresh:
+                unpacked.append(buffer)
+            fresh.append(text)
+            self._unchecked_chars -= len(text)
+            if self._unchecked_chars < 0:
+                self._pack()
 
-    def refill(self) -> bool:
-        """Fold what waits to make room for more; return whether the bound is still far."""
-        self.fold()
-        left = self._safe_bytes + self.room  # which is below 0, by what was taken too much
-        self.room = max(0, min(_BATCH_BYTES, left))
-        self._safe_bytes = left - self.room
-        return left >= 0
-
-    @property
-    def start(self) -> MessageStart:
-        """How the message began, also where it has become too large."""
-        began = (event for event in self._pending if isinstance(event, MessageStart))
-        return next(began, self._start)
-
-    @property
-    def usage(self) -> Usage:
-        """The last snapshot of the tokens."""
-        self.fold()
-        return self._usage
+        return append
 
     def message(self, choice: int = 0) -> Message:
-        """Return what has arrived so far."""
-        self.fold()
+        """Return what has arrived so far.
+
+        Raises:
+            LimitExceeded: It is larger than `max_accumulated_bytes`.
+        """
+        self._pack()
         stop = self._stops.get(choice)
         blocks = [block for block in self._blocks.values() if block.choice == choice]
         extras = tuple(block.extra for block in blocks)
         return Message(
-            id=self._start.id,
-            model=self._start.model,
+            id=self.start.id,
+            model=self.start.model,
             blocks=tuple(block.block() for block in blocks),
             stop_reason=stop.reason if stop else None,
             raw_stop_reason=stop.raw_reason if stop else None,
             stop_sequence=stop.stop_sequence if stop else None,
-            usage=self._usage,
-            extra=self._start.extra,
+            usage=self.usage,
+            extra=self.start.extra,
             stop_extra=stop.extra if stop else None,
             block_extras=extras if any(extras) else (),
         )
@@ -235,7 +233,7 @@ class Accumulator:
 
     def _input(self, index: int) -> PartialJSON:
         """Return the parser of a call, which has read all that has come."""
-        self.fold()
+        self._pack()
         growing = self._blocks.get(index)
         if growing is None or not isinstance(growing.start, (ToolCall, ServerToolCall)):
             found = type(growing.start).__name__ if growing else "nothing"
@@ -249,83 +247,94 @@ class Accumulator:
         parser.feed(growing.part(0).unread())
         return parser
 
-    def fold(self) -> None:
-        """Add up the events that still wait for their batch.
+    def _append(self, buffer: TextBuffer, text: str) -> None:
+        self._unchecked_chars -= len(text)
+        fresh = buffer.fresh
+        if not fresh:
+            self._unpacked.append(buffer)
+        fresh.append(text)
+        if self._unchecked_chars < 0:
+            self._pack()
+
+    def _pack(self) -> None:
+        """Pack the text of the last deltas, and count it.
 
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
-        pending, fresh = self._pending, self._fresh
-        if self._bytes > self._max_bytes:
-            pending.clear()
-            raise self._too_large()
-        try:
-            for event in pending:
-                if type(event) is TextDelta:
-                    fresh[event.index].append(event.text)
-                elif type(event) is JSONDelta:
-                    fresh[event.index].append(event.partial_json)
-                elif type(event) is ReasoningDelta and not event.part:
-                    fresh[event.index].append(event.text)
-                elif type(event) is UsageUpdate:
-                    self._usage = event.usage
-                else:
-                    self._fold_one(event)
-        finally:
-            pending.clear()
-        for index, pieces in fresh.items():
-            if pieces:
-                size = self._blocks[index].part(0).extend(pieces)
-                pieces.clear()
-                self._add(size)
-
-    def _fold_one(self, event: Event) -> None:
-        match event:
-            case ReasoningDelta(index, text, part):
-                self._add(self._blocks[index].part(part).extend((text,)))
-            case RefusalDelta(index, text):
-                self._fresh[index].append(text)
-            case BlockStart():
-                self._open(event)
-            case SignatureDelta(index, signature, issuer):
-                growing = self._blocks[index]
-                growing.signature, growing.issuer = signature, issuer
-                self._count(signature)
-            case CitationDelta(index, citation):
-                self._blocks[index].citations.append(citation)
-                self._count(compact(citation))
-            case MessageStart():
-                self._start = event
-            case MessageStop():
-                self._stops[event.choice] = event
-            case _:
-                pass
+        if self._bytes <= self._max_bytes:
+            for buffer in self._unpacked:
+                self._bytes += buffer.pack()
+        for buffer in self._unpacked:
+            buffer.fresh.clear()  # what came after the bound was passed
+        self._unpacked.clear()
+        left = self._max_bytes - self._bytes
+        self._unchecked_chars = min(_BATCH_CHARS, left // _MAX_BYTES_PER_CHAR)
+        if left < 0:
+            message = f"message of {self._bytes} bytes, expected at most {self._max_bytes}"
+            raise LimitExceeded(message, limit="max_accumulated_bytes")
 
     def _open(self, event: BlockStart) -> None:
-        index, block = event.index, event.block
+        block = event.block
         growing = _Growing(block, event.choice, event.extra, [], [])
         if isinstance(block, Reasoning):
             growing.parts = [TextBuffer(text) for text in block.parts]
-            self._fresh[index] = []
         elif isinstance(block, GROWING_BLOCKS):
             growing.part(0)
-            self._fresh[index] = []
-        self._blocks[index] = growing
+        self._blocks[event.index] = growing
         self._count(compact(block))
         if event.extra:
             self._count(compact(event.extra))
 
     def _count(self, text: str) -> None:
-        self._add(len(text) if text.isascii() else len(text.encode()))
-
-    def _add(self, size: int) -> None:
+        size = len(text) if text.isascii() else len(text.encode())
         self._bytes += size
-        if self._bytes > self._max_bytes:
-            raise self._too_large()
+        self._unchecked_chars -= size
+        if self._unchecked_chars < 0:
+            self._pack()
 
-    def _too_large(self) -> LimitExceeded:
-        message = f"message of {self._bytes} bytes, expected at most {self._max_bytes}"
-        return LimitExceeded(message, limit="max_accumulated_bytes")
+
+class UsageAccumulator:
+    """Keep the start and the usage of a message, and nothing of its content.
+
+    Attributes:
+        start: How the message began.
+        usage: The last snapshot of the tokens.
+    """
+
+    def __init__(self) -> None:
+        self.start = MessageStart()
+        self.usage = Usage()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has arrived yet."""
+        return self.start == MessageStart() and self.usage == Usage()
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Keep what `events` say of the start and the usage, and return them."""
+        for event in events:
+            if isinstance(event, UsageUpdate):
+                self.usage = event.usage
+            elif isinstance(event, MessageStart):
+                self.start = event
+        return events
+
+    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+        """Return a function that drops text."""
+        return _drop
+
+    def message(self, choice: int = 0) -> Message:
+        """Refuse: there is none.
+
+        Raises:
+            LocalProtocolError: Always.
+        """
+        raise LocalProtocolError("message of a stream with keep_message=False, expected none")
+
+
+def _drop(text: str) -> None:
+    pass
 
 
 def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:

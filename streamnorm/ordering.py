@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from streamnorm._json import compact
 from streamnorm._text import TextBuffer
+from streamnorm.errors import LimitExceeded
 from streamnorm.events import (
     BlockStart,
     BlockStop,
@@ -31,12 +33,18 @@ from streamnorm.limits import Limits
 __all__ = ["Sequencer"]
 
 
-class _Run:
-    """Deltas of one kind that wait, to go out as one."""
+_Delta: TypeAlias = TextDelta | RefusalDelta | ReasoningDelta | JSONDelta
+
+
+_LIMIT = "max_held_bytes"
+
+
+class _HeldDeltas:
+    """Held deltas of one type and part, emitted as one."""
 
     __slots__ = ("last", "text")
 
-    def __init__(self, first: TextDelta | RefusalDelta | ReasoningDelta | JSONDelta) -> None:
+    def __init__(self, first: _Delta) -> None:
         self.last = first
         self.text = TextBuffer()
 
@@ -66,7 +74,7 @@ class _Lane(Struct):
     """
 
     head: int | None = None
-    held: dict[int, list[Event | _Run]] = {}
+    held: dict[int, list[Event | _HeldDeltas]] = {}
     stopped: set[int] = set()
 
 
@@ -112,7 +120,7 @@ class Sequencer:
             return []
         index: int | None = getattr(event, "index", None)
         if index is None:
-            return [*self._end(event)] if isinstance(event, StreamError) else [event]
+            return [self._end(event)] if isinstance(event, StreamError) else [event]
         if isinstance(event, BlockStart):
             return self._start(event)
         lane = self._lane[index]
@@ -124,23 +132,18 @@ class Sequencer:
             return [event, *self._advance(lane)]
         return [event]
 
-    def passes(self, index: int) -> bool:
-        """Tell whether deltas of a block pass at once, until another event comes."""
-        lane = self._lane.get(index)
-        return lane is not None and index not in lane.held
+    def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
+        """Return a function that holds more text of a block; None if its deltas pass at once.
 
-    def arguments_wait(self, index: int) -> Callable[[str], list[StreamError]] | None:
-        """Return what takes more arguments of a block that waits, if they do.
-
-        It does what `push` would, and may be called until an event comes that is no
-        such delta.
+        It does what `push` does with a delta of the same type and part, and raises
+        `LimitExceeded` where that returns the error of too much.  Valid until a block starts or
+        stops, or something else of the block is pushed.
         """
-        lane = self._lane.get(index)
-        items = lane.held.get(index) if lane is not None else None
-        run = items[-1] if items else None
-        if not isinstance(run, _Run) or not isinstance(run.last, JSONDelta):
+        lane = self._lane.get(delta.index)
+        items = lane.held.get(delta.index) if lane is not None else None
+        if items is None:
             return None
-        return partial(self._add, run)
+        return partial(self._hold_text, items, delta)
 
     def _start(self, event: BlockStart) -> list[Event]:
         lane = self._lanes.setdefault(event.choice, _Lane())
@@ -152,12 +155,11 @@ class Sequencer:
             lane.head = event.index
         return [event]
 
-    def _add(self, run: _Run, text: str) -> list[StreamError]:
+    def _hold_text(self, items: list[Event | _HeldDeltas], delta: _Delta, text: str) -> None:
         self.held_bytes += len(text) if text.isascii() else len(text.encode())
         if self.held_bytes > self._max_held_bytes:
-            return self._overflow()
-        run.text.append(text)
-        return []
+            raise LimitExceeded(self._overflow().message, limit=_LIMIT)
+        _joinable(items, delta).text.append(text)
 
     def _advance(self, lane: _Lane) -> list[Event]:
         """Let out what waits, up to the next block that others must wait for."""
@@ -167,7 +169,7 @@ class Sequencer:
             index = min(lane.held)
             items = lane.held.pop(index)
             for item in items:
-                event = item.event() if isinstance(item, _Run) else item
+                event = item.event() if isinstance(item, _HeldDeltas) else item
                 self.held_bytes -= _size(event)
                 out.append(event)
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
@@ -178,34 +180,41 @@ class Sequencer:
             lane.stopped.discard(index)
         return out
 
-    def _hold(self, items: list[Event | _Run], event: Event) -> list[Event]:
+    def _hold(self, items: list[Event | _HeldDeltas], event: Event) -> list[Event]:
         self.held_bytes += _size(event)
         if self.held_bytes > self._max_held_bytes:
-            return [*self._overflow()]
+            return [self._overflow()]
         match event:
-            case TextDelta() | JSONDelta() | ReasoningDelta() | RefusalDelta():
-                last = items[-1]
-                if not isinstance(last, _Run) or not last.takes(event):
-                    last = _Run(event)
-                    items.append(last)
-                last.text.append(event.partial_json if isinstance(event, JSONDelta) else event.text)
+            case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
+                _joinable(items, event).text.append(text)
+            case ReasoningDelta(_, text):
+                _joinable(items, event).text.append(text)
             case _:
                 items.append(event)
         return []
 
-    def _overflow(self) -> list[StreamError]:
+    def _overflow(self) -> StreamError:
         message = (
             f"{self.held_bytes} bytes wait behind an open block, "
             f"expected at most {self._max_held_bytes}"
         )
-        return self._end(StreamError("too_large", message, code="max_held_bytes"))
+        return self._end(StreamError("too_large", message, code=_LIMIT))
 
-    def _end(self, error: StreamError) -> list[StreamError]:
+    def _end(self, error: StreamError) -> StreamError:
         self._done = True
         self.dropped_bytes, self.held_bytes = self.held_bytes, 0
         self._lanes.clear()
         self._lane.clear()
-        return [error]
+        return error
+
+
+def _joinable(items: list[Event | _HeldDeltas], delta: _Delta) -> _HeldDeltas:
+    """Return the held deltas at the end of a block that a delta can be joined to."""
+    last = items[-1]
+    if not isinstance(last, _HeldDeltas) or not last.takes(delta):
+        last = _HeldDeltas(delta)
+        items.append(last)
+    return last
 
 
 def _size(event: Event) -> int:

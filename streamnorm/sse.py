@@ -2,16 +2,22 @@
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11-21),
 sections 9.2.5 and 9.2.6, followed to the letter, with bounds.  Time is linear in
-bytes whatever the size of the chunks.
+bytes whatever the size of the reads.
+
+`SSEDecoder.split` cuts whole events out of a read without looking into them, and
+`SSEDecoder.parse` interprets their lines, so that a reader who knows what to expect can
+take an event without its lines being interpreted.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from streamnorm.limits import Limits
 
-__all__ = ["Frame", "SSEDecoder", "encode_frame"]
+__all__ = ["Fragment", "Frame", "RawFrame", "SSEDecoder", "StrayLine", "encode_frame", "is_whole"]
 
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR, _COLON = 10, 13, 58
@@ -34,6 +40,28 @@ class Frame(Struct, frozen=True, gc=False):
     retry: int | None = None
 
 
+class StrayLine(Struct, frozen=True, gc=False):
+    """A line that no field claims; some servers print their errors so."""
+
+    line: bytes
+
+
+class Fragment(Struct, frozen=True, gc=False):
+    """Bytes of one event that is interpreted as it arrives, with LF as line end."""
+
+    data: bytes
+
+
+RawFrame: TypeAlias = bytes | Fragment
+"""What `SSEDecoder.split` returns: the lines of one whole event, separated by LF, without
+its blank line; or a fragment."""
+
+
+def is_whole(raw: RawFrame) -> bool:
+    """Tell whether a raw frame is, or ends, a whole event."""
+    return isinstance(raw, bytes) or raw.data.endswith(b"\n\n")
+
+
 class SSEDecoder:
     """Cut bytes into frames.
 
@@ -44,17 +72,21 @@ class SSEDecoder:
     Args:
         max_event_bytes: Bytes of one event's lines, each with its line end, comments
             and the blank line left out.
-        max_stray_bytes: Bytes of `strays` that are kept.
+        max_stray_bytes: Bytes of stray lines that are returned; later ones are dropped.
 
     Attributes:
         last_event_id: The last id that a blank line committed.
         retry_ms: The last valid reconnection time, if any.
         frames: How many frames were dispatched.
-        strays: Lines that no field claims, each with the number of frames dispatched
+        strays: Stray lines that `feed` has met, each with the number of frames dispatched
             before it.  The owner may clear the list.
         overflowed: Whether an event passed `max_event_bytes`.
-        disturbed: Whether there are strays, or an overflow.
-        plain: Whether an event begins with the next byte, and nothing carries over to it.
+        carries: Whether the next bytes go on with what was read before, as they do at the start
+            of the stream, within an event, and behind a CR.
+        held: The beginning of an event, which is not looked into before its end is there.
+        is_irregular: Whether it `carries` something else than `held`.
+        safe_bytes: A read of at most so many holds no event that passes its bound, unless it
+            `carries`.
     """
 
     def __init__(
@@ -68,77 +100,89 @@ class SSEDecoder:
         self.frames = 0
         self.strays: list[tuple[int, bytes]] = []
         self.overflowed = False
-        self.disturbed = False
-        self.plain = False
+        self.carries = True
+        self.safe_bytes = max_event_bytes - 1
         self._max_event_bytes = max_event_bytes
         self._stray_room = max_stray_bytes
-        self._prefix: bytes | None = b""  # what could yet become a BOM; None after it
+        # Of `split`: what was read of an event whose end was not.
+        self.is_irregular = True  # within fragments, or behind a CR
         self._after_cr = False
+        self.held = b""
+        self._in_event = True  # its beginning was returned as a fragment, or a BOM may stand there
+        self._prefix: bytes | None = b""  # what could yet become a BOM; None after it
+        self._ends_line = False  # the last fragment ended with an LF
+        # Of `parse`: what its lines have said.
         self._line = bytearray()  # an incomplete line
         self._in_comment = False  # the incomplete line is a comment, and not kept
         self._event_bytes = 0
-        self._reset()
+        self._data: list[str] = []
+        self._event = ""
         self._id = ""
         self._retry: int | None = None
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that `data` completes."""
-        # Nearly every chunk of a model is one event of one data line, named or not.
-        payload = self.data_line(data)
-        if payload is not None:
-            self.frames += 1
-            return [Frame("message", _text(payload), self._id)]
-        if (
-            data[:7] == b"event: "
-            and data[-2:] == b"\n\n"
-            and self.plain
-            and len(data) <= self._max_event_bytes
-        ):
-            cut = data.find(_LF) + 1
-            payload = data[cut + 6 : -2]
-            if data[cut : cut + 6] == b"data: " and _LF not in payload and _CR not in data:
-                self.frames += 1
-                event = _text(data[7 : cut - 1]) or "message"
-                return [Frame(event, _text(payload), self._id)]
-        return self._feed(data)
-
-    def data_line(self, data: bytes) -> bytes | None:
-        """Return the payload, if the next bytes are one whole event of one line `data: `.
-
-        Whoever reads it counts it in `frames`, instead of feeding it.
-        """
-        if data[:6] != b"data: " or not self.plain or len(data) > self._max_event_bytes:
-            return None
-        if data[-2:] == b"\n\n":
-            payload = data[6:-2]
-        elif data[-4:] == b"\r\n\r\n":
-            payload = data[6:-4]
-        else:
-            return None
-        return None if _LF in payload or _CR in payload else payload
-
-    def _feed(self, data: bytes) -> list[Frame]:
-        if self._prefix is not None:
-            data = self._strip_bom(data)
-        if _CR in data or self._after_cr:
-            data = self._lf_only(data)
+        before = self.frames
         frames: list[Frame] = []
-        if self.overflowed or not data:
-            self.plain = self._is_plain()
-            return frames
-        position = 0
-        if self._line or self._in_comment:
-            position = self._finish_line(data, frames)
-        while (end := data.find(_LF, position)) >= 0:
-            if not self._take(data[position:end], frames):
-                break
-            position = end + 1
-        if position < len(data) and not self.overflowed:
-            self._keep(data[position:])
-        self.frames += len(frames)
-        self.disturbed = self.overflowed or bool(self.strays)
-        self.plain = self._is_plain()
+        for raw in self.split(data):
+            for item in self.parse(raw):
+                if isinstance(item, StrayLine):
+                    self.strays.append((before + len(frames), item.line))
+                else:
+                    frames.append(item)
         return frames
+
+    def split(self, data: bytes) -> list[RawFrame]:
+        """Return the events that `data` completes, each once, in order.
+
+        An event that two reads hold is returned whole.  One that needs more reads, or
+        begins in an unusual way, is returned in fragments as they arrive: its comments
+        must not pile up, and its stray lines may be errors.  Whole events are counted in
+        `frames`; whoever does not `parse` one must know that it has data.
+        """
+        if self.is_irregular or len(self.held) + len(data) > self.safe_bytes:
+            return self._split_irregular(data)
+        if _CR in data:
+            plain = data.replace(b"\r\n", b"\n")
+            if _CR in plain:
+                return self._split_irregular(data)
+            data = plain
+        held = self.held
+        if held:
+            if not data:
+                return []
+            data = held + data
+        pieces: list[RawFrame] = data.split(b"\n\n")  # type: ignore[assignment]  # bytes are RawFrames
+        tail: bytes = pieces.pop()  # type: ignore[assignment]  # a piece
+        if pieces:
+            self.frames += len(pieces)
+        if not tail:
+            if held:
+                self.held = tail
+                self.carries = False
+            return pieces
+        if self._must_be_parsed(tail, lasts=bool(held) and not pieces):
+            pieces.append(self._fragment(tail))
+            tail = b""
+        self.held = tail
+        self.carries = True
+        return pieces
+
+    def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
+        """Interpret the lines of what `split` returned, in the order in which it did."""
+        out: list[Frame | StrayLine] = []
+        if self.overflowed:
+            return out
+        if isinstance(raw, Fragment):
+            self._parse_fragment(raw.data, out)
+            self.frames += sum(type(item) is Frame for item in out)
+            return out
+        for line in raw.split(b"\n"):
+            self._take(line, out)
+        self._dispatch(out)
+        if not out or type(out[-1]) is not Frame:
+            self.frames -= 1
+        return out
 
     def close(self) -> list[Frame]:
         """Return nothing: an event without its blank line is discarded."""
@@ -151,25 +195,82 @@ class SSEDecoder:
     def unterminated(self) -> Frame | None:
         """Return what the source left without its blank line, for who wants to look.
 
-        To be called once, after the last `feed`.
+        To be called once, after the last `split` or `feed`; stray lines go to `strays`.
         """
-        frames: list[Frame] = []
+        out: list[Frame | StrayLine] = []
+        held, self.held = self.held, b""
+        self._parse_fragment(held, out)
         if self._line:  # within the bound, or it would not have been kept
-            self._take(bytes(self._line), frames)
-        self._dispatch(frames)
-        return frames[0] if frames else None
+            self._take(bytes(self._line), out)
+        self._dispatch(out)
+        self.strays += [(self.frames, item.line) for item in out if isinstance(item, StrayLine)]
+        last = out[-1] if out else None
+        return last if isinstance(last, Frame) else None
 
-    def _is_plain(self) -> bool:
-        """Tell whether an event begins with the next byte, and nothing carries over to it."""
-        return not (
-            self.overflowed
-            or self._prefix is not None
-            or self._after_cr
-            or self._line
-            or self._in_comment
-            or self._event_bytes
-            or self._retry is not None
-        )
+    # Cutting
+
+    def _split_irregular(self, data: bytes) -> list[RawFrame]:
+        """Split bytes that hold a CR, go on within fragments, or may pass the bound."""
+        if _CR in data or self._after_cr:
+            data = self._lf_only(data)
+        frames: list[RawFrame] = []
+        if self._in_event:
+            data = self._end_fragments(data, frames)
+        if data:
+            self._cut(data, frames)
+        self.is_irregular = self._in_event or self._after_cr
+        self.carries = self.is_irregular or bool(self.held)
+        return frames
+
+    def _cut(self, data: bytes, frames: list[RawFrame]) -> None:
+        """Append the events that bytes with LF alone complete, however large."""
+        held, self.held = self.held, b""
+        pieces = (held + data).split(b"\n\n")
+        tail = pieces.pop()
+        for piece in pieces:
+            if len(piece) > self.safe_bytes:  # to be counted without its comments
+                frames.append(Fragment(piece + b"\n\n"))
+            else:
+                frames.append(piece)
+                self.frames += 1
+        if self._must_be_parsed(tail, lasts=bool(held) and not pieces):
+            frames.append(self._fragment(tail))
+        else:
+            self.held = tail
+
+    def _must_be_parsed(self, tail: bytes, *, lasts: bool) -> bool:
+        """Tell whether the beginning of an event cannot wait for its end.
+
+        It can be held if one read has left it, and it has no complete line but one of a field.
+        """
+        if lasts or len(tail) >= self.safe_bytes:
+            return bool(tail)
+        end = tail.find(_LF)
+        if end < 0:
+            return False
+        return tail.find(_LF, end + 1) >= 0 or not tail.startswith((b"event:", b"data:"))
+
+    def _end_fragments(self, data: bytes, frames: list[RawFrame]) -> bytes:
+        """Append the rest of the event that is returned in fragments; return what follows it."""
+        if self._prefix is not None:
+            data = self._strip_bom(data)
+            self._in_event = self._prefix is not None
+            return data
+        end = 1 if self._ends_line and data[:1] == b"\n" else 0
+        if not end and (blank := data.find(b"\n\n")) >= 0:
+            end = blank + 2
+        if end:
+            frames.append(Fragment(data[:end]))
+            self._in_event = False
+            return data[end:]
+        if data:
+            frames.append(self._fragment(data))
+        return b""
+
+    def _fragment(self, data: bytes) -> Fragment:
+        self._in_event = self.is_irregular = not data.endswith(b"\n\n")
+        self._ends_line = data[-1] == _LF
+        return Fragment(data)
 
     def _strip_bom(self, data: bytes) -> bytes:
         start = (self._prefix or b"") + data
@@ -190,21 +291,29 @@ class SSEDecoder:
             self._after_cr = False
         if data.endswith(b"\r"):
             self._after_cr = True
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        data = data.replace(b"\r\n", b"\n")
+        return data.replace(b"\r", b"\n") if _CR in data else data
 
-    def _finish_line(self, data: bytes, frames: list[Frame]) -> int:
-        """End the incomplete line, and return where in `data` the next one begins."""
-        end = data.find(_LF)
-        if end < 0:
-            return 0
-        if self._in_comment:
-            self._in_comment = False
-        else:
-            line = bytes(self._line) + data[:end]
-            self._line.clear()
-            if not self._take(line, frames):
-                return len(data)
-        return end + 1
+    # Interpreting
+
+    def _parse_fragment(self, data: bytes, out: list[Frame | StrayLine]) -> None:
+        position = 0
+        while (end := data.find(_LF, position)) >= 0:
+            line, position = data[position:end], end + 1
+            if self._in_comment:
+                self._in_comment = False
+                continue
+            if self._line:
+                line = bytes(self._line) + line
+                self._line.clear()
+            if line:
+                self._take(line, out)
+            else:
+                self._dispatch(out)
+            if self.overflowed:
+                return
+        if position < len(data):
+            self._keep(data[position:])
 
     def _keep(self, rest: bytes) -> None:
         """Keep the beginning of a line, if it can matter."""
@@ -217,17 +326,14 @@ class SSEDecoder:
         if self._event_bytes + len(self._line) + 1 > self._max_event_bytes:
             self._overflow()
 
-    def _take(self, line: bytes, frames: list[Frame]) -> bool:
-        """Interpret one line.  Return False if it passes the bound."""
-        if not line:
-            self._dispatch(frames)
-            return True
-        if line[0] == _COLON:
-            return True
+    def _take(self, line: bytes, out: list[Frame | StrayLine]) -> None:
+        """Interpret one line of an event."""
+        if not line or line[0] == _COLON:
+            return
         self._event_bytes += len(line) + 1
         if self._event_bytes > self._max_event_bytes:
             self._overflow()
-            return False
+            return
         name, _, value = line.partition(b":")
         if value.startswith(b" "):
             value = value[1:]
@@ -240,39 +346,29 @@ class SSEDecoder:
                 if b"\0" not in value:
                     self._id = _text(value)
             case b"retry":
-                self._set_retry(value)
+                # bytes.isdigit knows ASCII digits only; what cannot be a time is no number.
+                if value.isdigit() and len(value) <= 10 and int(value) <= _MAX_RETRY_MS:
+                    self._retry = self.retry_ms = int(value)
             case _:
-                self._stray(line, len(frames))
-        return True
+                if len(line) <= self._stray_room:
+                    self._stray_room -= len(line)
+                    out.append(StrayLine(line))
 
-    def _set_retry(self, value: bytes) -> None:
-        # bytes.isdigit knows ASCII digits only; a number that cannot be a time is no number.
-        if value.isdigit() and len(value) <= 10 and int(value) <= _MAX_RETRY_MS:
-            self._retry = self.retry_ms = int(value)
-
-    def _stray(self, line: bytes, pending: int) -> None:
-        if len(line) <= self._stray_room:
-            self._stray_room -= len(line)
-            self.strays.append((self.frames + pending, line))
-
-    def _dispatch(self, frames: list[Frame]) -> None:
+    def _dispatch(self, out: list[Frame | StrayLine]) -> None:
         self.last_event_id = self._id
         if self._data:
-            frames.append(
-                Frame(self._event or "message", "\n".join(self._data), self._id, self._retry)
-            )
+            data = "\n".join(self._data)
+            out.append(Frame(self._event or "message", data, self._id, self._retry))
             self._retry = None
         self._event_bytes = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        self._data: list[str] = []
+        self._data = []
         self._event = ""
 
     def _overflow(self) -> None:
         self.overflowed = True
         self._line.clear()
-        self._reset()
+        self._data = []
+        self._event = ""
 
 
 def _text(data: bytes) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Literal, TypedDict
 
 from streamnorm._registry import decoder, encoder
-from streamnorm.accumulate import Accumulator
-from streamnorm.codec import Delta, StreamWriter, Turns, part_of
+from streamnorm.accumulate import Accumulator, UsageAccumulator
+from streamnorm.codec import DeltaForwarder, Passthrough, StreamWriter
 from streamnorm.events import Event, Outcome, StreamError, Usage, UsageUpdate
 from streamnorm.failures import error_outcome
 from streamnorm.limits import Limits
 from streamnorm.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm.messages import Message
-from streamnorm.original import Original, Splitter
+from streamnorm.sse import RawFrame, is_whole
 
 __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
@@ -34,6 +34,7 @@ class TranscodeOptions(TypedDict, total=False):
     model: str | None
     include_usage: bool
     reasoning: ReasoningField | None
+    keep_message: bool
 
 
 class Transcoder:
@@ -42,11 +43,12 @@ class Transcoder:
     What can go out goes out in the same `feed`, as one piece of bytes.  A stream that
     fails ends in the target's form of an error, never in its form of success.
 
-    Where source and target are the same, the bytes go out as they came, a JSON array as the
-    events that it is, while their events are observed; only what breaks the stream (a cut, a
-    limit, an error that stood in no event) is told behind them, in the dialect's form of an
-    error.  `verbatim=False`, or an option that changes what is written, makes it write the
-    stream anew: names and ids once, indexes dense, one block at a time.
+    With equal dialects the original bytes are returned unchanged, event by event, and only
+    observed; a JSON array is returned as the events that it is.  A failure that they do not
+    show (a cut, a limit, an error outside an event) is appended as an error event.
+
+    `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
+    other than the default: names and ids once, indexes dense, one block at a time.
 
     Args:
         source: Dialect to read; None to find out.
@@ -64,6 +66,8 @@ class Transcoder:
         include_usage: Whether to write the tokens in Chat Completions.
         reasoning: Field of Chat Completions that reasoning is written to; None leaves
             reasoning out, in any dialect.
+        keep_message: Whether to accumulate `message`; without, outcome and usage alone are
+            known, and `max_accumulated_bytes` does not apply.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
@@ -85,6 +89,7 @@ class Transcoder:
         model: str | None = None,
         include_usage: bool = True,
         reasoning: ReasoningField | None = "reasoning_content",
+        keep_message: bool = True,
     ) -> None:
         self._decoder = decoder(
             source, server=server, think_tags=think_tags, limits=limits, on_note=on_note
@@ -98,22 +103,15 @@ class Transcoder:
             reasoning=reasoning,
         )
         self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
-        self._accumulator = Accumulator(limits=limits)
-        self._begun = False  # whether the tokens that came with the start were told
-        self._finished = False  # whether what follows the last event was written
-        # What reads, keeps and writes chunks that only continue a block, one after the other.
-        self._more: Callable[[bytes], str | None]
-        self._keep: Callable[[str], None] | None = None
-        self._write: Callable[[str], bytes]
-        self._turns: Turns | None = None  # the same, of several blocks
-        self._latest = -1  # the block that the chunk before might have been continued in
-        self._continued: set[int] = set()  # those of the chunks before
+        self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
+        self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
+        self._wrote_first_usage = False
+        self._wrote_end = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         self._verbatim = verbatim and not changes
-        self._original: Original | None = None  # the bytes, where they go out as they came
-        self._passed = b""  # the last of them that went the short way
-        self._undecided: bytes | None = b""  # those that came before the source was known
-        self._splitter = Splitter()
+        self._passthrough: Passthrough | None = None  # where the original bytes are passed on
+        self._is_decided = False  # whether the source is known
+        self._undecided = b""  # original bytes that were read before the source was known
         if self._decoder.dialect:
             self._decide()
 
@@ -124,104 +122,56 @@ class Transcoder:
             LossyEncoding: `strict`, and the target cannot carry something.
             LocalProtocolError: The transcoder was closed.
         """
-        keep = self._keep
-        if keep is not None:
-            accumulator, size = self._accumulator, len(data)
-            if size > accumulator.room:
-                accumulator.refill()
-            if size <= accumulator.room and (text := self._more(data)) is not None:
-                accumulator.room -= size
-                keep(text)
-                if self._original is not None:
-                    self._passed = data
-                    return [data]
-                written = self._write(text) if text else b""
-                return [written] if written else []
-        elif self._turns is not None and (told := self._turns.feed(data)) is not None:
-            if self._writer.failure is not None:
-                self._turns = None
-            if self._original is not None:
-                self._passed = data
-            return [told] if told else []
-        if not self._verbatim or (self._original is None and self._undecided is None):
-            return self._feed(data)
-        self._follow()
-        pieces = self._splitter.split(data)
-        return self._feed(data) if len(pieces) < 2 else self._feed_each(pieces)
-
-    def _feed_each(self, pieces: list[bytes]) -> list[bytes]:
-        """Take events one by one: what breaks the stream ends it, whatever came with it."""
+        forwarder = self._forwarder
+        if forwarder is not None and (written := forwarder.forward_read(data)) is not None:
+            if forwarder.failure is not None:
+                written = self._fail(forwarder.failure)
+            if self._passthrough is not None:
+                written = data + written if written else data
+            return [written] if written else []
+        frames = self._decoder.split(data)
+        if self._writer.failure is not None:
+            return []
         parts: list[bytes] = []
-        for piece in pieces:
-            keep, room = self._keep, self._accumulator.room - len(piece)
-            if (
-                keep is not None
-                and self._original is not None
-                and room >= 0
-                and (text := self._more(piece)) is not None
-            ):
-                self._accumulator.room = room
-                keep(text)
-                parts.append(self._original.take(piece))
-            else:
-                parts += self._feed(piece)
-        return parts if len(parts) < 2 else [b"".join(parts)]
-
-    def _feed(self, data: bytes) -> list[bytes]:
-        """Take a chunk that may hold anything."""
-        self._leave()
-        events = self._decoder.feed(data)
-        if self._original is not None or self._undecided is not None:
-            data = self._decoder.framed(data)
-        if self._undecided is not None:
-            data = self._undecided = self._undecided + data
-            if self._decoder.dialect:
-                self._decide()
-        if self._original is None:
-            written = self._encode(events, len(data))
+        position, count = 0, len(frames)
+        while position < count and self._writer.failure is None:
+            forwarder = self._forwarder
+            if forwarder is not None:
+                position = forwarder.forward(frames, position, parts)
+                if forwarder.failure is not None:
+                    parts.append(self._fail(forwarder.failure))
+                    break
+                if position == count:
+                    break
+            if written := self._read(frames[position]):
+                parts.append(written)
+            position += 1
+        if self._passthrough is None:
+            if not self._is_decided:
+                self._undecided += self._decoder.framed(data)
+            return [written] if (written := b"".join(parts)) else []
+        if self._decoder.unframed:  # an error outside an event, which does not pass as one
+            position -= 1
+        unread = sum(map(is_whole, frames[position:])) if position < count else 0
+        if self._undecided or not self._decoder.is_plain:
+            data, self._undecided = self._undecided + self._decoder.framed(data), b""
+            original = self._passthrough.take_other(data, unread)
         else:
-            written = self._observe(self._original, events, data)
-        last = self._decoder.continued
-        if last is None or self._writer.failure is not None:
-            self._latest = -1
-            self._continued.clear()
-        elif self._original is None or self._original.between_events:
-            self._expect_more(last)
-        return written
-
-    def _expect_more(self, last: Delta) -> None:
-        """Take the short way for the chunks that follow, if they are like this one."""
-        index, original = last.index, self._original
-        if index == self._latest:  # two in a row are the beginning of many
-            write = self._writer.more(last) if original is None else None
-            if write is not None:
-                self._write = write
-            if write is not None or original is not None:
-                self._more = self._decoder.reader.more
-                self._keep = self._accumulator.keeper(index, part_of(last))
-        if self._keep is None and index in self._continued:
-            writer = self._writer if original is None else None
-            self._turns = Turns(self._decoder, self._accumulator, writer)
-        self._latest = index
-        self._continued.add(index)
+            original = self._passthrough.take(data, unread)
+        written = b"".join([original, *parts]) if parts else original
+        return [written] if written else []
 
     def close(self) -> list[bytes]:
         """Return the bytes that the end of the source makes known."""
-        self._leave()
-        return self._last(self._decoder.close())
+        return self._end(self._decoder.close)
 
     def abort(self, cause: BaseException) -> list[bytes]:
         """Return the bytes that the failure of the source makes known."""
-        self._leave()
-        return self._last(self._decoder.abort(cause))
+        return self._end(lambda: self._decoder.abort(cause))
 
     def ping(self) -> bytes:
-        """Return a sign of life for the client.
-
-        Nothing once the stream has ended, nor in the middle of an event of the source.
-        """
-        within = self._original is not None and not self._original.between_events
-        return b"" if within or self.outcome is not None else self._encoder.ping()
+        """Return a sign of life for the client; nothing once the stream has ended."""
+        return b"" if self.outcome is not None else self._encoder.ping()
 
     @property
     def outcome(self) -> Outcome | None:
@@ -237,7 +187,7 @@ class Transcoder:
     @property
     def untouched(self) -> bool:
         """Whether the bytes go out as they came; not before the dialect that is read is known."""
-        return self._original is not None
+        return self._passthrough is not None
 
     @property
     def frames(self) -> int:
@@ -260,81 +210,102 @@ class Transcoder:
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
+            LocalProtocolError: `keep_message` is false.
         """
-        self._catch_up()
+        self._take_pending_usage()
         return self._accumulator.message()
 
     @property
     def usage(self) -> Usage:
         """The last snapshot of the tokens."""
-        self._catch_up()
+        self._take_pending_usage()
         return self._accumulator.usage
 
-    def _leave(self) -> None:
-        """Leave the short way."""
-        if self._keep is not None or self._turns is not None:
-            self._catch_up()
-            self._follow()
-        self._keep = self._turns = None
-
-    def _follow(self) -> None:
-        """Know where the bytes end that went the short way: there an event does."""
-        passed, self._passed = self._passed, b""
-        if passed and self._original is not None:
-            self._original.take(passed)
-            self._splitter.follow(passed)
-
-    def _catch_up(self) -> None:
-        """Take the tokens that chunks told which only continued a block."""
-        event = self._decoder.reader.counted()
-        if event is not None:
-            self._accumulator.extend((event,))
-            self._writer.count(event)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the message was read yet."""
+        return self._accumulator.is_empty
 
     def _decide(self) -> None:
-        """Find out what to do, now that the source is known."""
-        self._undecided = None
+        """Choose what becomes of the stream, now that the source is known."""
+        self._is_decided = True
         if self._decoder.dialect == self._encoder.dialect:
             self._encoder.extras = True
             if self._verbatim:
-                self._original = Original()
+                self._passthrough = Passthrough(self._decoder.framing)
 
-    def _last(self, events: list[Event]) -> list[bytes]:
-        rest, self._undecided = self._undecided or b"", None
-        if rest and self._decoder.dialect == self._encoder.dialect:
+    def _read(self, raw: RawFrame) -> bytes:
+        """Read a frame in full, and return the bytes that it makes known."""
+        self._take_pending_usage()
+        events = self._decoder.read_raw(raw)
+        if not self._is_decided and self._decoder.dialect:
             self._decide()
-        if self._original is not None:
-            return self._observe(self._original, events, rest)
-        return self._encode(events)
+        written = self._write(events) if events else b""
+        self._renew_forwarder(events)
+        return written
 
-    def _observe(self, original: Original, events: list[Event], data: bytes) -> list[bytes]:
-        """Return bytes as they came, and what breaks the stream behind them."""
-        if self._writer.failure is not None:
-            return []
-        kept = self._accumulator.take(events, len(data))
-        parts = [original.take(data)] if data else []
-        last = kept[-1] if kept else None
-        if isinstance(last, StreamError) and (last.kind != "upstream" or self._decoder.unframed):
-            self._writer.fail(last)
-            self._encoder.go_on(self._accumulator.start, self._decoder.reader.number)
-            parts.append(original.end_event() + self._encoder.render(last))
-        return parts if len(parts) < 2 else [b"".join(parts)]
-
-    def _encode(self, events: list[Event], size: int = 0) -> list[bytes]:
-        if self._writer.failure is not None:
-            return []
-        kept = self._accumulator.take(events, size)
-        if not kept:
-            return []
-        if not self._begun and self._decoder.first_usage is not None:
-            self._begun = True
-            self._encoder.render(UsageUpdate(self._decoder.first_usage))
-        parts = self._writer.write(kept)
+    def _write(self, events: list[Event]) -> bytes:
+        """Accumulate events, and return their bytes; of a failure alone in a passthrough."""
+        kept = self._accumulator.take(events)
         last = kept[-1]
-        if kept is not events and self._writer.failure is None and isinstance(last, StreamError):
-            self._writer.fail(last)
-        if self._decoder.outcome is not None and not self._finished:
-            self._finished = True
-            if rest := self._encoder.close():
-                parts.append(rest)
-        return parts if len(parts) < 2 else [b"".join(parts)]
+        error = last if isinstance(last, StreamError) else None
+        if self._passthrough is not None:
+            is_shown = error is None or (error.kind == "upstream" and not self._decoder.unframed)
+            return b"" if error is None or is_shown else self._fail(error)
+        if not self._wrote_first_usage and self._decoder.first_usage is not None:
+            self._wrote_first_usage = True
+            self._encoder.render(UsageUpdate(self._decoder.first_usage))
+        if error is not None and kept is not events:  # the message is too large
+            return b"".join([*self._writer.write(kept[:-1]), self._fail(error)])
+        parts = self._writer.write(kept)
+        if self._decoder.outcome is not None and not self._wrote_end:
+            self._wrote_end = True
+            parts.append(self._encoder.close())
+        return b"".join(parts)
+
+    def _renew_forwarder(self, events: list[Event]) -> None:
+        """Follow the delta run, which begins with the stream, and ends with it."""
+        run = None if self._writer.failure is not None else self._decoder.run
+        if self._forwarder is not None and self._forwarder.run is run:
+            self._forwarder.invalidate(events)
+        elif run is None:
+            self._forwarder = None
+        else:
+            writer = self._writer if self._passthrough is None else None
+            self._forwarder = DeltaForwarder(run, self._accumulator, writer)
+
+    def _fail(self, error: StreamError) -> bytes:
+        """End the stream with a failure of ours, and return its bytes."""
+        self._take_pending_usage()
+        self._forwarder = None
+        if self._passthrough is None:
+            return self._writer.fail(error)
+        self._writer.failure = error
+        self._encoder.resume_after_passthrough(
+            self._accumulator.start, self._decoder.next_sequence_number
+        )
+        return self._encoder.render(error)
+
+    def _end(self, end: Callable[[], list[Event]]) -> list[bytes]:
+        """Return the bytes of the last events."""
+        self._take_pending_usage()
+        self._forwarder = None
+        events = end()
+        if self._writer.failure is not None:
+            return []
+        if not self._is_decided and self._decoder.dialect:
+            self._decide()
+        written = self._write(events) if events else b""
+        if self._passthrough is not None:
+            original = self._passthrough.take_other(self._undecided)
+            # Half an event may not stand before our error, nor be completed by it.
+            rest = b"" if self._writer.failure is not None else self._passthrough.rest()
+            written = original + rest + written
+        return [written] if written else []
+
+    def _take_pending_usage(self) -> None:
+        """Take the tokens that frames of the delta run have reported."""
+        usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
+        if usage is not None:
+            self._accumulator.take([usage])
+            self._writer.count(usage)

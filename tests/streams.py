@@ -55,6 +55,7 @@ __all__ = [
     "projected",
     "said",
     "transcode",
+    "transcode_same",
 ]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
@@ -109,6 +110,23 @@ def transcode(
     transcoder = Transcoder(source, target, **options)
     out = [data for piece in pieces for data in transcoder.feed(piece)]
     return b"".join(out + transcoder.close()), transcoder
+
+
+def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
+    """Transcode a stream to its own dialect, by the pieces it comes in, at once and by bytes.
+
+    A CR ends its line, and so its event, before the LF behind it is known: an error of ours
+    may then stand in place of the LF.
+    """
+    body = b"".join(pieces)
+    outs = []
+    for parts in (pieces, [body], [body[i : i + 1] for i in range(len(body))]):
+        run = Transcoder(dialect, dialect, **options)
+        outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
+    assert outs[0] == outs[1], f"by pieces {outs[0]!r}, at once {outs[1]!r}"
+    whole, bytewise = (re.sub(rb"\r\n?", b"\n", out) for out in outs[1:])
+    assert whole == bytewise, f"at once {outs[1]!r}, by bytes {outs[2]!r}"
+    return outs[0], run
 
 
 def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes, tuple[Loss, ...]]:

@@ -37,6 +37,19 @@ def test_importing_loads_no_module_of_ours_before_its_names_are_used() -> None:
     assert run.stdout == "[]\n"
 
 
+def test_room_is_loaded_when_it_is_used_and_not_before() -> None:
+    code = """if True:
+        import sys
+        from streamnorm import Transcoder
+        Transcoder("openai_chat", "anthropic")
+        heavy = ("decode", "encode", "check")
+        print([m for m in sorted(sys.modules) if "dialects" in m and m.split(".")[-1] in heavy])
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = ["streamnorm.dialects.anthropic.encode", "streamnorm.dialects.openai_chat.decode"]
+    assert run.stdout == f"{loaded}\n"
+
+
 @pytest.mark.parametrize("name", ["accumulate", "events", "transcode"])
 def test_function_is_there_after_the_module_of_its_name_was_imported(name: str) -> None:
     code = f"import streamnorm.{name}; print(callable(streamnorm.{name}))"

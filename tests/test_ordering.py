@@ -8,14 +8,17 @@ import pytest
 from dice import Dice, dice
 from event_strategies import block_runs, coalesced, event_streams, interleaved
 from hypothesis import given
+from msgspec import structs
 
 from streamnorm import (
+    Block,
     BlockStart,
     BlockStop,
     Citation,
     CitationDelta,
     Event,
     JSONDelta,
+    LimitExceeded,
     MessageStart,
     MessageStop,
     Opaque,
@@ -79,7 +82,8 @@ def test_nothing_waits_at_a_clean_end(events: list[Event]) -> None:
     for event in events:
         sequencer.push(event)
     assert sequencer.held_bytes == sequencer.dropped_bytes == 0
-    assert all(sequencer.passes(event.index) for event in events if isinstance(event, BlockStart))
+    indexes = [event.index for event in events if isinstance(event, BlockStart)]
+    assert all(sequencer.held_sink(TextDelta(index, "")) is None for index in indexes)
 
 
 @given(dice())
@@ -151,12 +155,13 @@ def test_lowest_open_block_is_live_and_the_rest_follows_in_order() -> None:
     assert sequencer.push(JSONDelta(1, "{")) == []
     assert sequencer.push(JSONDelta(2, "]")) == []
     assert sequencer.push(BlockStop(2)) == []
-    assert [sequencer.passes(index) for index in range(3)] == [True, False, False]
+    assert sequencer.held_sink(JSONDelta(0, "")) is None
+    assert all(sequencer.held_sink(JSONDelta(index, "")) is not None for index in (1, 2))
     assert sequencer.push(BlockStop(0)) == [BlockStop(0), B, JSONDelta(1, "{")]
-    assert [sequencer.passes(index) for index in (1, 2)] == [True, False]
+    assert sequencer.held_sink(JSONDelta(1, "")) is None
     assert sequencer.push(JSONDelta(1, "}")) == [JSONDelta(1, "}")]
     assert sequencer.push(BlockStop(1)) == [BlockStop(1), C, JSONDelta(2, "[]"), BlockStop(2)]
-    assert not sequencer.passes(3)
+    assert sequencer.held_sink(JSONDelta(3, "")) is None
 
 
 def test_all_that_belongs_to_a_later_block_waits_with_it_and_joins_its_neighbours() -> None:
@@ -206,41 +211,71 @@ def test_calls_that_waited_go_out_up_to_the_next_block_that_is_none() -> None:
         *(BlockStop(0), waiting[0], JSONDelta(1, "1"), waiting[1], JSONDelta(2, "2"), BlockStop(2)),
         *(waiting[2], TextDelta(3, "x")),
     ]
-    assert [sequencer.passes(index) for index in (1, 2, 3, 4)] == [True, True, True, False]
+    assert all(sequencer.held_sink(JSONDelta(index, "")) is None for index in (1, 2))
+    assert sequencer.held_sink(TextDelta(3, "")) is None
     assert sequencer.push(BlockStop(3)) == [BlockStop(3), waiting[4]]
 
 
-def test_arguments_that_wait_are_taken_as_push_takes_them() -> None:
+@pytest.mark.parametrize(
+    ("block", "delta"),
+    [
+        (ToolCall("c", "f"), JSONDelta(1, "x")),
+        (Text(), TextDelta(1, "x")),
+        (Refusal(), RefusalDelta(1, "x")),
+        (Reasoning(), ReasoningDelta(1, "x")),
+        (Reasoning(), ReasoningDelta(1, "x", 3)),
+    ],
+)
+@pytest.mark.parametrize("pushed", [0, 1])
+def test_text_that_is_held_by_a_sink_is_held_as_by_push(
+    block: Block, delta: TextDelta | RefusalDelta | ReasoningDelta | JSONDelta, pushed: int
+) -> None:
+    by_push, by_sink = Sequencer(), Sequencer()
+    for sequencer in (by_push, by_sink):
+        assert sequencer.held_sink(delta) is None
+        for event in (A, BlockStart(1, block), *[delta] * pushed):
+            sequencer.push(event)
+    hold = by_sink.held_sink(delta)
+    assert hold is not None
+    for text in ("a", 'é"', "😀", "b"):
+        by_push.push(structs.replace(delta, **{type(delta).__struct_fields__[1]: text}))
+        hold(text)
+        assert by_sink.held_bytes == by_push.held_bytes
+    assert by_sink.push(BlockStop(0)) == by_push.push(BlockStop(0))
+    assert by_sink.held_bytes == by_push.held_bytes == 0
+    assert by_sink.held_sink(delta) is None
+
+
+def test_deltas_of_another_part_are_held_apart() -> None:
+    sequencer = Sequencer()
+    for event in (A, BlockStart(1, Reasoning())):
+        sequencer.push(event)
+    for part, text in ((0, "a"), (1, "b"), (1, "c"), (0, "d")):
+        hold = sequencer.held_sink(ReasoningDelta(1, "", part))
+        assert hold is not None
+        hold(text)
+    assert sequencer.push(BlockStop(0))[2:] == [
+        ReasoningDelta(1, "a"),
+        ReasoningDelta(1, "bc", 1),
+        ReasoningDelta(1, "d"),
+    ]
+
+
+def test_text_that_a_sink_holds_is_bounded() -> None:
     sequencer = Sequencer(max_held_bytes=100)
-    assert sequencer.arguments_wait(1) is None
     for event in (A, B):
         sequencer.push(event)
-    assert sequencer.arguments_wait(0) is None  # it does not wait
-    assert sequencer.arguments_wait(1) is None  # there is nothing yet to add to
-    sequencer.push(JSONDelta(1, "{"))
-    wait = sequencer.arguments_wait(1)
-    assert wait is not None
-    held = sequencer.held_bytes
-    assert wait('"é":') == wait("1}") == []
-    assert sequencer.held_bytes == held + 7
-    (error,) = wait("x" * 100)
-    assert (error.kind, error.code) == ("too_large", "max_held_bytes")
+    hold = sequencer.held_sink(JSONDelta(1, ""))
+    assert hold is not None
+    hold("x" * (100 - sequencer.held_bytes))
+    assert sequencer.held_bytes == 100
+    with pytest.raises(
+        LimitExceeded, match="102 bytes wait behind an open block, expected at most 100"
+    ) as caught:
+        hold("é")
+    assert caught.value.limit == "max_held_bytes"
+    assert (sequencer.held_bytes, sequencer.dropped_bytes) == (0, 102)
     assert sequencer.push(BlockStop(0)) == []
-    other = Sequencer()
-    for event in (A, B, JSONDelta(1, "{")):
-        other.push(event)
-    wait = other.arguments_wait(1)
-    assert wait is not None
-    wait("}")
-    assert other.push(BlockStop(0)) == [BlockStop(0), B, JSONDelta(1, "{}")]
-
-
-def test_only_arguments_are_added_to_what_waits() -> None:
-    sequencer = Sequencer()
-    waiting: list[Event] = [A, BlockStart(1, Text()), TextDelta(1, "t")]
-    for event in waiting:
-        sequencer.push(event)
-    assert sequencer.arguments_wait(1) is None
 
 
 def test_opaque_of_a_block_that_has_stopped_passes_at_once() -> None:

@@ -237,37 +237,3 @@ def test_any_bytes_give_the_same_frames_under_any_chunking(
     whole, one = run([data])
     parts, many = run(chunks)
     assert (whole, one.strays, one.last_event_id) == (parts, many.strays, many.last_event_id)
-
-
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
-def test_event_of_one_line_is_read_at_once(end: bytes) -> None:
-    decoder = SSEDecoder()
-    frames = [decoder.feed(b"data: %d" % number + end) for number in range(3)]
-    assert frames == [[Frame("message", str(number))] for number in range(3)]
-    assert decoder.data_line(b"data: 3" + end) == b"3"
-    assert decoder.frames == 3  # whoever reads the line counts it
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        *(b"data: 1\r\n", b"data: 1\n\r\n", b"data: 1\n", b"data:1\n\n", b"data: 1\r\r"),
-        *(b"data: 1\ndata: 2\n\n", b"data: 1\r\ndata: 2\r\n\r\n", b"data: 1\rid: 2\n\n"),
-        *(b"event: x\ndata: 1\n\n", b": 1\n\n", b"data: " + b"1" * 100 + b"\n\n", b""),
-    ],
-)
-def test_whatever_may_be_more_than_one_line_is_read_with_care(data: bytes) -> None:
-    decoder = SSEDecoder(max_event_bytes=100)
-    assert decoder.data_line(b"data: 1\n\n") is None  # a byte order mark may begin it
-    decoder.feed(b"data: 1\r\n\r\n")
-    assert decoder.data_line(data) is None
-    decoder.feed(b"data: ")
-    assert decoder.data_line(b"data: 1\n\n") is None
-
-
-def test_lf_that_comes_alone_behind_its_cr_ends_the_line_too() -> None:
-    decoder = SSEDecoder()
-    assert decoder.feed(b"data: 1\r\n\r") == [Frame("message", "1")]
-    assert decoder.data_line(b"data: 2\n\n") is None
-    assert decoder.feed(b"\n") == []
-    assert decoder.data_line(b"data: 2\r\n\r\n") == b"2"

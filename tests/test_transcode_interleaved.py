@@ -1,28 +1,54 @@
-"""Blocks that take turns, piece by piece: the short way gives what the long way gives."""
+"""Interleaved blocks: what goes out does not depend on the reads, nor on the delta run."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import anthropic_frames as wire
 import pytest
 import responses_frames as responses
 from chat import DONE, call, calls, chunk, content
+from delta_runs import read_chunks
+from run_comparison import every_frame_in_full
 from streams import transcode
 
 from streamnorm import Completed, Failed, Limits, Reasoning, Transcoder
-from streamnorm.codec import Turns
 
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
 SOURCES = ("openai_chat", "openai_responses")
-"""The dialects whose calls take turns in recorded streams."""
+"""The dialects whose calls are interleaved in recorded streams."""
 
 each_way = pytest.mark.parametrize(
     ("source", "target"), [(source, target) for source in SOURCES for target in TARGETS]
 )
 
 
-def parallel(source: str, pieces: list[list[str]]) -> list[bytes]:
+def transcode_each_way(
+    frames: list[bytes], source: str | None, target: str, **options: Any
+) -> tuple[bytes, Transcoder]:
+    """Transcode a stream event by event, which gives what it gives at once and without the run."""
+    out, run = transcode(frames, source, target, **options)
+    with every_frame_in_full():
+        others = [transcode(frames, source, target, **options)]
+    others += [
+        transcode([b"".join(frames)], source, target, **options),
+        transcode(
+            [b"".join(frames[at : at + 2]) for at in range(0, len(frames), 2)],
+            source,
+            target,
+            **options,
+        ),
+        transcode([half for f in frames for half in (f[:30], f[30:])], source, target, **options),
+    ]
+    for other, done in others:
+        assert other == out
+        assert (done.message, done.notes, done.losses) == (run.message, run.notes, run.losses)
+        assert type(done.outcome) is type(run.outcome)
+    return out, run
+
+
+def interleave(source: str, pieces: list[list[str]]) -> list[bytes]:
     """Return a stream of calls that get their arguments in turn.
 
     Args:
@@ -48,81 +74,55 @@ def arguments(count: int, size: int) -> list[list[str]]:
     return [['{"a":"', *[f"{n}{at % 10}" for at in range(size - 2)], '"}'] for n in range(count)]
 
 
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return whether each chunk that was offered as one of several blocks was taken so."""
-    told: list[bool] = []
-    feed = Turns.feed
-
-    def record(turns: Turns, data: bytes) -> bytes | None:
-        written = feed(turns, data)
-        told.append(written is not None)
-        return written
-
-    monkeypatch.setattr(Turns, "feed", record)
-    return told
-
-
 @pytest.mark.parametrize("ordering", ["sequential", "interleaved"])
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_way
-def test_turns_one_by_one_are_those_of_the_whole(
-    source: str, target: str, *, verbatim: bool, ordering: str, taken: list[bool]
+def test_interleaved_calls_are_written_the_same_each_way(
+    source: str, target: str, *, verbatim: bool, ordering: str
 ) -> None:
     pieces = [
         ['{"a":"', "x", "é😀", "x" * 300, "", '"}'],
         ["{", '"b"', ":", "", "1", "}"],
         ['{"c', '":[', "", "2", "]", "}"],
     ]
-    frames = parallel(source, pieces)
-    options: dict[str, Any] = {"verbatim": verbatim, "ordering": ordering}
-    whole, run = transcode([b"".join(frames)], source, target, **options)
-    assert not taken
-    out, other = transcode(frames, source, target, **options)
-    assert sum(taken) > 6
-    assert out == whole
-    assert (other.message, other.outcome, other.frames) == (run.message, run.outcome, run.frames)
-    assert isinstance(other.outcome, Completed)
-    said = [made.arguments for made in other.message.tool_calls]
-    assert said == ["".join(texts) for texts in pieces]
+    frames = interleave(source, pieces)
+    _, run = transcode_each_way(frames, source, target, verbatim=verbatim, ordering=ordering)
+    assert isinstance(run.outcome, Completed)
+    assert run.frames == len(frames)
+    assert [made.arguments for made in run.message.tool_calls] == ["".join(p) for p in pieces]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_nearly_all_fragments_of_interleaved_calls_are_on_the_run(source: str) -> None:
+    frames = interleave(source, arguments(4, 200))
+    assert sum(read_chunks(source, *frames).on_run) > 0.97 * len(frames)
 
 
 @each_way
-def test_nearly_all_turns_are_taken_the_short_way(
-    source: str, target: str, taken: list[bool]
+def test_source_that_was_found_out_is_written_as_one_that_was_named(
+    source: str, target: str
 ) -> None:
-    frames = parallel(source, arguments(4, 200))
-    run = Transcoder(source, target, verbatim=False)
-    for piece in frames:
-        run.feed(piece)
-    assert sum(taken) > 0.97 * len(frames)
-
-
-@each_way
-def test_source_that_was_found_out_is_read_the_same_way(
-    source: str, target: str, taken: list[bool]
-) -> None:
-    frames = parallel(source, arguments(3, 20))
-    out, run = transcode(frames, None, target, verbatim=False)
-    assert sum(taken) > 30
+    frames = interleave(source, arguments(3, 20))
+    out, run = transcode_each_way(frames, None, target, verbatim=False)
     named, other = transcode(frames, source, target, verbatim=False)
     assert (out, run.message) == (named, other.message)
 
 
-def test_text_may_take_its_turn_beside_a_call() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_text_may_be_interleaved_with_a_call(target: str) -> None:
     """Chat's own text between arguments ends no call; vLLM sends it so."""
     deltas = [frame for n in range(9) for frame in (content(str(n)), calls(call(0, arguments="1")))]
     body = [calls(call(0, "t", "f", "[")), *deltas, chunk({}, "tool_calls"), DONE]
-    whole, _ = transcode([b"".join(body)], "openai_chat", "anthropic")
-    out, run = transcode(body, "openai_chat", "anthropic")
-    assert out == whole
+    _, run = transcode_each_way(body, "openai_chat", target)
     assert run.message.tool_calls[0].arguments == "[" + "1" * 9
     assert run.message.text == "012345678"
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
-def test_call_that_has_not_begun_or_has_ended_takes_no_turn(target: str, *, verbatim: bool) -> None:
+def test_call_that_has_not_begun_or_has_ended_gets_no_fragment(
+    target: str, *, verbatim: bool
+) -> None:
     turns = [calls(call(n, arguments="1")) for _ in range(3) for n in (0, 1)]
     begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     waits, ends = calls(call(2, "t2", "f")), calls(call(0, arguments="]"))
@@ -132,15 +132,16 @@ def test_call_that_has_not_begun_or_has_ended_takes_no_turn(target: str, *, verb
     closing = [calls(call(n, arguments="]")) for n in (1, 2)]
     body = [*begun, waits, *turns, *nothing, ends, *late, *nothing, *closing]
     body += [chunk({}, "tool_calls"), DONE]
-    whole, _ = transcode([b"".join(body)], "openai_chat", target, verbatim=verbatim)
-    out, run = transcode(body, "openai_chat", target, verbatim=verbatim)
-    assert out == whole
+    _, run = transcode_each_way(body, "openai_chat", target, verbatim=verbatim)
     assert [made.arguments for made in run.message.tool_calls] == ["[111]", "[111222]", "[222]"]
+    too_late = [*body[:-4], calls(call(0, arguments="3")), *body[-4:]]
+    _, run = transcode_each_way(too_late, "openai_chat", target, verbatim=verbatim)
+    assert isinstance(run.outcome, Failed)
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
-def test_summaries_may_take_turns(target: str, *, verbatim: bool, taken: list[bool]) -> None:
+def test_summaries_may_be_interleaved(target: str, *, verbatim: bool) -> None:
     turns = [(n, part) for part in (0, 1) for _ in range(4) for n in (0, 1)]
     body = [
         responses.START,
@@ -153,16 +154,13 @@ def test_summaries_may_take_turns(target: str, *, verbatim: bool, taken: list[bo
         ),
         responses.completed(),
     ]
-    whole, _ = transcode([b"".join(body)], "openai_responses", target, verbatim=verbatim)
-    out, run = transcode(body, "openai_responses", target, verbatim=verbatim)
-    assert out == whole
-    assert sum(taken) > 7
+    _, run = transcode_each_way(body, "openai_responses", target, verbatim=verbatim)
     assert run.message.blocks == (Reasoning(("00" * 4, "01" * 4)), Reasoning(("10" * 4, "11" * 4)))
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_dialect_that_never_takes_turns_may_all_the_same(target: str, taken: list[bool]) -> None:
-    """Anthropic tells blocks by their index, so that a gateway may send them in turn."""
+def test_dialect_that_never_interleaves_may_all_the_same(target: str) -> None:
+    """Anthropic tells blocks by their index, so that a gateway may interleave them."""
     turns = [(n, "1") for _ in range(4) for n in (0, 1)]
     body = [
         wire.start(),
@@ -174,14 +172,11 @@ def test_dialect_that_never_takes_turns_may_all_the_same(target: str, taken: lis
         *map(wire.stop, (0, 1)),
         *(wire.end("tool_use"), wire.STOP),
     ]
-    whole, _ = transcode([b"".join(body)], "anthropic", target)
-    out, run = transcode(body, "anthropic", target)
-    assert out == whole
-    assert taken
+    _, run = transcode_each_way(body, "anthropic", target)
     assert [made.arguments for made in run.message.tool_calls] == ["1111"] * 2
 
 
-def test_what_the_target_may_not_see_is_kept_in_turns_too(taken: list[bool]) -> None:
+def test_interleaved_reasoning_that_the_target_may_not_see_is_accumulated() -> None:
     turns = [(n, "1") for _ in range(4) for n in (0, 1)]
     body = [
         responses.START,
@@ -192,36 +187,36 @@ def test_what_the_target_may_not_see_is_kept_in_turns_too(taken: list[bool]) -> 
         ),
         responses.completed(),
     ]
-    out, run = transcode(body, "openai_responses", "anthropic", reasoning=None)
-    assert sum(taken) > 4
+    out, run = transcode_each_way(body, "openai_responses", "anthropic", reasoning=None)
     assert b"thinking" not in out
     assert run.message.blocks == (Reasoning(("1111",)),) * 2
 
 
-@each_way
-def test_what_may_wait_is_bounded_for_turns_too(
-    source: str, target: str, taken: list[bool]
-) -> None:
-    frames = parallel(source, arguments(3, 100))
-    limits = Limits(max_held_bytes=200)
-    out, run = transcode(frames, source, target, verbatim=False, limits=limits)
-    whole, other = transcode([b"".join(frames)], source, target, verbatim=False, limits=limits)
-    assert sum(taken) > 9
-    assert out == whole
-    assert run.losses == other.losses
-    assert type(run.outcome) is type(other.outcome)
-    if target in ("anthropic", "openai_responses"):
-        assert isinstance(run.outcome, Failed)
-        assert run.outcome.error.code == "max_held_bytes"
+@pytest.mark.parametrize("target", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_arguments_that_wait_are_bounded_on_the_run_too(source: str, target: str) -> None:
+    frames = interleave(source, arguments(3, 100))
+
+    def completes(max_held_bytes: int) -> bool:
+        limits = Limits(max_held_bytes=max_held_bytes)
+        _, run = transcode_each_way(frames, source, target, limits=limits)
+        if isinstance(run.outcome, Failed):
+            assert run.outcome.error.code == "max_held_bytes"
+        return isinstance(run.outcome, Completed)
+
+    least = bisect_left(range(4000), 1, key=completes)
+    assert 400 < least < 1200
+    assert [completes(bound) for bound in range(least - 2, least + 2)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_way
-def test_bound_of_the_message_holds_for_turns_too(
-    source: str, target: str, *, verbatim: bool
-) -> None:
+def test_message_is_bounded_on_the_run_too(source: str, target: str, *, verbatim: bool) -> None:
     limits = Limits(max_accumulated_bytes=900)
     for size, outcome in ((50, Completed), (1000, Failed)):
-        frames = parallel(source, arguments(3, size))
+        frames = interleave(source, arguments(3, size))
         _, run = transcode(frames, source, target, verbatim=verbatim, limits=limits)
         assert isinstance(run.outcome, outcome)
+        with every_frame_in_full():
+            _, full = transcode(frames, source, target, verbatim=verbatim, limits=limits)
+        assert full.outcome == run.outcome

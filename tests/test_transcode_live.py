@@ -1,4 +1,4 @@
-"""Pieces that only continue a block: the short way gives what the long way gives."""
+"""Deltas of an open block: what goes out is the same in any reads, and goes out at once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ each_kind = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_kind
-def test_pieces_one_by_one_are_those_of_the_whole(
+def test_deltas_one_by_one_are_written_as_the_whole(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
     frames = BODIES[source](kind, PIECES)
@@ -92,7 +92,7 @@ def test_pieces_one_by_one_are_those_of_the_whole(
 
 
 @each_kind
-def test_each_piece_goes_out_at_once(source: str, target: str, kind: str) -> None:
+def test_each_delta_goes_out_at_once(source: str, target: str, kind: str) -> None:
     run = Transcoder(source, target, verbatim=False)
     frames = BODIES[source](kind, ["a"] * 9)
     out = [run.feed(piece) for piece in frames]
@@ -102,7 +102,7 @@ def test_each_piece_goes_out_at_once(source: str, target: str, kind: str) -> Non
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_kind
-def test_bound_of_the_message_holds_for_them_too(
+def test_message_is_bounded_in_any_reads(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
     limits = Limits(max_accumulated_bytes=900)
@@ -117,8 +117,7 @@ def test_bound_of_the_message_holds_for_them_too(
 @pytest.mark.parametrize(
     ("source", "target"), [(source, to) for source, to in DIRECTIONS if source in IN_PIECES]
 )
-def test_blocks_beyond_those_that_are_remembered_are_written_too(source: str, target: str) -> None:
-    """Each of a hundred calls gets its arguments in turn."""
+def test_a_hundred_interleaved_calls_are_written_whole(source: str, target: str) -> None:
     count = 100
     turns = [(index, piece) for piece in ('{"a":', "1", "}") for index in range(count)]
     if source == "openai_responses":
@@ -145,7 +144,7 @@ def test_blocks_beyond_those_that_are_remembered_are_written_too(source: str, ta
 
 
 @pytest.mark.parametrize("target", BODIES)
-def test_summaries_one_by_one_are_those_of_the_whole(target: str) -> None:
+def test_summaries_one_by_one_are_written_as_the_whole(target: str) -> None:
     parts = [*[0] * 4, *[1] * 4, *[0] * 3, *[2] * 4]
     deltas = [
         responses.delta("reasoning_summary_text", f"{number}.", summary_index=part, item_id="rs_1")

@@ -1,4 +1,4 @@
-"""Odd pieces among plain ones: what the short way must leave to the long one."""
+"""Odd deltas among plain ones: what goes out does not depend on the reads, nor on the run."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ import anthropic_frames as wire
 import gemini_frames as gemini
 import pytest
 import responses_frames as responses
-from chat import call, calls, content, reasoning
+from chat import DONE, call, calls, content, reasoning
+from run_comparison import every_frame_in_full
 from streams import DIALECTS, transcode
 
 from streamnorm import Failed, Limits, LocalProtocolError, Reasoning, Transcoder
 
 
-def same(frames: list[bytes], source: str, target: str, **options: Any) -> tuple[bytes, Transcoder]:
-    """Return what frames one by one give, which is what they give as one."""
-    whole, run = transcode([b"".join(frames)], source, target, **options)
-    out, other = transcode(frames, source, target, **options)
-    assert out == whole
-    assert (other.message, other.notes) == (run.message, run.notes)
-    assert type(other.outcome) is type(run.outcome)
-    return out, other
+def transcode_each_way(
+    frames: list[bytes], source: str, target: str, **options: Any
+) -> tuple[bytes, Transcoder]:
+    """Transcode events one by one, which gives what they give at once and without the run."""
+    out, run = transcode(frames, source, target, **options)
+    with every_frame_in_full():
+        others = [transcode(frames, source, target, **options)]
+    others.append(transcode([b"".join(frames)], source, target, **options))
+    for other, done in others:
+        assert other == out
+        assert (done.message, done.notes) == (run.message, run.notes)
+        assert type(done.outcome) is type(run.outcome)
+    return out, run
 
 
 def compact(frame: bytes) -> bytes:
@@ -38,19 +44,19 @@ def compact(frame: bytes) -> bytes:
     ],
     ids=["joined", "alone"],
 )
-def test_piece_without_text_gives_no_turn(ends: list[bytes], target: str) -> None:
+def test_fragment_without_text_opens_no_other_call(ends: list[bytes], target: str) -> None:
     begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     turns = [calls(call(n, arguments=str(n + 1))) for n in (0, 1)]
     body = [*begun, *turns, *ends, calls(call(1, arguments="4"))]
-    _, run = same(body, "openai_chat", target, verbatim=False)
+    _, run = transcode_each_way(body, "openai_chat", target, verbatim=False)
     assert [made.arguments for made in run.message.tool_calls] == ["[13", "[24"]
 
 
-def test_piece_without_text_is_not_the_latest_of_a_call() -> None:
+def test_fragment_without_text_is_not_the_latest_of_a_call() -> None:
     begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     pieces = [(0, "1"), (1, "2"), (0, "3"), (1, ""), (7, "4")]
     body = [*begun, *(calls(call(n, arguments=piece)) for n, piece in pieces)]
-    _, run = same(body, "openai_chat", "anthropic")
+    _, run = transcode_each_way(body, "openai_chat", "anthropic")
     assert [made.arguments for made in run.message.tool_calls] == ["[134", "[2"]
 
 
@@ -61,7 +67,7 @@ def test_frame_without_text_beside_another_tells_nothing_of_that(target: str) ->
 
     begun = [wire.block(n, "tool_use", id=f"t{n}", name="f", input={}) for n in (0, 1)]
     body = [wire.start(), *begun, delta(1, "") + delta(0, "1"), delta(1, "2"), delta(1, "3")]
-    _, run = same(body, "anthropic", target, verbatim=False)
+    _, run = transcode_each_way(body, "anthropic", target, verbatim=False)
     assert [made.arguments for made in run.message.tool_calls] == ["1", "23"]
 
 
@@ -80,7 +86,7 @@ def test_ids_that_are_left_out_now_and_then_mix_no_summaries(target: str) -> Non
         *(piece(part, text, **(named if part else {})) for part, text in summaries),
         responses.completed(),
     ]
-    _, run = same(body, "openai_responses", target, verbatim=False)
+    _, run = transcode_each_way(body, "openai_responses", target, verbatim=False)
     assert run.message.blocks[1] == Reasoning(("ac", "bde"))
 
 
@@ -97,7 +103,7 @@ def test_ids_that_are_left_out_now_and_then_lose_no_text() -> None:
         *(responses.delta(kind, text, 1, summary_index=0, **id) for text, id in pieces),
         *(done, responses.completed()),
     ]
-    _, run = same(body, "openai_responses", "anthropic")
+    _, run = transcode_each_way(body, "openai_responses", "anthropic")
     assert run.message.blocks[1] == Reasoning(("abcdeXYZ",))
 
 
@@ -134,9 +140,11 @@ def test_nothing_is_read_behind_the_end(make: Any, target: str) -> None:
 @pytest.mark.parametrize(("first", "second"), [(b"\n", b"\r\n"), (b"\r\n", b"\n")])
 def test_line_ends_may_change_in_what_passes_as_it_came(first: bytes, second: bytes) -> None:
     plain = content("x").removesuffix(b"\n\n")
-    body = [plain + first * 2, plain + first * 2, plain + second * 2, second]
-    out, _ = same(body, "openai_chat", "openai_chat", verbatim=True)
-    assert out.startswith(b"".join(body))
+    body = [plain + first * 2, plain + first * 2, plain + second * 2, plain + first * 2]
+    out, _ = transcode_each_way([*body, DONE], "openai_chat", "openai_chat", verbatim=True)
+    assert out == b"".join([*body, DONE])
+    cut, _ = transcode_each_way([*body, second], "openai_chat", "openai_chat", verbatim=True)
+    assert cut.startswith(b"".join(body))
 
 
 def test_first_of_two_limits_is_the_one_that_is_told() -> None:
@@ -150,11 +158,11 @@ def test_first_of_two_limits_is_the_one_that_is_told() -> None:
         assert out.count(b"event: error") == 1
 
 
-def test_numbers_that_number_nothing_are_followed() -> None:
+def test_sequence_numbers_that_number_nothing_are_followed() -> None:
     def piece(number: int, text: str) -> bytes:
         return responses.text(text, sequence_number=number, item_id="msg_1")
 
     body = [responses.START, responses.added(0, "message", id="msg_1")]
     body += [piece(2, "a"), piece(2, "b"), piece(3, "c"), piece(4, "d")]
     cut = [*body[:-1], body[-1][:9], body[-1][9:]]
-    same(cut, "openai_responses", "openai_responses", verbatim=True)
+    transcode_each_way(cut, "openai_responses", "openai_responses", verbatim=True)

@@ -13,10 +13,10 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Un
 import msgspec
 
 from streamnorm._registry import decoder
-from streamnorm.accumulate import Accumulator
+from streamnorm.accumulate import Accumulator, UsageAccumulator
 from streamnorm.aio.raising import as_exception
 from streamnorm.codec import Decoder
-from streamnorm.errors import LimitExceeded, StreamnormError
+from streamnorm.errors import LimitExceeded, LocalProtocolError, StreamnormError
 from streamnorm.events import Abandoned, Outcome, StreamError, Usage
 from streamnorm.failures import error_outcome
 from streamnorm.gate import Gate
@@ -241,10 +241,10 @@ class Pump(ABC, Generic[T]):
         )
 
     def _partial(self) -> Message | None:
-        """Return what has arrived, unless it is more than may be kept."""
+        """Return what has arrived, if it is kept and no more than may be."""
         try:
             return self.message
-        except LimitExceeded:
+        except (LimitExceeded, LocalProtocolError):
             return None
 
 
@@ -257,11 +257,12 @@ class DecodingPump(Pump[T]):
         dialect: str | None,
         *,
         on_end: OnEnd | None = None,
+        keep_message: bool = True,
         **options: Unpack[DecodeOptions],
     ) -> None:
         limits = options.get("limits", Limits())
         self._decoder = decoder(dialect, **options)
-        self._accumulator = Accumulator(limits=limits)
+        self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)
 
     @property

@@ -35,7 +35,7 @@ class EventPump(DecodingPump[Event]):
                 return None
             data = passed
         events = self._decoder.feed(data)
-        kept = self._accumulator.take(events, len(data))
+        kept = self._accumulator.take(events)
         if self._decoder.outcome is not None or kept is not events:
             self._finish(events, kept)
             return None
@@ -55,7 +55,7 @@ class EventPump(DecodingPump[Event]):
         self._finish([error], [error])
 
     def _end(self, events: list[Event]) -> None:
-        self._finish(events, self._accumulator.take(events, 0))
+        self._finish(events, self._accumulator.take(events))
 
     def _finish(self, events: list[Event], kept: list[Event]) -> None:
         """Take the last events, and what is left of them within the bound."""

@@ -8,10 +8,15 @@ from typing import Unpack
 from streamnorm.aio.pump import DecodingPump, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource
 from streamnorm.aio.stream import Stream
-from streamnorm.errors import LimitExceeded
 from streamnorm.events import Completed, Event, Failed, StreamError, Truncated
 
 __all__ = ["TapPump", "tap"]
+
+
+class TapOptions(ReadOptions, total=False):
+    """What `tap` takes besides the dialect."""
+
+    keep_message: bool
 
 
 class TapPump(DecodingPump[bytes]):
@@ -22,7 +27,7 @@ class TapPump(DecodingPump[bytes]):
         head: Head,
         dialect: str | None,
         observer: Callable[[Event], object],
-        **options: Unpack[ReadOptions],
+        **options: Unpack[TapOptions],
     ) -> None:
         self._keeps = True  # whether the message is not too large to be kept
         self._observer = observer
@@ -63,11 +68,8 @@ class TapPump(DecodingPump[bytes]):
     def _observe(self, events: list[Event]) -> None:
         for event in events:
             self._observer(event)
-        if self._keeps:
-            try:
-                self._accumulator.extend(events)
-            except LimitExceeded:
-                self._keeps = False  # which does not concern the bytes
+        if self._keeps and self._accumulator.take(events) is not events:
+            self._keeps = False  # which does not concern the bytes
 
 
 def tap(
@@ -75,7 +77,7 @@ def tap(
     observer: Callable[[Event], object],
     *,
     dialect: str | None = None,
-    **options: Unpack[ReadOptions],
+    **options: Unpack[TapOptions],
 ) -> Stream[bytes]:
     """Return the bytes of a response untouched, and show their events to an observer.
 
@@ -87,7 +89,8 @@ def tap(
         observer: Called with each event, before the bytes that complete it go out.  What
             it raises ends the stream.
         dialect: Dialect to read; None to find out from the first frames, at most 16.
-        **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`.
+        **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`;
+            and `keep_message`: whether to accumulate `message`, besides outcome and usage.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.

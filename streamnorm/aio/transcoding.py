@@ -78,9 +78,7 @@ class TranscodePump(Pump[bytes]):
     def _finish(self, pieces: list[bytes]) -> None:
         self.ended = True
         match self._transcoder.outcome:
-            case Failed(error) | Truncated(error) if (
-                not self._begun and self._partial() == Message()
-            ):
+            case Failed(error) | Truncated(error) if not self._begun and self._transcoder.is_empty:
                 # No header went out yet: the client can still get an HTTP status.
                 self._fail(error)
             case _:
@@ -109,7 +107,8 @@ def transcode(
         dialect: Dialect to read; None to find out from the first frames, at most 16.
         on_end: Called with the outcome, once, on every path.
         options: Those of `Transcoder`: `ordering`, `verbatim`, `strict`, `limits`, `on_loss`,
-            `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`.
+            `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`,
+            `keep_message`.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.

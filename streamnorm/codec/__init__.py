@@ -7,11 +7,21 @@ that is no stream, notes and the end of a stream stand here; the room reads one 
 
 from streamnorm.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm.codec.decoder import Decoder
-from streamnorm.codec.delta import Delta, more_like, part_of
-from streamnorm.codec.dialect import Dialect, Feed
+from streamnorm.codec.delta import Delta, delta_factory, part_of
+from streamnorm.codec.delta_run import DeltaForwarder, DeltaRun
+from streamnorm.codec.dialect import Dialect, Feed, on_first_use
 from streamnorm.codec.encoder import EncodeOptions, Encoder
 from streamnorm.codec.form import Form, FormReader, Opening
-from streamnorm.codec.turns import Turns
+from streamnorm.codec.passthrough import Passthrough
+from streamnorm.codec.template import (
+    Surroundings,
+    Template,
+    constant_template,
+    decode_string,
+    padded_template,
+    string_pattern,
+    surroundings,
+)
 from streamnorm.codec.writer import StreamWriter
 
 __all__ = [
@@ -19,6 +29,8 @@ __all__ = [
     "Checker",
     "Decoder",
     "Delta",
+    "DeltaForwarder",
+    "DeltaRun",
     "Dialect",
     "EncodeOptions",
     "Encoder",
@@ -26,8 +38,16 @@ __all__ = [
     "Form",
     "FormReader",
     "Opening",
+    "Passthrough",
     "StreamWriter",
-    "Turns",
-    "more_like",
+    "Surroundings",
+    "Template",
+    "constant_template",
+    "decode_string",
+    "delta_factory",
+    "on_first_use",
+    "padded_template",
     "part_of",
+    "string_pattern",
+    "surroundings",
 ]

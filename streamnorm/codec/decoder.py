@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from streamnorm._json import InvalidJSON, decode_any
-from streamnorm.codec.delta import Delta
+from streamnorm.codec.delta_run import DeltaRun
 from streamnorm.codec.form import Form, FormReader, Opening, one_line_each
 from streamnorm.errors import LocalProtocolError
 from streamnorm.events import (
@@ -17,13 +16,12 @@ from streamnorm.events import (
     Outcome,
     StreamError,
     Usage,
-    UsageUpdate,
 )
 from streamnorm.failures import NOT_A_STREAM, Fatal, error_outcome, too_large
 from streamnorm.limits import Limits
 from streamnorm.losses import Note, OnNote
 from streamnorm.provider_errors import find_error, named_error
-from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 __all__ = ["Decoder"]
 
@@ -44,8 +42,12 @@ class Decoder(ABC):
         outcome: How the stream ended; None until it has.
         first_usage: The tokens that came with the start of the message, in one frame, so
             that who writes can tell them with it, too.
-        continued: A delta of the block that the next chunk may continue, doing nothing else;
-            None once the stream has ended.
+        split: Return the frames that bytes complete, each for the run or for `read_raw`; it
+            raises `LocalProtocolError` once the decoder was closed.
+        framing: What cuts the bytes of the stream.
+        is_plain: Whether the bytes are an event stream as they came; else `framed` is it.
+        run: The fast path; None before the stream has begun, and once it has ended.
+        offers_run: Whether there is a `run`; tests switch it off to read every frame in full.
         unframed: Whether the error at the end stood in no event, so that no client of the
             stream's own has seen it.
     """
@@ -53,25 +55,29 @@ class Decoder(ABC):
     dialect: str = ""
     forms: ClassVar[tuple[Form, ...]] = ()
     first_usage: Usage | None = None
-    continued: Delta | None = None
+    offers_run: ClassVar[bool] = True
     unframed: bool = False
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
+        self.run: DeltaRun | None = None
+        self.is_plain = True
         self._limits = limits
-        self._sse = SSEDecoder(
+        self.framing = SSEDecoder(
             max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
         )
         self._on_note = on_note
         self._notes: dict[Note, int] = {}
-        self._sniffing = True
+        # What the bytes are, which are a stream once their first character is known: a stream
+        # is cut by `SSEDecoder.split` itself.
+        self.split: Callable[[bytes], list[RawFrame]] = self._split_start
         self._blank = False  # whether white space came before all else
         self._body: bytearray | None = None  # of a response that is no event stream
         self._opening: Opening | None = None  # what tells whether that is a stream, though
         self._form: FormReader | None = None  # what makes an event stream of it
         self._framed = b""  # the event stream that the last bytes were
         self._strays = b""
-        self._closed = False
+        self._refusal: StreamError | None = None  # of a body that is no stream
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that `data` makes known.
@@ -79,58 +85,51 @@ class Decoder(ABC):
         Raises:
             LocalProtocolError: The decoder was closed.
         """
-        if self.outcome is not None:
-            return self._ended()
         events: list[Event] = []
+        run = self.run
+        if run is not None and (text := run.text_of_read(data)) is not None:
+            if text:
+                events.append(run.event_of(text))
+            if run.tells_usage and (usage := run.pending_usage()) is not None:
+                events.append(usage)
+            return events
+        for raw in self.split(data):
+            if run is None or type(raw) is not bytes or (text := run.text_of(raw)) is None:
+                events += self.read_raw(raw)
+                run = self.run
+                continue
+            if text:
+                events.append(run.event_of(text))
+            if run.tells_usage and (usage := run.pending_usage()) is not None:
+                events.append(usage)
+        return events
+
+    def read_raw(self, raw: RawFrame) -> list[Event]:
+        """Return the events of what `split` returned, in the order in which it did."""
+        events: list[Event] = []
+        if self.outcome is not None:
+            return events
         try:
-            if self._sniffing:
-                data = self._sniff(data)
-            frames = self._sse.feed(data)
-            if self._sse.disturbed:
-                self._read_disturbed(frames, events)
-                return events
-            for frame in frames:
-                self.read(frame, events)
-                if self.outcome is not None:
-                    break
+            if self._refusal is not None:
+                raise Fatal(self._refusal)
+            for item in self.framing.parse(raw):
+                if isinstance(item, StrayLine):
+                    self._read_stray(item.line)
+                else:
+                    self.read(item, events)
+                    if self.outcome is not None:
+                        self.run = None
+                        return events
+            if self.framing.overflowed:
+                raise too_large("max_event_bytes", self._limits.max_event_bytes)
         except Fatal as fatal:
             self._fail(fatal.error, events)
         return events
 
     @property
-    def more(self) -> Callable[[bytes], str | None]:
-        """What returns the text of the next chunk, if that is one more like `continued`.
-
-        It gives None for a chunk that may hold anything else, which is for `feed`, as any
-        may be.  To be used until then, while there is a `continued`.  The tokens that such
-        chunks tell are `counted`, which is to be asked before anything else is done.
-        """
-        return _no_more
-
-    @property
-    def turns(self) -> Callable[[bytes], str | None]:
-        """As `more`, for blocks that take turns: after each chunk `continued` is of its block.
-
-        Each has grown before, and in one part alone.
-        """
-        return self.more
-
-    @property
-    def reader(self) -> Decoder:
-        """The decoder that reads the bytes, and has what goes on from chunk to chunk.
-
-        That is this one, if no other: its are `continued`, `more`, `turns`, `counted`, `number`.
-        """
-        return self
-
-    @property
-    def number(self) -> int:
-        """What the next event is numbered, where the dialect numbers them."""
+    def next_sequence_number(self) -> int:
+        """The number of the next event, where the dialect numbers them."""
         return 0
-
-    def counted(self) -> UsageUpdate | None:
-        """Return the tokens that chunks read by `more` told since the last event, if any."""
-        return None
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         """Return the events of input that is already framed.
@@ -138,10 +137,11 @@ class Decoder(ABC):
         Raises:
             LocalProtocolError: The decoder was closed.
         """
-        if self.outcome is not None:
-            return self._ended()
-        self._sniffing = False
+        self.split(b"")  # raises if the decoder was closed
         events: list[Event] = []
+        if self.outcome is not None:
+            return events
+        self.split = self.framing.split
         try:
             self.read(frame, events)
         except Fatal as fatal:
@@ -150,7 +150,7 @@ class Decoder(ABC):
 
     def close(self) -> list[Event]:
         """Return the events that the end of the source makes known."""
-        self._closed, self.continued = True, None
+        self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is not None:
             return events
@@ -159,8 +159,8 @@ class Decoder(ABC):
                 raise Fatal(self._truncated())
             if self._body is not None:
                 raise Fatal(self._judge_body(bytes(self._body)))
-            rest = self._sse.unterminated()
-            for _, line in self._sse.strays:  # the last line, if it has no end
+            rest = self.framing.unterminated()
+            for _, line in self.framing.strays:  # the last line, if it has no end
                 self._read_stray(line)
                 rest = rest or Frame("message", "")  # a cut, even if in a field's name
             self.end(rest, events)
@@ -173,20 +173,23 @@ class Decoder(ABC):
 
     def abort(self, cause: BaseException) -> list[Event]:
         """Return the events that the failure of the source makes known."""
-        self._closed, self.continued = True, None
+        self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is None:
             kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
-            message = f"{type(cause).__name__} after {self._sse.frames} frames"
+            message = f"{type(cause).__name__} after {self.framing.frames} frames"
             error = StreamError(kind, message, retryable=True, extra=self.resume)
             self._fail(error, events)
         return events
 
-    def take_over(self, before: Decoder) -> None:
+    def adopt_framing(self, other: Decoder) -> None:
         """Go on where another decoder of the same bytes stopped."""
-        self._sse, self._strays = before._sse, before._strays
-        self._form, self._framed = before._form, before._framed
-        self._sniffing = self._form is not None
+        self.framing, self._strays = other.framing, other._strays
+        self._form, self._framed, self.is_plain = other._form, other._framed, other.is_plain
+        if self._form is None:
+            self._begin_stream()
+        else:
+            self.split = self._split_form
 
     @property
     def is_body(self) -> bool:
@@ -211,12 +214,16 @@ class Decoder(ABC):
     @property
     def frames(self) -> int:
         """How many frames were read from bytes."""
-        return self._sse.frames
+        return self.framing.frames
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What was forgiven, in order of first appearance."""
         return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())
+
+    def _delta_run(self) -> DeltaRun | None:
+        """Return the room's fast path, the same one each time."""
+        return None
 
     @abstractmethod
     def read(self, frame: Frame, events: list[Event]) -> None:
@@ -292,54 +299,70 @@ class Decoder(ABC):
             return too_large("max_json_depth", self._limits.max_json_depth)
         return self.malformed(str(problem))
 
-    def _ended(self) -> list[Event]:
-        if self._closed:
-            raise LocalProtocolError("feed after close, expected nothing")
-        self._framed = b""
-        return []
-
     def _fail(self, error: StreamError, events: list[Event]) -> None:
-        self.outcome, self.continued = error_outcome(error), None
+        self.outcome, self.run = error_outcome(error), None
         events.append(error)
 
     def _truncated(self) -> StreamError:
         return StreamError(
             "truncated",
-            f"stream ended after {self._sse.frames} frames, expected the end of its message",
+            f"stream ended after {self.framing.frames} frames, expected the end of its message",
             retryable=True,
             extra=self.resume,
         )
 
-    def _sniff(self, data: bytes) -> bytes:
-        """Set aside a body that is JSON or HTML: no event stream begins so."""
-        if self._form is not None:
-            self._framed = self._form.feed(data)
-            return self._framed
-        if self._body is None:
-            start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
-            if not start:
-                self._blank = self._blank or bool(data)
-                return data
-            if start[0] not in b"{[<":
-                self._sniffing = False
-                return data
-            self._body = bytearray()
-            self._opening = self.opening(start)
-            data = start
+    def _split_start(self, data: bytes) -> list[RawFrame]:
+        """Find out what the bytes are: no event stream begins as JSON or HTML do."""
+        start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
+        if not start:
+            self._blank = self._blank or bool(data)
+            return self.framing.split(data)
+        if start[0] not in b"{[<":
+            self._begin_stream()
+            return self.framing.split(data)
+        self.is_plain = False
+        self._body = bytearray()
+        self._opening = self.opening(start)
+        self.split = self._split_body
+        return self._split_body(start)
+
+    def _begin_stream(self) -> None:
+        self.split = self.framing.split
+        run = self._delta_run()
+        if run is not None and self.offers_run:
+            self.run = run
+            run.framing = self.framing
+
+    def _split_body(self, data: bytes) -> list[RawFrame]:
+        """Set aside a body that is no stream, or of which that is not known yet."""
+        if self._body is None or self.outcome is not None:
+            return []
         self._body += data
         is_stream = False if self._opening is None else self._opening.feed(data)
-        if is_stream is None:
-            return b""
         if self._opening is not None and is_stream:
             self._form = self._opening.form.reader()
             # What came before, and went on, must not stand in the first line.
-            self._framed = b"\n\n" * self._blank + self._form.feed(bytes(self._body))
+            before, body = b"\n\n" * self._blank, bytes(self._body)
             self._body = self._opening = None
-            return self._framed
+            self.split = self._split_form
+            return self._split_form(body, before=before)
+        if is_stream is None:
+            return []
         self._opening = None
-        if len(self._body) > self._limits.max_error_body_bytes:
-            raise Fatal(self._judge_body(bytes(self._body[: self._limits.max_error_body_bytes])))
-        return b""
+        bound = self._limits.max_error_body_bytes
+        if len(self._body) <= bound:
+            return []
+        self._refusal = self._judge_body(bytes(self._body[:bound]))
+        return [Fragment(b"")]
+
+    def _split_form(self, data: bytes, *, before: bytes = b"") -> list[RawFrame]:
+        """Cut the event stream that a body in another form is turned into."""
+        if self._form is None or self.outcome is not None:
+            self._framed = b""
+            return []
+        self._framed = before + self._form.feed(data)
+        self.run = self._delta_run() if self.offers_run else None
+        return self.framing.split(self._framed)
 
     def _judge_body(self, body: bytes) -> StreamError:
         self.unframed = True
@@ -348,20 +371,6 @@ class Decoder(ABC):
             return error
         message = f"body that begins with {chr(body[0])!r}, expected an event stream"
         return StreamError("malformed", message, code=NOT_A_STREAM)
-
-    def _read_disturbed(self, frames: list[Frame], events: list[Event]) -> None:
-        """Read frames and the stray lines between them, in their order."""
-        strays, self._sse.strays = deque(self._sse.strays), []
-        for number, frame in enumerate(frames, self._sse.frames - len(frames)):
-            while strays and strays[0][0] <= number:
-                self._read_stray(strays.popleft()[1])
-            self.read(frame, events)
-            if self.outcome is not None:
-                return
-        for _, line in strays:
-            self._read_stray(line)
-        if self._sse.overflowed:
-            raise too_large("max_event_bytes", self._limits.max_event_bytes)
 
     def _read_stray(self, line: bytes) -> None:
         text = str(line, "utf-8", "replace")
@@ -379,5 +388,5 @@ class Decoder(ABC):
             raise Fatal(error)
 
 
-def _no_more(data: bytes) -> None:
-    """Leave every chunk to `feed`."""
+def _split_closed(data: bytes) -> list[RawFrame]:
+    raise LocalProtocolError("feed after close, expected nothing")

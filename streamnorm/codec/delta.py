@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from streamnorm.events import JSONDelta, ReasoningDelta, TextDelta
 
-__all__ = ["Delta", "more_like", "part_of"]
+__all__ = ["Delta", "delta_factory", "part_of"]
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
 
@@ -18,8 +18,8 @@ def part_of(delta: Delta) -> int:
     return delta.part if isinstance(delta, ReasoningDelta) else 0
 
 
-def more_like(delta: Delta) -> Callable[[str], Delta]:
-    """Return what makes deltas of the same kind, block and part."""
+def delta_factory(delta: Delta) -> Callable[[str], Delta]:
+    """Return a function that makes deltas of the same type, block and part from texts."""
     if isinstance(delta, ReasoningDelta) and delta.part:
         return partial(ReasoningDelta, delta.index, part=delta.part)
     return partial(type(delta), delta.index)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from streamnorm.codec.encoder import Encoder
 from streamnorm.codec.form import Form
 from streamnorm.sse import Frame
 
-__all__ = ["Dialect", "Feed"]
+__all__ = ["Dialect", "Feed", "on_first_use"]
 
 T = TypeVar("T")
 
@@ -32,6 +33,18 @@ class Feed(Protocol[T]):
     def abort(self, cause: BaseException, /) -> list[T]:
         """Return what is known now that the source has failed."""
         ...
+
+
+def on_first_use(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that calls a class of a module, which is imported when it is called.
+
+    Nobody uses all rooms, and their decoders of JSON take tens of milliseconds to build.
+    """
+
+    def make(*args: object, **options: object) -> Any:
+        return getattr(import_module(module), name)(*args, **options)
+
+    return make
 
 
 class Dialect(Struct, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ class Encoder(ABC):
     """
 
     dialect: ClassVar[str]
+    _renders: ClassVar[dict[type, Callable[[Any, Any], bytes]]]
 
     def __init__(
         self,
@@ -71,21 +72,23 @@ class Encoder(ABC):
         self._tier: str | None = None
         self._losses = Losses(strict=strict, on_loss=on_loss)
         self._projector = Projector(can, self._losses)
-        self._renders: dict[type, Callable[[Any], bytes]] = {
-            TextDelta: self._text,
-            JSONDelta: self._json,
-            ReasoningDelta: self._reasoning,
-            RefusalDelta: self._refusal,
-            SignatureDelta: self._signature,
-            CitationDelta: self._citation,
-            BlockStart: self._block_start,
-            BlockStop: self._block_stop,
-            MessageStart: self._message_start,
-            UsageUpdate: self._usage_update,
-            MessageStop: self._message_stop,
-            StreamError: self._error,
-            Ping: lambda _: self.ping(),
-            Opaque: self._opaque,
+
+    def __init_subclass__(cls) -> None:
+        cls._renders = {
+            TextDelta: cls._text,
+            JSONDelta: cls._json,
+            ReasoningDelta: cls._reasoning,
+            RefusalDelta: cls._refusal,
+            SignatureDelta: cls._signature,
+            CitationDelta: cls._citation,
+            BlockStart: cls._block_start,
+            BlockStop: cls._block_stop,
+            MessageStart: cls._message_start,
+            UsageUpdate: cls._usage_update,
+            MessageStop: cls._message_stop,
+            StreamError: cls._error,
+            Ping: lambda encoder, _: encoder.ping(),
+            Opaque: cls._opaque,
         }
 
     @property
@@ -113,21 +116,24 @@ class Encoder(ABC):
 
     def render(self, event: Event) -> bytes:
         """Return the bytes of an event that the projector let through."""
-        return self._renders[type(event)](event)
+        return self._renders[type(event)](self, event)
 
     @abstractmethod
-    def writer(self, index: int) -> Callable[[str], bytes]:
-        """Return what writes more text of an open block to which some was written.
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
+        """Return a fast serializer for further deltas of block `index`.
 
-        It does what `render` does with a delta of the kind that the block grows by.
+        It does what `render` does with a delta of the type that the block grows by; some
+        text or arguments of the block must have been written already.
         """
 
-    def go_on(self, start: MessageStart, number: int) -> None:  # noqa: B027 - few need it
-        """Write what follows events that passed as they came.
+    def resume_after_passthrough(  # noqa: B027 - few need it
+        self, start: MessageStart, next_sequence_number: int
+    ) -> None:
+        """Prepare to write behind events whose original bytes were passed on.
 
         Args:
             start: The first of them.
-            number: What the next event is numbered, where the dialect numbers them.
+            next_sequence_number: The number of the next event, where the dialect numbers them.
         """
 
     @abstractmethod

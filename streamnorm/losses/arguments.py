@@ -40,8 +40,8 @@ class WholeArguments:
             self._texts[index] = TextBuffer()
         self._texts[index].append(text)
 
-    def adder(self, index: int) -> Callable[[str], None] | None:
-        """Return what takes more arguments of a call, if some were taken."""
+    def sink(self, index: int) -> Callable[[str], None] | None:
+        """Return a function that adds arguments of a call, if some were added before."""
         buffer = self._texts.get(index)
         return None if buffer is None else buffer.append
 

@@ -97,10 +97,10 @@ class Projector:
         """The dialect's table."""
         return self._can
 
-    def passes(self, index: int) -> tuple[type | None, int]:
-        """Return the type and part of delta that passes unchanged into a block.
+    def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
+        """Return the type and part of the deltas that `push` returns unchanged for a block.
 
-        Who has one may leave this class out until another event comes.
+        Valid until another event of the block is pushed.
         """
         state = self._states.get(index)
         if state is None or state.dropped or state.ended or not state.started:
@@ -115,15 +115,16 @@ class Projector:
             case _:
                 return None, 0
 
-    def collects(self, index: int) -> Callable[[str], None] | None:
-        """Return what takes more arguments of a block whose arguments go out whole, if they do.
+    def argument_sink(self, index: int) -> Callable[[str], None] | None:
+        """Return a function that collects arguments for a dialect that has them whole.
 
-        It does what `push` would, and may be called until another event of the block comes.
+        None if arguments of this block are not collected, or none were yet.  Valid until
+        the block stops.
         """
-        state = self._states[index]
-        if self._whole is None or state.dropped or state.wrapped:
+        state = self._states.get(index)
+        if self._whole is None or state is None or state.dropped or state.wrapped:
             return None
-        return self._whole.adder(index)
+        return self._whole.sink(index)
 
     def push(self, event: Event) -> list[Event]:
         """Return what of `event` the dialect can carry.

@@ -223,3 +223,13 @@ def test_unknown_dialects_are_told_at_once() -> None:
         streamnorm.iter_transcode([], to="klingon")
     with pytest.raises(UnknownDialect):
         streamnorm.iter_transcode([], to="anthropic", dialect="klingon")
+
+
+def test_message_need_not_be_kept() -> None:
+    body = [content("a"), content("b", "stop"), DONE]
+    stream = streamnorm.iter_transcode(Bytes(body), to="anthropic", keep_message=False)
+    kept = streamnorm.iter_transcode(Bytes(body), to="anthropic")
+    assert list(stream) == list(kept)
+    assert isinstance(stream.outcome, Completed)
+    with pytest.raises(LocalProtocolError, match="keep_message=False"):
+        stream.message  # noqa: B018 - the access is the test

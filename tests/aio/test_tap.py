@@ -17,6 +17,7 @@ from streamnorm import (
     Failed,
     LimitExceeded,
     Limits,
+    LocalProtocolError,
     NotAStream,
     Outcome,
     StreamError,
@@ -193,3 +194,31 @@ async def test_options_reach_the_decoder() -> None:
     assert [chunk async for chunk in stream]
     assert any(isinstance(event, streamnorm.ReasoningDelta) for event in events)
     assert tuple(notes) == stream.notes != ()
+
+
+async def test_message_need_not_be_kept() -> None:
+    body = [content("a"), content("b", usage={"prompt_tokens": 9}), content("", "stop"), DONE]
+    events: list[Event] = []
+    outcomes: list[Outcome] = []
+    stream = streamnorm.tap(
+        AsyncBytes(body),
+        events.append,
+        dialect="openai_chat",
+        keep_message=False,
+        limits=Limits(max_accumulated_bytes=1),
+        on_end=outcomes.append,
+    )
+    assert [chunk async for chunk in stream] == body
+    assert accumulate(events).text == "ab"
+    assert stream.usage == Usage(9)
+    assert outcomes == [stream.outcome] == [Completed("end_turn", Usage(9))]
+    with pytest.raises(LocalProtocolError, match="keep_message=False"):
+        stream.message  # noqa: B018 - the access is the test
+
+
+async def test_failure_has_no_partial_message_where_none_is_kept() -> None:
+    source = AsyncBytes([content("a"), content("b")], error=Cut("gone"))
+    stream = streamnorm.tap(source, lambda _: None, keep_message=False)
+    with pytest.raises(TruncatedStream) as caught:
+        [chunk async for chunk in stream]
+    assert caught.value.partial is None

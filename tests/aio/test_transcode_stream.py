@@ -17,6 +17,7 @@ from streamnorm import (
     Failed,
     LimitExceeded,
     Limits,
+    LocalProtocolError,
     Loss,
     LossyEncoding,
     NotAStream,
@@ -284,3 +285,34 @@ async def test_completed_message_is_the_same_as_that_of_its_events() -> None:
     reader = decoder()
     assert stream.message == accumulate(reader.feed(b"".join(body)))
     assert stream.outcome == Completed("end_turn", Usage())
+
+
+async def test_message_need_not_be_kept() -> None:
+    body = [content("a"), content("b", usage={"prompt_tokens": 9}), content("", "stop"), DONE]
+    outcomes: list[Outcome] = []
+    kept = transcode(AsyncBytes(body))
+    limits = Limits(max_accumulated_bytes=200)
+    stream = transcode(
+        AsyncBytes(body), dialect="openai_chat", keep_message=False, on_end=outcomes.append
+    )
+    assert [chunk async for chunk in stream] == [chunk async for chunk in kept]
+    assert stream.usage == kept.usage == Usage(9)
+    assert outcomes == [stream.outcome] == [Completed("end_turn", Usage(9))]
+    with pytest.raises(LocalProtocolError, match="keep_message=False"):
+        stream.message  # noqa: B018 - the access is the test
+    long = [content("x" * 50) for _ in range(9)]
+    for keeps in (True, False):
+        bounded = transcode(AsyncBytes([*long, *body]), limits=limits, keep_message=keeps)
+        async for _ in bounded:
+            pass
+        assert isinstance(bounded.outcome, Failed) is keeps
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_failure_before_anything_came_is_raised_whether_a_message_is_kept_or_not(
+    *, keeps: bool
+) -> None:
+    stream = transcode(AsyncBytes([b": hi\n\n"], error=Cut("gone")), keep_message=keeps)
+    with pytest.raises(TruncatedStream) as caught:
+        [chunk async for chunk in stream]
+    assert caught.value.partial == (streamnorm.Message() if keeps else None)

@@ -19,6 +19,7 @@ from streamnorm import (
     Truncated,
     decoder,
 )
+from streamnorm.codec import Decoder
 from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")
@@ -217,8 +218,84 @@ def test_notes_are_told_as_they_happen() -> None:
     assert heard == [Note("joined_frames", "frame")]
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", None])
-def test_nothing_continues_before_something_began(dialect: str | None) -> None:
+# The delta run
+
+
+def test_run_is_there_once_the_dialect_is_known_and_until_the_end() -> None:
+    for dialect in ("openai_chat", None):
+        reader = decoder(dialect)
+        assert reader.run is None
+        reader.feed(b": ping\n\n" + TEXT)
+        run = reader.run
+        assert run is not None
+        reader.feed(TEXT + chunk({}, usage={"prompt_tokens": 9}))
+        assert reader.run is run
+        reader.feed(END + DONE)
+        assert reader.run is None
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+@pytest.mark.parametrize("failure", [frame("{"), b"error: no\n\n", frame({"error": "no"})])
+def test_run_ends_with_an_error(failure: bytes, dialect: str | None) -> None:
     reader = decoder(dialect)
-    assert reader.continued is None
-    assert reader.more(b"data: {}\n\n") is None
+    reader.feed(TEXT + TEXT + failure + TEXT)
+    assert isinstance(reader.outcome, Failed)
+    assert reader.run is None
+    assert reader.feed(TEXT) == []
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+@pytest.mark.parametrize("ends", ["close", "abort"])
+def test_run_ends_with_the_source(ends: str, dialect: str | None) -> None:
+    reader = decoder(dialect)
+    reader.feed(TEXT + TEXT)
+    assert reader.close() if ends == "close" else reader.abort(OSError())
+    assert reader.run is None
+    with pytest.raises(LocalProtocolError, match="feed after close"):
+        reader.split(TEXT)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+def test_run_may_be_switched_off(dialect: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Decoder, "offers_run", False)
+    reader = decoder(dialect)
+    events = [event for data in (TEXT, TEXT, END, DONE) for event in reader.feed(data)]
+    assert reader.run is None
+    assert events == decode(TEXT, TEXT, END, DONE).events
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+@pytest.mark.parametrize("before", ["", ": ping\n\n", "\ufeff"])
+def test_frames_may_be_split_and_read_one_by_one(before: str, dialect: str | None) -> None:
+    whole = before.encode() + TEXT + TEXT + END + DONE
+    reader = decoder(dialect)
+    events = [event for raw in reader.split(whole) for event in reader.read_raw(raw)]
+    assert events == decode(whole).events
+    assert isinstance(reader.outcome, Completed)
+    (late,) = reader.split(TEXT)
+    assert reader.read_raw(late) == []
+
+
+def test_refused_body_is_read_as_a_frame_of_its_own() -> None:
+    reader = decoder("openai_chat", limits=Limits(max_error_body_bytes=8))
+    assert reader.split(b"<html>") == []
+    (raw,) = reader.split(b"502 Bad Gateway")
+    (error,) = reader.read_raw(raw)
+    assert isinstance(error, StreamError)
+    assert error.code == NO_STREAM
+    assert reader.split(b"more") == []
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini", None])
+def test_dialect_without_sequence_numbers_goes_on_with_zero(dialect: str | None) -> None:
+    reader = decoder(dialect)
+    reader.feed(TEXT)
+    assert reader.next_sequence_number == 0
+
+
+def test_sequence_numbers_are_those_of_the_dialect_that_was_found() -> None:
+    created = {"type": "response.created", "sequence_number": 7, "response": {"id": "r"}}
+    reader = decoder()
+    assert reader.next_sequence_number == 0
+    reader.feed(frame(created, "response.created"))
+    assert reader.next_sequence_number == 8

@@ -301,7 +301,7 @@ def test_what_is_left_can_be_carried_whole(events: list[Event]) -> None:
     assert {loss.feature for loss in losses} <= {"usage_unknown"}
 
 
-def test_what_passes_unchanged_is_known_block_by_block() -> None:
+def test_deltas_that_pass_unchanged_are_known_block_by_block() -> None:
     projector = Projector(capabilities("openai_chat"), Losses())
     events = [
         *(
@@ -314,7 +314,7 @@ def test_what_passes_unchanged_is_known_block_by_block() -> None:
     ]
     for event in events:
         projector.push(event)
-    assert [projector.passes(index)[0] for index in range(6)] == [None] * 6
+    assert [projector.passthrough_delta(index)[0] for index in range(6)] == [None] * 6
     for event in (
         TextDelta(0, "a"),
         ReasoningDelta(1, "a", 2),
@@ -322,9 +322,9 @@ def test_what_passes_unchanged_is_known_block_by_block() -> None:
         RefusalDelta(3, "a"),
     ):
         projector.push(event)
-    assert [projector.passes(index) for index in range(4)] == [
+    assert [projector.passthrough_delta(index) for index in range(4)] == [
         *((TextDelta, 0), (ReasoningDelta, 2), (JSONDelta, 0), (None, 0)),
     ]
     for index in range(3):
         projector.push(BlockStop(index))
-    assert [projector.passes(index)[0] for index in range(3)] == [None] * 3
+    assert [projector.passthrough_delta(index)[0] for index in range(3)] == [None] * 3

@@ -212,11 +212,28 @@ def test_sequence_that_ended_the_answer_is_lost_with_its_stop() -> None:
     assert losses == (Loss("stop_reason", "stop_sequence", 1, "written as end_turn"),)
 
 
-def test_arguments_pass_no_delta_by() -> None:
+def test_arguments_that_go_out_whole_are_collected() -> None:
     projector = Projector(capabilities("gemini"), Losses())
-    for event in [START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "{")]:
+    for event in [START, BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text())]:
         projector.push(event)
-    assert projector.passes(0) == (None, 0)
+    assert projector.argument_sink(0) is None  # nothing was collected yet
+    projector.push(JSONDelta(0, '{"a"'))
+    assert projector.passthrough_delta(0) == (None, 0)
+    collect = projector.argument_sink(0)
+    assert collect is not None
+    collect(":1")
+    projector.push(JSONDelta(0, "}"))
+    assert projector.push(BlockStop(0)) == [JSONDelta(0, '{"a":1}'), BlockStop(0)]
+    assert all(projector.argument_sink(index) is None for index in (0, 1, 2))
+
+
+def test_arguments_that_are_changed_are_not_collected_as_they_are() -> None:
+    projector = Projector(capabilities("gemini"), Losses())
+    custom = BlockStart(0, ToolCall("c", "f", kind="custom"))
+    for event in [START, custom, JSONDelta(0, "a")]:
+        projector.push(event)
+    assert projector.argument_sink(0) is None
+    assert Projector(capabilities("anthropic"), Losses()).argument_sink(0) is None
 
 
 @given(event_streams(2, failing=True))

@@ -4,10 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import Dialect
-from streamnorm.dialects.anthropic.check import AnthropicChecker
-from streamnorm.dialects.anthropic.decode import AnthropicDecoder
-from streamnorm.dialects.anthropic.encode import AnthropicEncoder
+from streamnorm.codec import Dialect, on_first_use
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
@@ -45,7 +42,7 @@ DIALECT = Dialect(
     name="anthropic",
     aliases=("claude",),
     recognises=_recognises,
-    decoder=AnthropicDecoder,
-    encoder=AnthropicEncoder,
-    checker=AnthropicChecker,
+    decoder=on_first_use("streamnorm.dialects.anthropic.decode", "AnthropicDecoder"),
+    encoder=on_first_use("streamnorm.dialects.anthropic.encode", "AnthropicEncoder"),
+    checker=on_first_use("streamnorm.dialects.anthropic.check", "AnthropicChecker"),
 )

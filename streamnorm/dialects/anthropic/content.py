@@ -15,6 +15,8 @@ from msgspec import Struct, structs
 
 from streamnorm._json import clean, compact, is_json, rejoin
 from streamnorm.blocks import Block, OpaqueBlock, Reasoning, ServerToolCall, Text, ToolCall
+from streamnorm.codec import Delta
+from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.starts import DIALECT, Start, citation, signed_by
 from streamnorm.events import (
     BlockStart,
@@ -32,25 +34,31 @@ from streamnorm.failures import Fatal, too_large
 from streamnorm.ids import mint_id
 from streamnorm.limits import Limits
 
-__all__ = ["Content"]
+__all__ = ["Content", "Open"]
 
 _CALLS = (ToolCall, ServerToolCall)
 _IMPLIED = "implied"  # key of a block that deltas have opened
-_DELTAS: dict[type[Block], Callable[[int, str], Event]] = {
+_DELTAS: dict[type[Block], type[Delta]] = {
     Text: TextDelta,
     Reasoning: ReasoningDelta,
     ToolCall: JSONDelta,
     ServerToolCall: JSONDelta,
 }
+_WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
+    wire.TextDelta: TextDelta,
+    wire.ThinkingDelta: ReasoningDelta,
+    wire.InputJSONDelta: JSONDelta,
+}
 
 
-class _Open(Struct):
+class Open(Struct):
     """A block that has started and not stopped.
 
     Attributes:
         start: What its start told.
         kind: The class of its block.
         index: Its unified number; -1 while its start waits.
+        delta: A delta of it; None before it has begun, and of blocks that never grow.
         pieces: The arguments of a client's call so far.
         input: The input that stood in its start.
         fresh: Whether no text of it has come by deltas.
@@ -61,6 +69,7 @@ class _Open(Struct):
     start: Start
     kind: type[Block]
     index: int = -1
+    delta: Delta | None = None
     pieces: list[str] | None = None
     input: str = ""
     fresh: bool = True
@@ -93,7 +102,7 @@ class Content:
         self._server = server
         self._limits = limits
         self._note = note
-        self._open: dict[object, _Open] = {}
+        self._open: dict[object, Open] = {}
         self._numbers: dict[object, int] = {}  # the wire's to ours, stopped blocks too
         self._blocks = 0
         self._calls = 0
@@ -103,12 +112,12 @@ class Content:
         """Whether a block has not stopped."""
         return bool(self._open)
 
-    def pieces(self, number: object) -> tuple[bool, list[str] | None]:
-        """Tell whether more can be added to a block as it is, and where arguments are kept."""
+    def appendable_block(self, number: object, kind: type[wire.Delta]) -> Open | None:
+        """Return the open block that a delta only extends; None if it is to be read in full."""
         block = self._open.get(number)
-        if block is None or block.carry or block.signature or block.fresh:
-            return False, None
-        return True, block.pieces
+        if block is None or block.fresh or block.carry or block.signature:
+            return None
+        return block if _WIRE_DELTAS[kind] is type(block.delta) else None
 
     def start(self, number: object, start: Start, input: str, events: list[Event]) -> None:
         """Take the start of a block.
@@ -123,7 +132,7 @@ class Content:
         if number in self._open:
             self._note("reused_index", "block")
             self.stop(number, events)
-        block = _Open(start, type(start.block), input=input if start.input else "")
+        block = Open(start, type(start.block), input=input if start.input else "")
         self._open[object() if number is None else number] = block
         if isinstance(start.block, OpaqueBlock) and start.block.kind == "compaction":
             return  # which is whole once its delta is here
@@ -233,7 +242,7 @@ class Content:
 
     # One block
 
-    def _begin(self, number: object, block: _Open, events: list[Event]) -> None:
+    def _begin(self, number: object, block: Open, events: list[Event]) -> None:
         limits = self._limits
         if self._blocks >= limits.max_blocks:
             raise too_large("max_blocks", limits.max_blocks)
@@ -250,12 +259,14 @@ class Content:
                 started = structs.replace(started, id=mint_id(self.seed, self._blocks))
                 self._note("minted_id", "tool call")
         block.index = self._blocks
+        if block.kind in _DELTAS:
+            block.delta = _DELTAS[block.kind](block.index, "")
         self._blocks += 1
         if isinstance(number, int):
             self._numbers[number] = block.index
         events.append(BlockStart(block.index, started, extra=block.start.extra))
 
-    def _renew(self, block: _Open, events: list[Event]) -> None:
+    def _renew(self, block: Open, events: list[Event]) -> None:
         """Go on in a new block behind a signature, which covers what came before it."""
         key = next(key for key, open_block in self._open.items() if open_block is block)
         self._flush(block, events)
@@ -264,7 +275,7 @@ class Content:
         block.signature = ""
         self._begin(key, block, events)
 
-    def _end(self, number: object, block: _Open, events: list[Event]) -> None:
+    def _end(self, number: object, block: Open, events: list[Event]) -> None:
         if block.index < 0:
             self._begin(number, block, events)
         self._flush(block, events)
@@ -281,7 +292,7 @@ class Content:
         if _IMPLIED in self._open:
             self.stop(_IMPLIED, events)
 
-    def _find(self, kind: type[Block], events: list[Event]) -> _Open:
+    def _find(self, kind: type[Block], events: list[Event]) -> Open:
         """Return the block that a misplaced delta belongs to, a new one if need be."""
         self._note("misplaced_delta", kind.__name__)
         kinds = _CALLS if kind is ToolCall else (kind,)
@@ -292,11 +303,11 @@ class Content:
             raise Fatal(StreamError("malformed", "input of no open tool call, expected one"))
         self._end_implied(events)
         start = Start(Text() if kind is Text else Reasoning())
-        implied = self._open[_IMPLIED] = _Open(start, kind)
+        implied = self._open[_IMPLIED] = Open(start, kind)
         self._begin(_IMPLIED, implied, events)
         return implied
 
-    def _fresh(self, block: _Open, text: str) -> str:
+    def _fresh(self, block: Open, text: str) -> str:
         """Return text, but for the first that only repeats what stood in the start."""
         if not block.fresh or not text:
             return text
@@ -306,12 +317,12 @@ class Content:
         self._note("resent_text", block.kind.__name__)
         return ""
 
-    def _joined(self, block: _Open, text: str) -> str:
+    def _joined(self, block: Open, text: str) -> str:
         if self.surrogates or block.carry:
             text, block.carry = rejoin(block.carry, text)
         return text
 
-    def _flush(self, block: _Open, events: list[Event]) -> None:
+    def _flush(self, block: Open, events: list[Event]) -> None:
         if block.carry:
             carry, block.carry = clean(block.carry), ""
             events.append(_DELTAS[block.kind](block.index, carry))

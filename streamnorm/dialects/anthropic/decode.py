@@ -8,7 +8,7 @@ is what belongs to the whole stream: frames, the message's start and end, and us
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from streamnorm._json import (
     FAST_ERRORS,
@@ -20,23 +20,20 @@ from streamnorm._json import (
     is_object,
     string_of,
 )
-from streamnorm.codec import Decoder
+from streamnorm.codec import Decoder, DeltaRun
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import Content
-from streamnorm.dialects.anthropic.more import more_of
+from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.starts import DIALECT, Start, read_start
 from streamnorm.dialects.anthropic.stops import stop_reason
 from streamnorm.dialects.anthropic.usage import UsageReader
 from streamnorm.events import (
     Completed,
     Event,
-    JSONDelta,
     MessageStart,
     MessageStop,
     Opaque,
     Ping,
-    ReasoningDelta,
-    TextDelta,
     UsageUpdate,
 )
 from streamnorm.failures import Fatal, too_large
@@ -84,56 +81,19 @@ class AnthropicDecoder(Decoder):
         super().__init__(limits=limits, on_note=on_note)
         self._server = server
         self._content = Content(server, limits, self.note)
+        self._run = AnthropicRun(self._content)
         self._usage = UsageReader()
         self._id: str | None = None  # None before message_start
         self._reason: str | None = None
         self._sequence: str | None = None
         self._stop_extra: _Value = {}
         self._kept_chars = 0  # of the payloads that it came from
-        self._piece = -1  # index of the block that the last frame was a piece of
-        # Read and make another delta like the one that is continued.
-        self._more: Callable[[bytes], str | None]
-        self._make: Callable[[int, str], Event]
-        self._reads: dict[str, Callable[[_Value, Frame, list[Event]], None]] = {
-            "message_start": self._message_start,
-            "content_block_start": self._block_start,
-            "content_block_delta": self._block_delta,
-            "content_block_stop": self._block_stop,
-            "message_delta": self._message_delta,
-            "message_stop": self._message_stop,
-        }
 
-    def feed(self, data: bytes) -> list[Event]:
-        last = self.continued
-        if last is not None:
-            text = self._more(data)
-            if text is not None:
-                return [self._make(last.index, text)] if text else []
-            self.continued = None
-        self._piece, before = -1, self._sse.frames
-        events = super().feed(data)
-        alone = self._sse.frames == before + 1 and len(events) == 1
-        if self._piece >= 0 and alone and self._sse.plain:
-            self._expect_more(data, events[0])
-        return events
-
-    @property
-    def more(self) -> Callable[[bytes], str | None]:
-        return super().more if self.continued is None else self._more
-
-    def feed_frame(self, frame: Frame) -> list[Event]:
-        self.continued = None
-        return super().feed_frame(frame)
-
-    def _expect_more(self, data: bytes, last: Event) -> None:
-        """Expect the next chunk to continue the block that this one is a piece of."""
-        alike, pieces = self._content.pieces(self._piece)
-        if alike and isinstance(last, TextDelta | ReasoningDelta | JSONDelta):
-            more = more_of(data, last, pieces, self._sse, self._limits.max_event_bytes)
-            if more is not None:
-                self._more, self.continued, self._make = more, last, type(last)
+    def _delta_run(self) -> DeltaRun:
+        return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        self._run.forget()
         if frame.event in _COLD:
             self._read_any(frame, events)
             return
@@ -144,14 +104,13 @@ class AnthropicDecoder(Decoder):
             return
         if self._id is None or frame.event != "content_block_delta":
             self._look_around(frame)
-        self._piece = piece.index
         delta = piece.delta
         if isinstance(delta, wire.TextDelta):
             self._content.text(piece.index, delta.text, events)
         elif isinstance(delta, wire.InputJSONDelta):
-            self._content.input(piece.index, delta.partial_json, events)
+            self._content.input(piece.index, delta.text, events)
         else:
-            self._content.thinking(piece.index, delta.thinking, events)
+            self._content.thinking(piece.index, delta.text, events)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()
@@ -189,14 +148,14 @@ class AnthropicDecoder(Decoder):
         kind = value.get("type") if is_object(value) else None
         if not isinstance(kind, str):
             kind = frame.event
-        if frame.event != kind and kind in self._reads:
+        if frame.event != kind and kind in self._READS:
             self.note("no_event_line" if frame.event == "message" else "wrong_event_line", "frame")
         if kind == "error" or frame.event == "error":
             raise Fatal(named_error(data, self.json_of(data)))
         if kind == "ping":
             events.append(Ping())
             return
-        read = self._reads.get(kind)
+        read = self._READS.get(kind)
         if read is None or not is_object(value):
             self._read_unknown(kind, value, events)
             return
@@ -204,7 +163,7 @@ class AnthropicDecoder(Decoder):
             raise self.malformed(f"{kind} before message_start, expected that first")
         # The fast reader refuses lone surrogates, which the general one lets through.
         self._content.surrogates = True
-        read(value, frame, events)
+        read(self, value, frame, events)
         self._content.surrogates = False
 
     def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
@@ -217,7 +176,7 @@ class AnthropicDecoder(Decoder):
             raise Fatal(named_error(data, None))
         elif "\n" in data and not problem.too_deep:  # events without a blank line between
             self.read_joined(frame, "message", events)
-        elif frame.event not in self._reads and frame.event != "message":
+        elif frame.event not in self._READS and frame.event != "message":
             events.append(Opaque(DIALECT, clean(frame.event), compact(data)))
         else:
             raise self.invalid(problem)
@@ -342,6 +301,15 @@ class AnthropicDecoder(Decoder):
         if not is_object(value):
             return False
         return value.get("type") in _TERMINALS or find_error(value) is not None
+
+    _READS: ClassVar[dict[str, Callable[[AnthropicDecoder, _Value, Frame, list[Event]], None]]] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        "content_block_delta": _block_delta,
+        "content_block_stop": _block_stop,
+        "message_delta": _message_delta,
+        "message_stop": _message_stop,
+    }
 
 
 def _number(value: _Value) -> int | None:

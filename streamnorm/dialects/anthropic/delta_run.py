@@ -1,89 +1,100 @@
-"""Chunks that only continue a block, read by what is the same in all of them.
-
-Nearly every chunk of a stream is the frame before it with another text.  Once one has been
-read with care, a chunk with the same bytes up to the text, one JSON string, and the same
-end can mean only one thing: that costs a third of framing and decoding it again.
-"""
+"""The reader of delta runs: plain deltas of text, thinking and tool input of open blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import msgspec
-from msgspec.structs import astuple
-
 from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import Delta
+from streamnorm.codec import (
+    Delta,
+    DeltaRun,
+    Template,
+    decode_string,
+    string_pattern,
+    surroundings,
+)
 from streamnorm.dialects.anthropic import wire
-from streamnorm.events import JSONDelta, ReasoningDelta, TextDelta
-from streamnorm.sse import SSEDecoder
+from streamnorm.dialects.anthropic.content import Content
 
-__all__ = ["more_of"]
+__all__ = ["AnthropicRun"]
 
 _PREFIX = b"event: content_block_delta\ndata: "
-
-_FIELDS: dict[type[Delta], bytes] = {
-    TextDelta: b'"text":"',
-    ReasoningDelta: b'"thinking":"',
-    JSONDelta: b'"partial_json":"',
-}
-# The API pads its events with spaces, a few tens of them.
-_MAX_TAIL = 256
+_START = len(_PREFIX)
+_LF = 10
+_TEXT = string_pattern("text", "thinking", "partial_json")
 _MAX_TAILS = 64
 
-_STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
-_decode_string = _STRING.decode
 
-
-def more_of(
-    data: bytes, event: Delta, pieces: list[str] | None, sse: SSEDecoder, max_event_bytes: int
-) -> Callable[[bytes], str | None] | None:
-    """Return what reads the text of more of a block, if a chunk is one plain event.
+class AnthropicRun(DeltaRun):
+    """Read the `content_block_delta` events that only extend an open block.
 
     Args:
-        data: The chunk.
-        event: What was read from it.
-        pieces: Where the block's arguments are kept, if they are.
-        sse: Counts the frames.
-        max_event_bytes: Bytes of one event.
+        content: The blocks of the message.
     """
-    field = _FIELDS[type(event)]
-    if not data.startswith(_PREFIX):
-        return None
-    head = data[: data.find(field) + len(field) - 1]
-    tail = data[data.rfind(b'"') + 1 :]
-    try:  # with another text it must be the same event
-        piece = wire.decode_delta(head[len(_PREFIX) :] + b'"?"' + tail)
-    except FAST_ERRORS:
-        return None
-    tails: set[bytes] = set()  # those that were seen
-    if astuple(piece.delta) != ("?",) or not _ends(tail, tails):
-        return None
-    size, max_end = len(head), max_event_bytes - _MAX_TAIL
 
-    def more(data: bytes) -> str | None:
-        if not data.startswith(head):
-            return None
-        end = data.rfind(b'"') + 1
-        tail = data[end:]
-        if end > max_end or not (tail in tails or _ends(tail, tails)):
+    def __init__(self, content: Content) -> None:
+        super().__init__()
+        self._before: Delta | None = None  # the delta of the frame before
+        self._content = content
+
+    def decode(self, raw: bytes) -> str | None:
+        if raw[:_START] != _PREFIX or raw.find(_LF, _START) >= 0:
             return None
         try:
-            text = _decode_string(data[size:end])
+            event = wire.decode_delta(raw[_START:])
         except FAST_ERRORS:
             return None
-        sse.frames += 1
+        block = self._content.appendable_block(event.index, type(event.delta))
+        if block is None or block.delta is None:
+            return None
+        text = event.delta.text
+        if block.pieces is not None:
+            block.pieces.append(text)
+        self.delta = block.delta
+        return text
+
+    def learn(self, raw: bytes) -> Template | None:
+        if self.delta is not self._before:  # blocks take turns
+            self._before = self.delta
+            return None
+        event = wire.decode_delta(raw[_START:])
+        block = self._content.appendable_block(event.index, type(event.delta))
+        event.delta.text = "?"
+        around = surroundings(raw, _TEXT, lambda frame: wire.decode_delta(frame[_START:]) == event)
+        if around is None or block is None or not _is_end(around.tail):
+            return None
+        return _template(around.head, block.pieces)
+
+
+def _template(head: bytes, pieces: list[str] | None) -> Template:
+    """Return a template of frames with the same bytes before their text, and nothing behind it.
+
+    Args:
+        head: The bytes before the text.
+        pieces: Where the texts are kept, if they are.
+    """
+    start = len(head)
+    tails: set[bytes] = set()  # those that were seen: the API pads its events with spaces
+
+    def read(raw: bytes) -> str | None:
+        if raw[:start] != head:
+            return None
+        end = raw.rfind(b'"')
+        tail = raw[end:]
+        if tail not in tails:
+            if not _is_end(tail):
+                return None
+            if len(tails) < _MAX_TAILS:
+                tails.add(tail)
+        try:
+            text = decode_string(raw[start - 1 : end + 1])
+        except FAST_ERRORS:
+            return None
         if pieces is not None:
             pieces.append(text)
         return text
 
-    return more
+    return read
 
 
-def _ends(tail: bytes, tails: set[bytes]) -> bool:
-    """Tell whether what stands behind a text only ends the event, and remember it."""
-    if len(tail) > _MAX_TAIL or tail.translate(None, b" ") != b"}}\n\n":
-        return False
-    if len(tails) < _MAX_TAILS:
-        tails.add(tail)
-    return True
+def _is_end(tail: bytes) -> bool:
+    """Tell whether what stands behind a text only ends the payload."""
+    return tail.translate(None, b" ") == b'"}}'

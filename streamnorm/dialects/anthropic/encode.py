@@ -91,7 +91,7 @@ class AnthropicEncoder(Encoder):
         self._numbers: dict[int, int] = {}
         self._without_input: set[int] = set()
 
-    def writer(self, index: int) -> Callable[[str], bytes]:
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
         head = self._heads[index]
         return lambda text: head + _dumps(text) + _DELTA_END
 

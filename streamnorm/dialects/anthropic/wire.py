@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 __all__ = [
     "PIECES",
@@ -32,13 +32,13 @@ class TextDelta(Struct, gc=False, tag_field="type", tag="text_delta"):
 class InputJSONDelta(Struct, gc=False, tag_field="type", tag="input_json_delta"):
     """More of a tool's input."""
 
-    partial_json: str
+    text: str = field(name="partial_json")
 
 
 class ThinkingDelta(Struct, gc=False, tag_field="type", tag="thinking_delta"):
     """More thinking."""
 
-    thinking: str
+    text: str = field(name="thinking")
 
 
 Delta: TypeAlias = TextDelta | InputJSONDelta | ThinkingDelta

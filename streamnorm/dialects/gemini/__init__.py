@@ -1,10 +1,7 @@
 """Gemini: `generateContent`, and its Interactions API, which is only read."""
 
-from streamnorm.codec import Dialect
+from streamnorm.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini.array import ARRAY
-from streamnorm.dialects.gemini.check import GeminiChecker
-from streamnorm.dialects.gemini.decode import GeminiDecoder
-from streamnorm.dialects.gemini.encode import GeminiEncoder
 from streamnorm.dialects.gemini.marks import recognises
 
 __all__ = ["DIALECT"]
@@ -13,8 +10,8 @@ DIALECT = Dialect(
     name="gemini",
     aliases=("google",),
     recognises=recognises,
-    decoder=GeminiDecoder,
-    encoder=GeminiEncoder,
-    checker=GeminiChecker,
+    decoder=on_first_use("streamnorm.dialects.gemini.decode", "GeminiDecoder"),
+    encoder=on_first_use("streamnorm.dialects.gemini.encode", "GeminiEncoder"),
+    checker=on_first_use("streamnorm.dialects.gemini.check", "GeminiChecker"),
     forms=(ARRAY,),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct, structs
@@ -53,6 +54,7 @@ class _Growing(Struct):
     Attributes:
         index: Its number.
         thought: Whether it is a thought.
+        delta: A delta of it.
         offsets: Where the sources of a text find their places; None of a thought.
         signature: Its signature, after which nothing is added.
         carry: High surrogate that its text ended in.
@@ -60,6 +62,7 @@ class _Growing(Struct):
 
     index: int
     thought: bool
+    delta: TextDelta | ReasoningDelta
     offsets: Offsets | None
     signature: str = ""
     carry: str = ""
@@ -122,22 +125,25 @@ class Answer:
         if text:
             self._append(block, text, events)
 
-    @property
-    def growing(self) -> TextDelta | ReasoningDelta | None:
-        """A delta of the block that `only_more` may continue, if there is one."""
-        block = self._growing
-        if block is None or block.signature or block.carry:
-            return None
-        return ReasoningDelta(block.index, "") if block.thought else TextDelta(block.index, "")
+    def append_plain(self, text: str, thought: bool) -> TextDelta | ReasoningDelta | None:
+        """Append text that only extends the open block, and return a delta of the block.
 
-    def only_more(self, text: str, thought: bool) -> bool:
-        """Take more of the block at hand, if it is no more than that."""
+        None leaves the block unchanged: its chunk is to be read in full.
+        """
         block = self._growing
         if block is None or block.thought is not thought or block.signature or block.carry:
-            return False
+            return None
         if block.offsets is not None:
             block.offsets.append(text)
-        return True
+        return block.delta
+
+    def text_sink(self) -> Callable[[str], None]:
+        """Return a function that appends text to the open block, as `append_plain` does.
+
+        Valid until a chunk is read in full.
+        """
+        offsets = None if self._growing is None else self._growing.offsets
+        return _drop if offsets is None else offsets.append_later
 
     def sign(self, signature: str, thought: bool, events: list[Event]) -> None:
         """Take the signature of the text at hand, or of none."""
@@ -161,7 +167,8 @@ class Answer:
         index = self._start(Reasoning() if thought else Text(), None, events)
         room = self._shared.limits.max_held_bytes
         offsets = None if thought else Offsets(self._size, max_bytes=room)
-        self._growing = _Growing(index, thought, offsets)
+        delta = ReasoningDelta(index, "") if thought else TextDelta(index, "")
+        self._growing = _Growing(index, thought, delta, offsets)
         return self._growing
 
     def _append(self, block: _Growing, text: str, events: list[Event]) -> None:
@@ -324,6 +331,10 @@ class Answer:
         reason = stop_reason(word, called=bool(self._asked)) if self.finish else "refusal"
         self._stop(events, cut=reason not in ("end_turn", "tool_use"))
         return MessageStop(reason, word, choice=self._choice, extra=self.extra or None)
+
+
+def _drop(text: str) -> None:
+    """Keep nothing: a thought has no sources."""
 
 
 def issued(signature: str) -> tuple[str, str | None]:

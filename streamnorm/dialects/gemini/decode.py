@@ -8,7 +8,6 @@ and the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamnorm._json import (
@@ -22,13 +21,14 @@ from streamnorm._json import (
     objects_of,
     string_of,
 )
-from streamnorm.codec import Decoder
+from streamnorm.codec import Decoder, DeltaRun
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.answer import Answer
 from streamnorm.dialects.gemini.array import ARRAY
+from streamnorm.dialects.gemini.delta_run import GeminiRun
 from streamnorm.dialects.gemini.grounding import recited, supported
-from streamnorm.dialects.gemini.interactions import Interactions, speaks
-from streamnorm.dialects.gemini.more import More
+from streamnorm.dialects.gemini.interactions.decode import Interactions
+from streamnorm.dialects.gemini.interactions.wire import speaks
 from streamnorm.dialects.gemini.parts import cleaned, read_part
 from streamnorm.dialects.gemini.shared import DIALECT, Shared
 from streamnorm.dialects.gemini.stops import UNSPECIFIED, failed_finish
@@ -86,44 +86,15 @@ class GeminiDecoder(Decoder):
         self._blocked: str | None = None
         self._usage = UsageReader()
         self._answers: dict[int, Answer] = {}
-        self._more = More(self._answers, self._usage)
+        self._run = GeminiRun(self._answers, self._usage, self._said)
 
-    def feed(self, data: bytes) -> list[Event]:
-        last = self.continued
-        if last is not None and not self._sniffing:
-            payload = self._sse.data_line(data)
-            events: list[Event] = []
-            if payload is not None and self._more.read(payload, last, events):
-                self._sse.frames += 1
-                return events
-        return super().feed(data)
-
-    @property
-    def more(self) -> Callable[[bytes], str | None]:
-        return super().more if self.continued is None or self._sniffing else self._text_of
-
-    def _text_of(self, data: bytes) -> str | None:
-        payload = self._sse.data_line(data)
-        text = None if payload is None else self._more.text_of(payload)
-        self._sse.frames += text is not None
-        return text
-
-    def counted(self) -> UsageUpdate | None:
-        return self._more.counted()
+    def _delta_run(self) -> DeltaRun:
+        return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        last, self.continued = self.continued, None
-        if (
-            last is not None
-            and frame.event != "error"
-            and self._more.read(frame.data, last, events)
-        ):
-            self.continued = last
-            return
+        self._run.forget()
         self._read_any(frame, events)
-        self._more.expect()
-        first = self._answers.get(0)
-        self.continued = first.growing if first is not None and self.outcome is None else None
+        self._run.expect_tokens()
 
     @property
     def resume(self) -> dict[str, Any] | None:

@@ -120,7 +120,7 @@ class GeminiEncoder(Encoder):
         self._usage = Usage()
         self._blocked = ""  # why the prompt was, if it was
 
-    def writer(self, index: int) -> Callable[[str], bytes]:
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
         slot = self._slots[index]
         head, tail = _HEAD + _TEXT, slot.tail
         if not isinstance(slot.block, Text):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._json import FAST_ERRORS
-from streamnorm.dialects.gemini.interactions import speaks
+from streamnorm.dialects.gemini.interactions.wire import speaks
 from streamnorm.sse import Frame
 
 __all__ = ["recognises"]

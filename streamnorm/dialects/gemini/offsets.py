@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["Offsets"]
 
 _LATER_BYTES = bytes(range(0x80, 0xC0))  # those of a character that are not its first
+_MAX_FRESH = 32  # texts that are added together
+_MAX_FRESH_CHARS = 256  # of one of them
 _STEP = 1024
 
 
@@ -17,26 +19,45 @@ class Offsets:
         base: Bytes of text in the blocks before it.
         max_bytes: How much is kept; places beyond are not found.
 
-    Attributes:
-        size: Bytes so far.
     """
 
     def __init__(self, base: int = 0, *, max_bytes: int) -> None:
-        self.size = 0
+        self._fresh: list[str] = []
+        self._size = 0
         self._base = base
         self._room = max_bytes
         self._plain = 0  # bytes that are only counted
         self._text = bytearray()  # those behind them
         self._counts = [0]  # characters before each step of bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        self._take_fresh()
+        return self._size
+
+    def append_later(self, text: str) -> None:
+        """Add more text, together with others."""
+        fresh = self._fresh
+        fresh.append(text)
+        if len(fresh) >= _MAX_FRESH or len(text) > _MAX_FRESH_CHARS:
+            self._take_fresh()
+
+    def _take_fresh(self) -> None:
+        if self._fresh:
+            text = "".join(self._fresh)
+            self._fresh.clear()
+            self.append(text)
+
     def append(self, text: str) -> None:
         """Add more text."""
+        self._take_fresh()
         if not self._base and not self._text and text.isascii():
             self._plain += len(text)
-            self.size += len(text)
+            self._size += len(text)
             return
         data = text.encode("utf-8", "replace")
-        self.size += len(data)
+        self._size += len(data)
         if len(self._text) + len(data) <= self._room:
             self._text += data
         else:
@@ -53,6 +74,7 @@ class Offsets:
             end: Byte after the last.
             words: What stands there.
         """
+        self._take_fresh()
         if not self._base:
             return self._characters(start, end)
         if words is not None and self._stands_at(start, end, words):

@@ -36,6 +36,10 @@ class UsageReader:
         self.usage = Usage()
         self._last: Counts | None = None  # that came, unless `merge` took it
         self._known = Counts()
+        self._pending: Counts | None = None  # of `replace`
+        self._previous: Counts | None = None  # the pending ones before
+        self._before = self._known  # the known counts before `count`
+        self._is_stale = False  # whether counts have changed since the snapshot
         self._extra: dict[str, Any] = {}  # never changed, since the snapshots share it
 
     def expect(self, wire: Counts) -> None:
@@ -54,12 +58,23 @@ class UsageReader:
             and wire.service_tier == last.service_tier
         )
 
-    def count(self, wire: Counts) -> bool:
-        """Take counts that are expected, and tell whether they change the snapshot."""
-        if wire == self._last:
-            return False
+    def count(self, wire: Counts) -> None:
+        """Take counts that are expected; `renew` brings them into the snapshot."""
         self._last = wire
-        return self._take(wire)
+        self._merge_pending()
+        self._before = self._known
+        self._merge(wire)
+
+    def replace(self, wire: Counts) -> None:
+        """Take counts of the fields that the last ones had, and of no others."""
+        self._previous, self._pending = self._pending, wire
+
+    def retract(self) -> None:
+        """Forget the counts that `count` or `replace` took last."""
+        if self._pending is not None:
+            self._pending = self._previous
+        else:
+            self._known = self._before
 
     def merge(self, wire: dict[str, Any]) -> bool:
         """Take one more usage object, and tell whether it changes the snapshot."""
@@ -73,31 +88,50 @@ class UsageReader:
             elif value is not None:
                 extra[key] = value
         self._extra = extra
-        return self._take(counts)
+        self._merge(counts)
+        return self.renew()
 
-    def _take(self, wire: Counts) -> bool:
-        """Put what is told in place of what was, and tell whether that changes the snapshot."""
+    def renew(self) -> bool:
+        """Bring the counts into the snapshot, and tell whether that changes it."""
+        self._merge_pending()
+        if not self._is_stale:
+            return False
+        self._is_stale = False
         known = self._known
-        if (prompt := wire.prompt_token_count) is None:
-            prompt = wire.prompt_token_count = known.prompt_token_count
-        if (said := wire.candidates_token_count) is None:
-            said = wire.candidates_token_count = known.candidates_token_count
-        if (thoughts := wire.thoughts_token_count) is None:
-            thoughts = wire.thoughts_token_count = known.thoughts_token_count
-        if (cached := wire.cached_content_token_count) is None:
-            cached = wire.cached_content_token_count = known.cached_content_token_count
-        if (tools := wire.tool_use_prompt_token_count) is None:
-            tools = wire.tool_use_prompt_token_count = known.tool_use_prompt_token_count
-        if (total := wire.total_token_count) is None:
-            total = wire.total_token_count = known.total_token_count
-        self._known = wire
+        prompt, thoughts = known.prompt_token_count, known.thoughts_token_count
+        said, tools = known.candidates_token_count, known.tool_use_prompt_token_count
         came = prompt if tools is None else tools + (prompt or 0)
         went = said if thoughts is None else thoughts + (said or 0)
-        extra = self._extra
+        total, extra = known.total_token_count, self._extra
         if tools is not None:  # part of `input_tokens`, which nothing else tells
             extra = {**extra, _TOOLS: tools}
         if total is not None and total != (came or 0) + (went or 0):
             extra = {**extra, _TOTAL: total}
         before = self.usage
+        cached = known.cached_content_token_count
         self.usage = Usage(came, went, cached, None, thoughts, extra or None)
         return self.usage != before
+
+    def _merge_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._merge(pending)
+
+    def _merge(self, wire: Counts) -> None:
+        """Put the counts that are reported in place of the former."""
+        self._merge_pending()
+        known = self._known
+        if wire.prompt_token_count is None:
+            wire.prompt_token_count = known.prompt_token_count
+        if wire.candidates_token_count is None:
+            wire.candidates_token_count = known.candidates_token_count
+        if wire.thoughts_token_count is None:
+            wire.thoughts_token_count = known.thoughts_token_count
+        if wire.cached_content_token_count is None:
+            wire.cached_content_token_count = known.cached_content_token_count
+        if wire.tool_use_prompt_token_count is None:
+            wire.tool_use_prompt_token_count = known.tool_use_prompt_token_count
+        if wire.total_token_count is None:
+            wire.total_token_count = known.total_token_count
+        self._known = wire
+        self._is_stale = True

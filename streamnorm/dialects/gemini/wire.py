@@ -7,12 +7,23 @@ arguments are taken as they stand on the wire.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-__all__ = ["PIECES", "Counts", "RawPart", "TextChunk", "decode_text", "raw_parts"]
+__all__ = [
+    "DETAIL_FIELDS",
+    "PIECES",
+    "Counts",
+    "RawPart",
+    "TextChunk",
+    "counts_decoder",
+    "decode_text",
+    "raw_parts",
+    "raw_usage",
+]
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
@@ -32,6 +43,10 @@ class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     tool_use_prompt_tokens_details: Raw = Raw()
     traffic_type: Raw = Raw()
     service_tier: Raw = Raw()
+
+
+DETAIL_FIELDS = tuple(name for name in Counts.__struct_fields__ if not name.endswith("_count"))
+"""The fields of `Counts` that are no counts."""
 
 
 class TextPart(Struct, gc=False, forbid_unknown_fields=True):
@@ -55,17 +70,51 @@ class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
     index: int = 0
 
 
-class TextChunk(Struct, gc=False, rename="camel"):
+class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """One frame's payload."""
 
     candidates: tuple[TextCandidate]
     usage_metadata: Counts | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+    create_time: str | None = None
     prompt_feedback: None = None
     error: None = None
 
 
 _TEXT: msgspec.json.Decoder[TextChunk] = msgspec.json.Decoder(TextChunk)
 decode_text = _TEXT.decode
+
+
+@lru_cache(maxsize=64)  # servers know a few sets of fields
+def counts_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Counts]:
+    """Return a decoder of token counts that have just these fields."""
+    types = [(name, Raw if name in DETAIL_FIELDS else Count) for name in fields]
+    others = [(name, None, None) for name in Counts.__struct_fields__ if name not in fields]
+    reported = msgspec.defstruct(
+        "ReportedCounts",
+        [*types, *others],
+        bases=(Counts,),
+        kw_only=True,
+        gc=False,
+        rename="camel",
+        forbid_unknown_fields=True,
+    )
+    return msgspec.json.Decoder(reported)
+
+
+class RawUsage(Struct, rename="camel"):
+    """A payload, for the JSON text of its token counts."""
+
+    usage_metadata: Raw = Raw()
+
+
+_RAW_USAGE: msgspec.json.Decoder[RawUsage] = msgspec.json.Decoder(RawUsage)
+
+
+def raw_usage(data: bytes) -> bytes:
+    """Return the token counts of a payload as they stand; nothing if there are none."""
+    return bytes(_RAW_USAGE.decode(data).usage_metadata)
 
 
 class RawCall(Struct):

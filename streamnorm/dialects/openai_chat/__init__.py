@@ -1,10 +1,7 @@
 """OpenAI Chat Completions, and what compatible servers make of it."""
 
 from streamnorm._json import InvalidJSON, decode_any, is_object
-from streamnorm.codec import Dialect
-from streamnorm.dialects.openai_chat.check import ChatChecker
-from streamnorm.dialects.openai_chat.decode import ChatDecoder
-from streamnorm.dialects.openai_chat.encode import ChatEncoder
+from streamnorm.codec import Dialect, on_first_use
 from streamnorm.limits import Limits
 from streamnorm.provider_errors import find_error
 from streamnorm.sse import Frame
@@ -34,7 +31,7 @@ DIALECT = Dialect(
     name="openai_chat",
     aliases=("openai", "chat"),
     recognises=_recognises,
-    decoder=ChatDecoder,
-    encoder=ChatEncoder,
-    checker=ChatChecker,
+    decoder=on_first_use("streamnorm.dialects.openai_chat.decode", "ChatDecoder"),
+    encoder=on_first_use("streamnorm.dialects.openai_chat.encode", "ChatEncoder"),
+    checker=on_first_use("streamnorm.dialects.openai_chat.check", "ChatChecker"),
 )

@@ -22,6 +22,7 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
+from streamnorm.codec import Delta
 from streamnorm.dialects.openai_chat.arguments import ENDS
 from streamnorm.dialects.openai_chat.calls import Call, Calls
 from streamnorm.dialects.openai_chat.shared import Shared
@@ -57,6 +58,10 @@ _DELTAS: dict[Kind, Callable[[int, str], Event]] = {
     "reasoning": ReasoningDelta,
     "refusal": RefusalDelta,
 }
+_RUN_DELTAS: dict[Kind | None, type[TextDelta | ReasoningDelta]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+}
 
 
 class Answer:
@@ -74,6 +79,7 @@ class Answer:
         self._shared = shared
         self._live = -1  # the open text, reasoning or refusal block
         self._kind: Kind | None = None  # its kind; None once it is signed
+        self._live_delta: Delta | None = None  # a delta of it, while it is text or reasoning
         self._carry = ""  # high surrogate that it ended in
         self._texts = 0
         self._refused = False
@@ -90,36 +96,30 @@ class Answer:
         return self._live if self._live >= 0 and not self._queue else None
 
     @property
-    def extensible(self) -> int:
-        """Number of the block that more of the same can be added to as it is, or -1."""
-        plain = self._kind is not None and not (self._carry or self._queue or self._think)
-        return self._live if plain else -1
+    def extendable_delta(self) -> Delta | None:
+        """A delta of the block of text or reasoning that more can be appended to as it is."""
+        return None if self._carry or self._queue or self._think else self._live_delta
 
-    def more_arguments(self, index: int, text: str, events: list[Event]) -> bool:
-        """Take arguments of a call that has started, the shortest way.
+    @property
+    def open_calls(self) -> list[int]:
+        """Wire indexes of the calls that arguments may be appended to as they are."""
+        cumulative = self._shared.quirks.cumulative_arguments
+        return [] if cumulative else self._calls.plain_indexes(self._open)
 
-        Returns:
-            Whether they were taken; if not, they need a closer look.
+    def append_arguments(self, call_index: int, fragment: str) -> JSONDelta | None:
+        """Append a fragment to a started call, and return a delta of its block.
+
+        None leaves the call unchanged: the fragment may repeat, restart or complete the
+        arguments, and its chunk is to be read in full.
         """
-        call = self._calls.by_index(index)
-        if call is None or not call.continues(text):
-            return False
-        if text:
-            self._calls.last = call
-            self._write_arguments(call, text, events)
-        return True
-
-    def only_more(self, index: int, text: str) -> int | None:
-        """Take arguments that are one delta, and return the number of its block, if they are."""
-        call = self._calls.by_index(index)
-        if call is None or call.index < 0:
+        call = self._calls.by_index(call_index)
+        if call is None or call.delta is None:
             return None
-        # Another block waits for the end of the arguments, which such a text may be.
-        if (call.followed and text[-1:] in ENDS) or not call.continues(text):
-            return None
-        if text:
+        if fragment:
+            if not call.append_plain(fragment):
+                return None
             self._calls.last = call
-        return call.index
+        return call.delta
 
     def content(self, text: str, events: list[Event]) -> None:
         """Take text for the user, which may hold reasoning between tags."""
@@ -272,7 +272,7 @@ class Answer:
             self._begin(Reasoning(), events, kind="reasoning")
         self._flush_carry(events)
         events.append(SignatureDelta(self._live, signature, issuer))
-        self._kind = None
+        self._kind = self._live_delta = None
 
     def _encrypted(self, data: str, issuer: str | None, alone: bool, events: list[Event]) -> None:
         if not alone and self._kind == "reasoning":
@@ -322,7 +322,7 @@ class Answer:
         for call in self._open:
             call.followed = True
             if call.complete():
-                call.stopped = True
+                call.stop()
                 ended.append(self._let_out(call, events))
         self._open = [call for call in self._open if not call.stopped]
         events += [BlockStop(index) for index in sorted(ended)]
@@ -331,6 +331,7 @@ class Answer:
         events.append(BlockStart(index, block, self._number))
         self._live = index if kind else -1
         self._kind = kind
+        self._live_delta = _RUN_DELTAS[kind](index, "") if kind in _RUN_DELTAS else None
         self._texts += kind == "text"
         self._refused = self._refused or kind == "refusal"
         return index
@@ -357,6 +358,8 @@ class Answer:
             issuer=call.issuer,
         )
         call.index = self._begin(block, events)
+        if call.kind == "function":
+            call.delta = JSONDelta(call.index, "")
         self._open.append(call)
         if call.arguments.size and not call.placeholder:
             events.append(JSONDelta(call.index, call.arguments.text()))
@@ -381,7 +384,7 @@ class Answer:
     def _write_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         events.append(JSONDelta(call.index, text))
         if call.followed and text[-1] in ENDS and call.complete():
-            call.stopped = True
+            call.stop()
             self._open.remove(call)
             events.append(BlockStop(self._let_out(call, events)))
 

@@ -11,7 +11,9 @@ __all__ = ["ENDS", "Arguments"]
 
 _MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _MAX_NULL = 16
+_MAX_FRESH = 16  # fragments that are not packed
 _CLOSERS = ("}", "]", '"')
+_CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
 
 ENDS = frozenset('}]" \t\r\n')
 """What complete arguments may end with, white space included."""
@@ -31,6 +33,7 @@ class Arguments:
         "_asked",
         "_broken",
         "_buffer",
+        "_closer",
         "_complete",
         "_depth",
         "_in_string",
@@ -42,6 +45,7 @@ class Arguments:
     def __init__(self) -> None:
         self.size = 0
         self._buffer = TextBuffer()
+        self._closer: str | None = None  # of the value; "" if it is no such value
         self._last = ""  # the last fragment that is not white space
         self._asked = 0  # size at the last answer
         self._scanned = False
@@ -52,14 +56,23 @@ class Arguments:
 
     def append(self, text: str) -> None:
         """Add a fragment."""
-        self._buffer.append(text)
+        fresh = self._buffer.fresh
+        fresh.append(text)
+        if len(fresh) >= _MAX_FRESH:
+            self._buffer.pack()
         self.size += len(text)
         if not text.isspace():
             self._last = text
+            if self._closer is None:
+                self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
 
     def text(self) -> str:
         """Return all fragments as one."""
         return self._buffer.text()
+
+    def may_end_with(self, text: str) -> bool:
+        """Tell whether a further fragment that ends in one of `ENDS` may complete the JSON."""
+        return not self._closer or self._closer in text
 
     def closes_object(self) -> bool:
         """Tell whether the last character that is no white space is a closing brace."""

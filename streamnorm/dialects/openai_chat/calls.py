@@ -12,15 +12,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from streamnorm._json import clean
-from streamnorm.dialects.openai_chat.arguments import Arguments
-from streamnorm.events import StreamError
+from streamnorm.dialects.openai_chat.arguments import ENDS, Arguments
+from streamnorm.events import JSONDelta, StreamError
 from streamnorm.failures import Fatal
 
 __all__ = ["Call", "Calls"]
-
-
-# What a second object, after a first one that is complete, could begin with.
-_OPENERS = frozenset({"", "{", " ", "\t", "\r", "\n"})
 
 
 class Call:
@@ -32,6 +28,8 @@ class Call:
         kind: What the arguments are.
         arguments: Their text so far.
         index: Number of its block; -1 while its start is held.
+        delta: A delta of its block, once a function call has started.
+        is_plain: Whether nothing about its arguments is left to find out, when that was asked.
         placeholder: Whether all its arguments are a `{}` that has not gone out.
         followed: Whether another block has begun since.
         stopped: Whether its block has stopped.
@@ -43,9 +41,11 @@ class Call:
     __slots__ = (
         "arguments",
         "carry",
+        "delta",
         "followed",
         "id",
         "index",
+        "is_plain",
         "issuer",
         "kind",
         "name",
@@ -60,6 +60,8 @@ class Call:
         self.kind: Literal["function", "custom"] = "function"
         self.arguments = Arguments()
         self.index = -1
+        self.delta: JSONDelta | None = None
+        self.is_plain = False
         self.placeholder = False
         self.followed = False
         self.stopped = False
@@ -79,6 +81,10 @@ class Call:
     def whole(self) -> bool:
         """Tell whether the arguments can be executed, now that nothing follows."""
         return not self.arguments.size or self.complete() or self.arguments.text() == "{}"
+
+    def stop(self) -> None:
+        """Take no more arguments."""
+        self.stopped, self.is_plain = True, False
 
     def take(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
         """Add a fragment, and return what of it is news.
@@ -115,19 +121,20 @@ class Call:
             return ""
         return text
 
-    def continues(self, text: str) -> bool:
-        """Add a fragment that can only be the next one.  Return False if it needs `take`."""
+    def append_plain(self, text: str) -> bool:
+        """Append a fragment that only extends the arguments.
+
+        False leaves them unchanged: it may repeat, restart or complete them, and needs `take`.
+        """
         arguments = self.arguments
-        if (
-            self.index < 0
-            or self.stopped
-            or self.placeholder
-            or self.carry
-            or not arguments.size
-            or len(text) == arguments.size
-            or text[:1] in _OPENERS
-        ):
-            return not text
+        if not self.is_plain or len(text) == arguments.size:
+            return False
+        first = text[0]
+        if (first == "{" or first.isspace()) and arguments.closes_object():
+            return False
+        # Once a later block has begun, complete arguments stop the call.
+        if self.followed and text[-1] in ENDS and arguments.may_end_with(text):
+            return False
         arguments.append(text)
         return True
 
@@ -193,6 +200,14 @@ class Calls:
     def by_index(self, index: int) -> Call | None:
         """Return the call that an index was last seen with."""
         return self._by_index.get(index)
+
+    def plain_indexes(self, calls: list[Call]) -> list[int]:
+        """Return the indexes of those calls whose arguments can be appended to as they are."""
+        for call in calls:
+            call.is_plain = not (call.stopped or call.placeholder or call.carry) and (
+                call.arguments.size > 0
+            )
+        return [i for i, call in self._by_index.items() if call.is_plain and call in calls]
 
     def by_id(self, id: object) -> Call | None:
         """Return the call with an id."""

@@ -21,14 +21,15 @@ from streamnorm._json import (
     is_object,
     too_deep,
 )
+from streamnorm.codec import Decoder, DeltaRun
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.content import read_delta
-from streamnorm.dialects.openai_chat.pieces import PieceDecoder
+from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.quirks import quirks
 from streamnorm.dialects.openai_chat.shared import Shared
 from streamnorm.dialects.openai_chat.stops import failed_finish
-from streamnorm.dialects.openai_chat.usage import merge_usage
+from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.events import (
     BlockStop,
     Completed,
@@ -49,7 +50,7 @@ __all__ = ["ChatDecoder"]
 _DONE = "[DONE]"
 
 
-class ChatDecoder(PieceDecoder):
+class ChatDecoder(Decoder):
     """Read Chat Completions.
 
     Args:
@@ -71,28 +72,26 @@ class ChatDecoder(PieceDecoder):
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
         self._shared = Shared(limits, quirks(server), self.note, think_tags)
+        self._usage = UsageReader()
+        self._run = ChatRun(self._usage, limits.max_json_depth)
+        self._answers: dict[int, Answer] = {}
         self._started = False
         self._first: dict[str, Any] = {}  # unknown fields up to the first chunk
         self._last: dict[str, Any] = {}  # and of the chunks at the end
         self._kept_chars = 0  # of the chunks that those came from
-        self._usage = Usage()
         self._sides: dict[str, Any] = {}
 
-    def read(self, frame: Frame, events: list[Event]) -> None:
-        if self._more is None or frame.event == "error" or not self._more(frame.data, events):
-            self._forget()
-            self._read_any(frame, events)
+    def _delta_run(self) -> DeltaRun:
+        return self._run
 
-    def _read_any(self, frame: Frame, events: list[Event]) -> None:
-        before = len(events)
+    def read(self, frame: Frame, events: list[Event]) -> None:
         try:
             chunk = wire.decode_chunk(frame.data)
         except FAST_ERRORS:
             self._read_unusual(frame, events)
-            return
-        self._read_chunk(frame, chunk, events)
-        if len(events) > before and frame.event == "message":
-            self._expect_more(frame.data, events[-1])
+        else:
+            self._read_chunk(frame, chunk, events)
+        self._run.expect(self._answers)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()
@@ -105,7 +104,7 @@ class ChatDecoder(PieceDecoder):
             self.read(rest, events)
             if isinstance(self.outcome, Completed):
                 self.outcome = Completed(
-                    self.outcome.reason, self._usage, ("unterminated", *self.outcome.lenient)
+                    self.outcome.reason, self._usage.usage, ("unterminated", *self.outcome.lenient)
                 )
                 return
         if self._answers and all(answer.finish for answer in self._answers.values()):
@@ -202,8 +201,8 @@ class ChatDecoder(PieceDecoder):
         self._started = True
         self._shared.seed = (id, model, self._first.get("created"))
         events.append(MessageStart(id, model, self._first or None))
-        if self._usage != Usage():
-            events.append(UsageUpdate(self._usage))
+        if self._usage.usage != Usage():
+            events.append(UsageUpdate(self._usage.usage))
 
     def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
         number = choice.index or 0
@@ -236,7 +235,7 @@ class ChatDecoder(PieceDecoder):
             self._keep(answer.extra, _unknown(delta, wire.DELTA_FIELDS), data)
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
-        before = self._usage
+        before = self._usage.usage
         for usage in (
             chunk.usage,
             chunk.x_groq.get("usage") if chunk.x_groq else None,
@@ -244,9 +243,9 @@ class ChatDecoder(PieceDecoder):
         ):
             if is_object(usage):
                 self._check_depth(usage)
-                self._usage = merge_usage(self._usage, usage)
-        if self._usage != before and self._started:
-            events.append(UsageUpdate(self._usage))
+                self._usage.merge(usage)
+        if self._usage.usage != before and self._started:
+            events.append(UsageUpdate(self._usage.usage))
 
     def _read_sides(self, chunk: wire.Chunk, events: list[Event]) -> None:
         for name in wire.SIDE_FIELDS:
@@ -307,7 +306,7 @@ class ChatDecoder(PieceDecoder):
         events += stops.values()
         if not all(answer.finish for answer in answers):
             lenient = (*lenient, "no_finish")
-        self.outcome = Completed(stops[0].reason, self._usage, lenient)
+        self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
 
 
 def _unknown(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:

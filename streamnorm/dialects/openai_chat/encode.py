@@ -142,7 +142,7 @@ class ChatEncoder(Encoder):
         self._usage = Usage()
         self._stopped = False
 
-    def writer(self, index: int) -> Callable[[str], bytes]:
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
         slot = self._slots[index]
         head, tail = slot.head, slot.tail
         if not isinstance(slot.block, Text):

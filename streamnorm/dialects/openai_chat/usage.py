@@ -14,7 +14,7 @@ from msgspec import structs
 from streamnorm._json import count_of, is_object
 from streamnorm.events import Usage
 
-__all__ = ["merge_usage", "usage_to_wire"]
+__all__ = ["UsageReader", "merge_usage", "usage_to_wire"]
 
 _CACHE_READ = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -58,6 +58,21 @@ def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
     return structs.replace(
         before, **{key: value for key, value in said.items() if value is not None}
     )
+
+
+class UsageReader:
+    """Merge the usage objects of one stream.
+
+    Attributes:
+        usage: The snapshot.
+    """
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+
+    def merge(self, wire: dict[str, Any]) -> None:
+        """Take one more usage object."""
+        self.usage = merge_usage(self.usage, wire)
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -42,7 +41,8 @@ class Queue:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._items: deque[Call | LaterText | Later] = deque()
+        self._items: list[Call | LaterText | Later] = []
+        self._first = 0  # of the items that wait; those before it are gone
         self._ripe = 0  # how many of them have something to let out
         self._bytes = 0
         self._max_bytes = max_bytes
@@ -88,16 +88,17 @@ class Queue:
         """
         if not self._items or not (self._ripe or force):
             return None
-        item = self._items[0]
+        item = self._items[self._first]
         if isinstance(item, Call):
             if not item.name:
                 return None
             self._ripe -= item.ripe
         else:
             self._ripe -= 1
-        self._items.popleft()
-        if not self._items:
-            self._bytes = 0
+        self._first += 1
+        if self._first == len(self._items):
+            self._items.clear()
+            self._first = self._bytes = 0
         return item
 
     def _count(self, text: str) -> None:

@@ -7,7 +7,7 @@ first and the last chunk are kept in `extra`, those of the chunks between are dr
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +23,10 @@ __all__ = [
     "Delta",
     "Function",
     "ToolCallDelta",
+    "decode_arguments",
     "decode_chunk",
+    "decode_reasoning",
+    "decode_text",
     "says_nothing",
 ]
 
@@ -131,3 +134,122 @@ def says_nothing(chunk: dict[str, Any]) -> bool:
     """Tell whether a chunk without choices has only what all have, as gpt-audio sends many."""
     named = str(chunk.get("object")).startswith("chat.completion")
     return named and chunk.keys() <= _CONSTANT_FIELDS
+
+
+# The shapes of delta runs: chunks that only extend a block, or report tokens besides.
+
+
+class _RunDelta(Struct, gc=False, kw_only=True):
+    """What all shapes' deltas refuse."""
+
+    reasoning_details: None = None
+    refusal: None = None
+    function_call: None = None
+    annotations: None = None
+    audio: None = None
+    executed_tools: None = None
+    images: None = None
+
+
+class _TextDelta(_RunDelta, gc=False, kw_only=True):
+    content: str
+    reasoning_content: None = None
+    reasoning: None = None
+    tool_calls: None = None
+
+
+class _ReasoningDelta(_RunDelta, gc=False, kw_only=True):
+    content: Literal[""] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: None = None
+
+    @property
+    def text(self) -> str:
+        """The reasoning, which servers send under one name or under both."""
+        return self.reasoning_content or self.reasoning or ""
+
+
+class _Arguments(Struct, gc=False):
+    arguments: str
+    name: None = None
+
+
+class CallDelta(Struct, gc=False):
+    """A fragment of the arguments of one call."""
+
+    index: int
+    function: _Arguments
+    type: str | None = None
+    id: None = None
+    custom: None = None
+    extra_content: None = None
+
+
+class _CallsDelta(_RunDelta, gc=False, kw_only=True):
+    content: Literal[""] | None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    tool_calls: tuple[CallDelta]
+
+
+class _RunChoice(Struct, gc=False):
+    """What all shapes' choices refuse."""
+
+    index: Literal[0] = 0
+    finish_reason: None = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+
+
+class _TextChoice(_RunChoice, gc=False, kw_only=True):
+    delta: _TextDelta
+
+
+class _ReasoningChoice(_RunChoice, gc=False, kw_only=True):
+    delta: _ReasoningDelta
+
+
+class _CallsChoice(_RunChoice, gc=False, kw_only=True):
+    delta: _CallsDelta
+
+
+class _RunChunk(Struct, gc=False):
+    """What all shapes have, and what they refuse."""
+
+    id: str | int | None = None
+    model: str | None = None
+    usage: dict[str, object] | None = None
+    error: None = None
+    x_groq: None = None
+    citations: None = None
+    search_results: None = None
+    related_questions: None = None
+    images: None = None
+
+
+class TextChunk(_RunChunk, gc=False, kw_only=True):
+    """A chunk with text of choice 0, and nothing else."""
+
+    choices: tuple[_TextChoice]
+
+
+class ReasoningChunk(_RunChunk, gc=False, kw_only=True):
+    """A chunk with reasoning of choice 0, and nothing else."""
+
+    choices: tuple[_ReasoningChoice]
+
+
+class ArgumentsChunk(_RunChunk, gc=False, kw_only=True):
+    """A chunk with arguments of one call of choice 0, and nothing else."""
+
+    choices: tuple[_CallsChoice]
+
+
+_TEXT: msgspec.json.Decoder[TextChunk] = msgspec.json.Decoder(TextChunk)
+_REASONING: msgspec.json.Decoder[ReasoningChunk] = msgspec.json.Decoder(ReasoningChunk)
+_ARGUMENTS: msgspec.json.Decoder[ArgumentsChunk] = msgspec.json.Decoder(ArgumentsChunk)
+decode_text = _TEXT.decode
+decode_reasoning = _REASONING.decode
+decode_arguments = _ARGUMENTS.decode

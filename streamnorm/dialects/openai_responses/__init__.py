@@ -4,10 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import Dialect
-from streamnorm.dialects.openai_responses.check import ResponsesChecker
-from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
-from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+from streamnorm.codec import Dialect, on_first_use
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
@@ -36,7 +33,7 @@ DIALECT = Dialect(
     name="openai_responses",
     aliases=("responses",),
     recognises=_recognises,
-    decoder=ResponsesDecoder,
-    encoder=ResponsesEncoder,
-    checker=ResponsesChecker,
+    decoder=on_first_use("streamnorm.dialects.openai_responses.decode", "ResponsesDecoder"),
+    encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
+    checker=on_first_use("streamnorm.dialects.openai_responses.check", "ResponsesChecker"),
 )

@@ -8,7 +8,8 @@ from streamnorm._json import string_of
 from streamnorm.blocks import ToolCall
 from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.blocks import Blocks
-from streamnorm.dialects.openai_responses.growth import Growing, Growth
+from streamnorm.dialects.openai_responses.delta_run import OpenText
+from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.item import Item, rest
 from streamnorm.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm.failures import Fatal
@@ -44,11 +45,11 @@ class CallItem(Item):
         if text := self._growth.add(delta):
             events.append(JSONDelta(self.index, text))
 
-    def growing(self, piece: pieces.ArgumentsDelta) -> Growing | None:
-        """Return the arguments that more such pieces belong to, if the block is open."""
+    def open_text(self, piece: pieces.ArgumentsDelta) -> OpenText | None:
+        """Return the arguments that deltas like `piece` extend, if the block is open."""
         if not self._is_open or self._growth.carry:
             return None
-        return Growing(piece, JSONDelta(self.index, ""), self._growth)
+        return OpenText(JSONDelta(self.index, ""), self._growth, piece.output_index, piece.part)
 
     def whole(self, text: str, events: list[Event]) -> None:
         """Take all arguments."""

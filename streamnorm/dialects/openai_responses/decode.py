@@ -8,7 +8,6 @@ numbers, the response's start and end, and usage.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamnorm._json import (
@@ -20,15 +19,16 @@ from streamnorm._json import (
     is_object,
     string_of,
 )
+from streamnorm.codec import Decoder, DeltaRun
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
 from streamnorm.dialects.openai_responses.calls import CallItem
-from streamnorm.dialects.openai_responses.growth import Growing
+from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
 from streamnorm.dialects.openai_responses.item_events import ItemEvents
 from streamnorm.dialects.openai_responses.message import MessageItem
-from streamnorm.dialects.openai_responses.more import PieceDecoder
 from streamnorm.dialects.openai_responses.output import Output
 from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
+from streamnorm.dialects.openai_responses.sequence import Numbers
 from streamnorm.dialects.openai_responses.stops import stop_reason
 from streamnorm.dialects.openai_responses.usage import merge_usage
 from streamnorm.events import (
@@ -72,7 +72,7 @@ _ERROR_HEAD = ("type", "sequence_number", "event_id", "stream_id")
 _Value: TypeAlias = dict[str, Any]
 
 
-class ResponsesDecoder(PieceDecoder):
+class ResponsesDecoder(Decoder):
     """Read OpenAI Responses.
 
     Args:
@@ -93,6 +93,8 @@ class ResponsesDecoder(PieceDecoder):
         on_note: OnNote | None = None,
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
+        self._numbers = Numbers(self.note)
+        self._run = ResponsesRun(self._numbers)
         self._blocks = Blocks(limits, self.note, server)
         self._output = Output(self._blocks)
         self._items = ItemEvents(self._output)
@@ -100,15 +102,16 @@ class ResponsesDecoder(PieceDecoder):
         self._id: str | None = None  # None before the response has begun
         self._is_created = False
         self._said: _Value = {}  # of the response, at its start
-        self._reads: dict[str, Callable[[_Value, list[Event]], None]] = {
-            "response.created": self._lifecycle,
-            "response.queued": self._lifecycle,
-            "response.in_progress": self._lifecycle,
-            **dict.fromkeys(_TERMINALS, self._terminal),
-            **self._items.reads,
-        }
+
+    def _delta_run(self) -> DeltaRun:
+        return self._run
+
+    @property
+    def next_sequence_number(self) -> int:
+        return self._numbers.next or 0
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        before = len(events)
         if frame.event not in _HOT:
             self._read_any(frame, events)
             return
@@ -121,7 +124,6 @@ class ResponsesDecoder(PieceDecoder):
         self._look_around(frame, kind, events)
         if self._numbers.is_resent(piece.sequence_number, frame.data):
             return
-        self._piece = piece if frame.event == kind else None
         number, id, output = piece.output_index, piece.item_id, self._output
         if isinstance(piece, wire.TextDelta):
             message = output.of(MessageItem, "message", number, id, events)
@@ -135,6 +137,10 @@ class ResponsesDecoder(PieceDecoder):
         else:
             thought = output.of(ReasoningItem, "reasoning", number, id, events)
             thought.more(CONTENT, piece.part, piece.delta, events)
+        if len(events) != before + 1 or frame.event != kind:
+            self._run.forget()  # more may have changed than one text
+        if frame.event == kind and (text := self._open_text(piece)) is not None:
+            self._run.expect(piece, text)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         # Half a frame is a cut; a whole one that only lacks its blank line is not.
@@ -155,20 +161,21 @@ class ResponsesDecoder(PieceDecoder):
             self.note("missing_start", "response")
             self._begin({}, events)
 
-    def growing(self, piece: wire.Piece) -> Growing | None:
+    def _open_text(self, piece: wire.Piece) -> OpenText | None:
+        """Return the text that deltas like `piece` extend, if there is one."""
         item = self._output.find(piece.output_index, piece.item_id)
         if item is None or (piece.item_id and piece.item_id != item.id):
             return None  # Copilot names an item anew with each piece
         if isinstance(piece, wire.TextDelta):
-            return item.growing(piece) if isinstance(item, MessageItem) else None
+            return item.open_text(piece) if isinstance(item, MessageItem) else None
         if isinstance(piece, wire.ArgumentsDelta):
-            return item.growing(piece) if isinstance(item, CallItem) else None
+            return item.open_text(piece) if isinstance(item, CallItem) else None
         field = SUMMARY if isinstance(piece, wire.SummaryTextDelta) else CONTENT
-        return item.growing(field, piece) if isinstance(item, ReasoningItem) else None
+        return item.open_text(field, piece) if isinstance(item, ReasoningItem) else None
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
         """Read what is no plain piece of an item."""
-        self._piece = None
+        self._run.forget()
         data = frame.data
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
@@ -181,24 +188,32 @@ class ResponsesDecoder(PieceDecoder):
             events.append(Opaque(DIALECT, clean(frame.event), compact(value)))
             return
         kind = string_of(value, "type") or frame.event
-        read = self._reads.get(kind)
+        is_known = kind in _RESPONSES or kind in ItemEvents.READS
         if kind == "error" or frame.event == "error" or value.get("error"):
             raise Fatal(_error(value, data))
-        if read is not None:
+        if is_known:
             self._look_around(frame, kind, events)
         if self._numbers.is_resent(value.get("sequence_number"), data):
             return
         if kind in _PINGS:
             events.append(Ping())
-        elif read is not None:
+        elif is_known:
             value["type"] = kind
             if kind == "response.output_item.added":
                 self._blocks.keep(len(data))
-            read(value, events)
+            self._read_known(kind, value, events)
         elif "type" not in value and (error := find_error(value)) is not None:
             raise Fatal(error)
         else:
             self._items.unknown(kind, value, events)
+
+    def _read_known(self, kind: str, value: _Value, events: list[Event]) -> None:
+        if kind in _TERMINALS:
+            self._terminal(value, events)
+        elif kind in _RESPONSES:
+            self._lifecycle(value, events)
+        else:
+            self._items.read(kind, value, events)
 
     def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
         data = frame.data
@@ -210,7 +225,7 @@ class ResponsesDecoder(PieceDecoder):
             raise Fatal(named_error(data, None))
         elif "\n" in data and not problem.too_deep:  # events without a blank line between
             self.read_joined(frame, "message", events)
-        elif frame.event not in self._reads and frame.event != "message":
+        elif frame.event not in (*_RESPONSES, *ItemEvents.READS, "message"):
             events.append(Opaque(DIALECT, clean(frame.event), compact(data)))
         else:
             raise self.invalid(problem)

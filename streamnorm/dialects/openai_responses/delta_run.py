@@ -1,223 +1,186 @@
-"""Chunks that are one more piece of a text that is known: nearly all chunks are.
-
-Such a chunk is one event of two lines, and its payload holds what marks the text, its
-own number, and the piece.  To read these from the bytes, and to ask nothing else, costs
-a third of framing the event and finding its item again.
-"""
+"""The reader of delta runs: plain deltas of texts, reasoning and arguments of open items."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+import re
+from typing import NamedTuple
 
 import msgspec
 
 from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import Decoder
+from streamnorm.codec import (
+    Delta,
+    DeltaRun,
+    Template,
+    decode_string,
+    string_pattern,
+    surroundings,
+)
 from streamnorm.dialects.openai_responses import wire
-from streamnorm.dialects.openai_responses.growth import Growing
+from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.sequence import Numbers
-from streamnorm.events import Event
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
-from streamnorm.sse import Frame
 
-__all__ = ["PieceDecoder"]
+__all__ = ["OpenText", "ResponsesRun"]
 
-_LF, _CR = 10, 13
-# What was read and not counted yet is bounded by their product.
-_MAX_TEXTS = 16
-_MAX_FRESH = 32
-_MAX_CHUNK_BYTES = 4096
+_LF = 10
+_DELTA = string_pattern("delta")
+# What may stand behind a text: padding, which means nothing, and at the end the number.
+_NUMBERED = re.compile(
+    rb'(.*"obfuscation"[ ]*:[ ]*")[0-9A-Za-z]*(".*"sequence_number"[ ]*:[ ]*)(\d+)\}', re.DOTALL
+)
+_MAX_FRESH = 32  # deltas of a text that are not counted
+_MAX_FRESH_CHARS = 256  # of one of them
 
-_Read: TypeAlias = Callable[[bytes], str | None]
+
+class OpenText(NamedTuple):
+    """A text of an open block, and how its deltas name it.
+
+    Attributes:
+        delta: A unified delta of the block and part.
+        growth: How far the text has come.
+        output_index: As the deltas have it, like the next.
+        part: `content_index` or `summary_index`.
+    """
+
+    delta: Delta
+    growth: Growth
+    output_index: int | None
+    part: int | None
 
 
 class _Kind(NamedTuple):
-    """A type of piece.
+    """A type of delta event: what stands before its payload, and the payload's decoder."""
 
-    Attributes:
-        head: What stands before the payload.
-        decode: Read the payload.
-    """
-
-    head: bytes
-    decode: Callable[[bytes], wire.Piece]
+    prefix: bytes
+    decoder: msgspec.json.Decoder[wire.Piece]
 
 
 def _kind(type: type[wire.Piece]) -> _Kind:
-    decoder: msgspec.json.Decoder[wire.Piece] = msgspec.json.Decoder(type)
-    return _Kind(f"event: {wire.NAMES[type]}\ndata: ".encode(), decoder.decode)
+    prefix = f"event: {wire.NAMES[type]}\ndata: ".encode()
+    return _Kind(prefix, msgspec.json.Decoder(type))
 
 
 _KINDS = {type: _kind(type) for type in wire.NAMES}
 
 
-class PieceDecoder(Decoder):
-    """Read chunks that are one more piece of a known text; all others are framed."""
+class ResponsesRun(DeltaRun):
+    """Read the deltas of one type that only extend texts of open items.
 
-    def __init__(self, *, limits: Limits, on_note: OnNote | None) -> None:
-        super().__init__(limits=limits, on_note=on_note)
-        self._max_chunk_bytes = min(limits.max_event_bytes, _MAX_CHUNK_BYTES)
-        self._numbers = Numbers(self.note)
-        self._piece: wire.Piece | None = None  # the last event, if it was one
-        # The texts that the next chunk may be a piece of, by the ids of their items.
-        self._texts: dict[str | None, Growing] = {}
-        self._kind = _KINDS[wire.TextDelta]  # of their pieces
-        self._text: Growing  # which the last piece was of
-        self._read_more: _Read = _no_more
+    Args:
+        numbers: The sequence numbers of the stream.
+    """
 
-    @abstractmethod
-    def growing(self, piece: wire.Piece) -> Growing | None:
-        """Return the text that another piece like this one is added to, if it does no more."""
+    def __init__(self, numbers: Numbers) -> None:
+        super().__init__()
+        self._before: Delta | None = None  # the delta of the frame before
+        self._numbers = numbers
+        self._texts: dict[str | None, OpenText] = {}  # by item id
+        self._type: type[wire.Piece] = wire.TextDelta  # of all of them
+        self._prefix = b""
+        self._start = 0
+        self._decode = _KINDS[wire.TextDelta].decoder.decode
 
-    def feed(self, data: bytes) -> list[Event]:
-        added = self._read_more(data)
-        if added is not None:
-            return [self._text.make(added)] if added else []
-        for text in self._texts.values():
-            text.count()
-        self._piece, before = None, self._sse.frames
-        events = super().feed(data)
-        piece = self._piece
-        if piece is None or self.outcome is not None or not self._sse.plain:
-            self._forget()
-            return events
-        if self._sse.frames != before + 1 or len(events) != 1:
-            self._forget()  # more may have changed than one text
-        self._expect_more(piece)
-        return events
-
-    @property
-    def more(self) -> Callable[[bytes], str | None]:
-        if self.continued is None:
-            return _no_more
-        if len(self._texts) > 1:
-            text = self._text
-            self._forget()
-            self._know(text)
-        return self._read_more
-
-    @property
-    def turns(self) -> Callable[[bytes], str | None]:
-        return self._read_more
-
-    @property
-    def number(self) -> int:
-        return self._numbers.next or 0
-
-    def feed_frame(self, frame: Frame) -> list[Event]:
-        self._forget()
-        return super().feed_frame(frame)
-
-    def close(self) -> list[Event]:
-        self._forget()
-        return super().close()
-
-    def abort(self, cause: BaseException) -> list[Event]:
-        self._forget()
-        return super().abort(cause)
-
-    def _expect_more(self, piece: wire.Piece) -> None:
-        """Expect the next chunk to be another piece of the same text."""
-        text, kind = self.growing(piece), _KINDS[type(piece)]
-        if text is None:
-            return
-        if kind is not self._kind or len(self._texts) >= _MAX_TEXTS:
-            self._forget()
-        self._kind = kind
-        self._know(text)
-
-    def _know(self, text: Growing) -> None:
-        # A server may leave out the id now and then: of a block one text at a time is known.
-        others = (known for id, known in self._texts.items() if id != text.id)
-        if any(other.delta.index == text.delta.index for other in others):
-            self._forget()
-        self._texts[text.id] = text
-        self._text, self.continued = text, text.delta
-        self._read_more = self._reader_of(text) if len(self._texts) == 1 else self._reader()
-
-    def _forget(self) -> None:
-        self.continued, self._read_more = None, _no_more
-        for text in self._texts.values():
-            text.count()
+    def forget(self) -> None:
+        """Expect no delta: items may have changed."""
+        super().forget()
         self._texts.clear()
 
-    # Nearly all chunks go one of these ways; that of a single text saves what finding out
-    # costs, which is a tenth of reading the stream.
+    def expect(self, piece: wire.Piece, text: OpenText) -> None:
+        """Expect more deltas of a text, besides those of other items.
 
-    def _reader_of(self, text: Growing) -> _Read:
-        """Return what reads more of the one known text."""
-        (head, decode), max_bytes = self._kind, self._max_chunk_bytes
-        numbers, sse, fresh = self._numbers, self._sse, text.fresh
-        size, id, number, part = len(head), text.id, text.number, text.part
+        Args:
+            piece: A delta of it that was read in full.
+            text: The text.
+        """
+        if type(piece) is not self._type or not self._prefix:
+            self.forget()
+            self._type = type(piece)
+            self._prefix, decoder = _KINDS[self._type]
+            self._start, self._decode = len(self._prefix), decoder.decode
+        index, known = text.delta.index, self._texts.get(piece.item_id)
+        if known is not None and known.delta == text.delta:
+            return  # the delta stays the same object
+        # A server may leave out the item id now and then: one text of a block is known at a time.
+        if any(other.delta.index == index for other in self._texts.values()):
+            self.forget()
+        self._texts[piece.item_id] = text
 
-        def read(data: bytes) -> str | None:
-            if data[:size] != head or data[-2:] != b"\n\n" or len(data) > max_bytes:
+    def decode(self, raw: bytes) -> str | None:
+        start = self._start
+        if raw[:start] != self._prefix or not start or raw.find(_LF, start) >= 0:
+            return None
+        try:
+            piece = self._decode(raw[start:])
+        except FAST_ERRORS:
+            return None
+        numbers, number = self._numbers, piece.sequence_number
+        text = self._texts.get(piece.item_id)
+        if (
+            text is None
+            or number != numbers.next
+            or piece.output_index != text.output_index
+            or piece.part != text.part
+        ):
+            return None
+        if number is not None:
+            numbers.next, numbers.latest = number + 1, raw
+        fresh = text.growth.fresh
+        fresh.append(piece.delta)
+        if len(fresh) >= _MAX_FRESH or len(piece.delta) > _MAX_FRESH_CHARS:
+            text.growth.count()
+        self.delta = text.delta
+        return piece.delta
+
+    def learn(self, raw: bytes) -> Template | None:
+        if self.delta is not self._before:  # blocks take turns
+            self._before = self.delta
+            return None
+        start, decode = self._start, self._decode
+        piece = decode(raw[start:])
+        number, text = piece.sequence_number, self._texts[piece.item_id]
+        piece.delta = "?"
+        around = surroundings(raw, _DELTA, lambda frame: decode(frame[start:]) == piece)
+        numbered = None if around is None else _NUMBERED.match(around.tail)
+        if around is None or numbered is None or number != int(numbered[3]):
+            return None
+        middle, behind = numbered[1], numbered[2]
+        piece.sequence_number = number + 1
+        probe = b"%b?%bx%b%d}" % (around.head, middle, behind, number + 1)
+        if decode(probe[start:]) != piece:
+            return None
+        return self._template(around.head, middle, behind, text)
+
+    def _template(self, head: bytes, middle: bytes, behind: bytes, text: OpenText) -> Template:
+        """Return a template of the deltas of one text, numbered one after the other.
+
+        Args:
+            head: The bytes before the text.
+            middle: Those between the text and the padding.
+            behind: Those between the padding and the sequence number.
+            text: The text.
+        """
+        start, skip = len(head), len(middle)
+        numbers, growth = self._numbers, text.growth
+        fresh = growth.fresh
+
+        def read(raw: bytes) -> str | None:
+            tail = b"%b%d}" % (behind, numbers.next or 0)
+            stop = -len(tail)
+            if raw[:start] != head or raw[stop:] != tail:
                 return None
-            payload = data[size:-2]
-            if _LF in payload or _CR in payload:
+            end = raw.rfind(middle)
+            padding = raw[end + skip : stop]
+            if padding and not padding.isalnum():
                 return None
             try:
-                piece = decode(payload)
+                text = decode_string(raw[start - 1 : end + 1])
             except FAST_ERRORS:
                 return None
-            place = piece.sequence_number
-            if (
-                place != numbers.next
-                or piece.item_id != id
-                or piece.output_index != number
-                or piece.part != part
-            ):
-                return None
-            if place is not None:
-                numbers.next, numbers.latest = place + 1, data
-            sse.frames += 1
-            added = piece.delta
-            fresh.append(added)
-            if len(fresh) >= _MAX_FRESH:
-                text.count()
-            return added
+            numbers.next += 1  # type: ignore[operator]  # a frame that was numbered came before
+            numbers.latest = raw
+            fresh.append(text)
+            if len(fresh) >= _MAX_FRESH or len(text) > _MAX_FRESH_CHARS:
+                growth.count()
+            return text
 
         return read
-
-    def _reader(self) -> _Read:
-        """Return what reads more of any known text."""
-        (head, decode), max_bytes = self._kind, self._max_chunk_bytes
-        numbers, sse, texts = self._numbers, self._sse, self._texts
-        size = len(head)
-
-        def read(data: bytes) -> str | None:
-            if data[:size] != head or data[-2:] != b"\n\n" or len(data) > max_bytes:
-                return None
-            payload = data[size:-2]
-            if _LF in payload or _CR in payload:
-                return None
-            try:
-                piece = decode(payload)
-            except FAST_ERRORS:
-                return None
-            place, text = piece.sequence_number, texts.get(piece.item_id)
-            if (
-                text is None
-                or place != numbers.next
-                or piece.output_index != text.number
-                or piece.part != text.part
-            ):
-                return None
-            if place is not None:
-                numbers.next, numbers.latest = place + 1, data
-            sse.frames += 1
-            self._text, self.continued = text, text.delta
-            added = piece.delta
-            text.fresh.append(added)
-            if len(text.fresh) >= _MAX_FRESH:
-                text.count()
-            return added
-
-        return read
-
-
-def _no_more(data: bytes) -> None:
-    """Leave every chunk to be framed."""

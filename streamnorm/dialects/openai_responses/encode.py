@@ -100,13 +100,13 @@ class ResponsesEncoder(Encoder):
         self._kept = 0
         self._called = self._refused = False
 
-    def writer(self, index: int) -> Callable[[str], bytes]:
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
         slot = self._slots[index]
         return slot.more if isinstance(slot, items.Reasoning) else slot.write
 
-    def go_on(self, start: MessageStart, number: int) -> None:
+    def resume_after_passthrough(self, start: MessageStart, next_sequence_number: int) -> None:
         self._take_start(start)
-        self._frames.go_on(number)
+        self._frames.continue_from(next_sequence_number)
 
     def ping(self) -> bytes:
         # Codex waits on only where an event comes; but none may come before the first.

@@ -23,7 +23,7 @@ class Frames:
     def __init__(self) -> None:
         self._number = 0
 
-    def go_on(self, number: int) -> None:
+    def continue_from(self, number: int) -> None:
         """Give the next event this number."""
         self._number = number
 

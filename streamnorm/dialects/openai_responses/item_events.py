@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from streamnorm._json import compact, is_object, string_of
 from streamnorm.dialects.openai_responses.blocks import DIALECT
@@ -25,39 +25,14 @@ class ItemEvents:
     Args:
         output: The items.
 
-    Attributes:
-        reads: What reads an event, by its type.
     """
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self.reads: dict[str, Callable[[_Value, list[Event]], None]] = {
-            "response.output_item.added": self._item_added,
-            "response.output_item.done": self._item_done,
-            "response.content_part.added": self._part_added,
-            "response.content_part.done": self._part_done,
-            # vLLM and Bedrock begin the parts of reasoning with events of their own.
-            "response.reasoning_part.added": self._reasoning_part_added,
-            "response.reasoning_part.done": self._reasoning_part_done,
-            "response.output_text.delta": self._text_delta,
-            "response.output_text.done": self._text_done,
-            "response.output_text.annotation.added": self._annotation,
-            "response.refusal.delta": self._refusal_delta,
-            "response.refusal.done": self._text_done,
-            "response.reasoning_summary_part.added": self._summary_part_added,
-            "response.reasoning_summary_part.done": self._summary_done,
-            "response.reasoning_summary_text.delta": self._summary_delta,
-            "response.reasoning_summary_text.done": self._summary_done,
-            "response.reasoning_text.delta": self._reasoning_delta,
-            "response.reasoning_text.done": self._reasoning_done,
-            # The same in Open Responses.
-            "response.reasoning.delta": self._reasoning_delta,
-            "response.reasoning.done": self._reasoning_done,
-            "response.function_call_arguments.delta": self._arguments,
-            "response.function_call_arguments.done": self._arguments,
-            "response.custom_tool_call_input.delta": self._input,
-            "response.custom_tool_call_input.done": self._input,
-        }
+
+    def read(self, kind: str, value: _Value, events: list[Event]) -> None:
+        """Read an event of a type that is among `READS`."""
+        self.READS[kind](self, value, events)
 
     def unknown(self, kind: str, value: _Value, events: list[Event]) -> None:
         """Take an event that only the dialect's clients may know."""
@@ -174,6 +149,35 @@ class ItemEvents:
     def _call(self, type_: str, value: _Value, events: list[Event]) -> CallItem:
         id = string_of(value, "item_id")
         return self._output.of(CallItem, type_, _number(value), id, events)
+
+    READS: ClassVar[dict[str, Callable[[ItemEvents, _Value, list[Event]], None]]] = {
+        "response.output_item.added": _item_added,
+        "response.output_item.done": _item_done,
+        "response.content_part.added": _part_added,
+        "response.content_part.done": _part_done,
+        # vLLM and Bedrock begin the parts of reasoning with events of their own.
+        "response.reasoning_part.added": _reasoning_part_added,
+        "response.reasoning_part.done": _reasoning_part_done,
+        "response.output_text.delta": _text_delta,
+        "response.output_text.done": _text_done,
+        "response.output_text.annotation.added": _annotation,
+        "response.refusal.delta": _refusal_delta,
+        "response.refusal.done": _text_done,
+        "response.reasoning_summary_part.added": _summary_part_added,
+        "response.reasoning_summary_part.done": _summary_done,
+        "response.reasoning_summary_text.delta": _summary_delta,
+        "response.reasoning_summary_text.done": _summary_done,
+        "response.reasoning_text.delta": _reasoning_delta,
+        "response.reasoning_text.done": _reasoning_done,
+        # The same in Open Responses.
+        "response.reasoning.delta": _reasoning_delta,
+        "response.reasoning.done": _reasoning_done,
+        "response.function_call_arguments.delta": _arguments,
+        "response.function_call_arguments.done": _arguments,
+        "response.custom_tool_call_input.delta": _input,
+        "response.custom_tool_call_input.done": _input,
+    }
+    """What reads an event, by its type."""
 
 
 def _part(value: _Value) -> _Value:

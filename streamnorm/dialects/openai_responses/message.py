@@ -11,7 +11,8 @@ from streamnorm.blocks import OpaqueBlock, Refusal, Text
 from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.annotations import citation
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
-from streamnorm.dialects.openai_responses.growth import Growing, Growth
+from streamnorm.dialects.openai_responses.delta_run import OpenText
+from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.item import Item, pair, rest
 from streamnorm.events import (
     BlockStop,
@@ -67,12 +68,13 @@ class MessageItem(Item):
             if text := part.growth.add(delta):
                 events.append(TextDelta(part.index, text))
 
-    def growing(self, piece: pieces.TextDelta) -> Growing | None:
-        """Return the text that more such pieces belong to, if its block is open."""
+    def open_text(self, piece: pieces.TextDelta) -> OpenText | None:
+        """Return the text that deltas like `piece` extend, if its block is open."""
         part = self._parts[Text].get(piece.part or 0)
         if part is None or not part.is_open or part.growth.carry:
             return None
-        return Growing(piece, TextDelta(part.index, ""), part.growth)
+        delta = TextDelta(part.index, "")
+        return OpenText(delta, part.growth, piece.output_index, piece.part)
 
     def refusal(self, number: int | None, delta: str, events: list[Event]) -> None:
         """Take more of a refusal."""

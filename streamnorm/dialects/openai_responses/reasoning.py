@@ -9,7 +9,8 @@ from msgspec import Struct
 from streamnorm._json import objects_of, string_of
 from streamnorm.blocks import Reasoning, RedactedReasoning
 from streamnorm.dialects.openai_responses.blocks import Blocks
-from streamnorm.dialects.openai_responses.growth import Growing, Growth
+from streamnorm.dialects.openai_responses.delta_run import OpenText
+from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.item import Item, pair, rest
 from streamnorm.dialects.openai_responses.wire import Piece
 from streamnorm.events import BlockStop, Event, ReasoningDelta, SignatureDelta
@@ -86,13 +87,14 @@ class ReasoningItem(Item):
             part = self._part(field, number, events)
             self._append(field, part, part.growth.add(delta), events)
 
-    def growing(self, field: str, piece: Piece) -> Growing | None:
-        """Return the text that more such pieces belong to, if its block is open."""
+    def open_text(self, field: str, piece: Piece) -> OpenText | None:
+        """Return the text that deltas like `piece` extend, if its block is open."""
         lane = self._lanes.get(field)
         part = lane.parts.get(piece.part or 0) if lane is not None and lane.is_open else None
         if lane is None or part is None or part.growth.carry:
             return None
-        return Growing(piece, ReasoningDelta(lane.index, "", part.place), part.growth)
+        delta = ReasoningDelta(lane.index, "", part.place)
+        return OpenText(delta, part.growth, piece.output_index, piece.part)
 
     def whole(self, field: str, number: int | None, text: str, events: list[Event]) -> None:
         """Take the whole text of a part."""

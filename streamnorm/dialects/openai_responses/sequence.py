@@ -16,7 +16,7 @@ class Numbers:
     Attributes:
         next: What the next event has if none is missing; None before the first that has one.
         count: Whether they do: a constant numbers nothing.
-        latest: The payload of the last event that had one, or the chunk that was that event.
+        latest: The payload of the last event that had one, or the lines of that event.
     """
 
     __slots__ = ("_note", "count", "latest", "next")
@@ -53,6 +53,6 @@ class Numbers:
         return False
 
 
-def _payload(chunk: bytes) -> str:
-    """Return the payload of a chunk that is two lines: a name, and what it names."""
-    return chunk[chunk.index(b"\n") + len("\ndata: ") : -2].decode(errors="replace")
+def _payload(raw: bytes) -> str:
+    """Return the payload of an event of two lines: a name, and what it names."""
+    return raw[raw.index(b"\n") + len("\ndata: ") :].decode(errors="replace")

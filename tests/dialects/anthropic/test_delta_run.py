@@ -1,4 +1,4 @@
-"""Chunks that only continue a block, told by their bytes: read as with care, or not at all."""
+"""Delta runs: `content_block_delta` events that only extend an open block."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ from typing import Any
 
 import pytest
 from anthropic_frames import STOP, block, delta, end, event, start, stop
+from delta_runs import offer, read_chunks, read_each_way
 
-from streamnorm import Event, JSONDelta, Limits, ReasoningDelta, TextDelta, decoder
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Event,
+    JSONDelta,
+    Limits,
+    MessageStop,
+    ReasoningDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    decoder,
+)
 from streamnorm.sse import Frame
 
 OPENING = {
@@ -17,120 +30,263 @@ OPENING = {
     "input_json_delta": block(0, "tool_use", id="c", name="f"),
 }
 FIELD = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
-MAKE: dict[str, type[Event]] = {
+MAKE: dict[str, Any] = {
     "text_delta": TextDelta,
     "thinking_delta": ReasoningDelta,
     "input_json_delta": JSONDelta,
 }
 
-each_kind = pytest.mark.parametrize("kind", OPENING)
+each_delta_type = pytest.mark.parametrize("delta_type", OPENING)
 
 
-def compact(kind: str, text: str, index: int = 0, pad: int = 0) -> bytes:
+def compact(delta_type: str, text: str, index: int = 0, pad: int = 0) -> bytes:
     """Return a delta as the API writes it, padded with spaces."""
     body = {
         "type": "content_block_delta",
         "index": index,
-        "delta": {"type": kind, FIELD[kind]: text},
+        "delta": {"type": delta_type, FIELD[delta_type]: text},
     }
     data = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     return b"event: content_block_delta\ndata: " + data.encode()[:-1] + b" " * pad + b"}\n\n"
 
 
-def fed(chunks: list[bytes], **options: Any) -> list[list[Event]]:
-    """Return what each chunk gives, read one after the other."""
-    reader = decoder("anthropic", **options)
-    return [reader.feed(chunk) for chunk in chunks]
+@each_delta_type
+def test_deltas_of_an_open_block_are_on_the_run(delta_type: str) -> None:
+    texts = ["a", 'b"\\ \n', "é😀\u2028", "", "x" * 300, "}}", "\ud7ff", '"}}\n\n', "x" * 5000]
+    deltas = [compact(delta_type, text, pad=pad) for pad, text in enumerate(texts)]
+    reading = read_chunks("anthropic", start(), OPENING[delta_type], *deltas)
+    assert reading.events[2:] == [[MAKE[delta_type](0, text)] if text else [] for text in texts]
+    # The first may repeat what stood in the start of its block.
+    assert reading.on_run[2:] == [0] + [1] * (len(texts) - 1)
 
 
-@each_kind
-def test_more_of_a_block_is_read_by_what_changes(kind: str) -> None:
-    texts = ["a", 'b"\\ \n', "é😀\u2028", "", "x" * 300, "}}", "\ud7ff", '"}}\n\n']
-    chunks = [start(), OPENING[kind], *(compact(kind, text, pad=n) for n, text in enumerate(texts))]
-    given = fed(chunks)
-    make: Any = MAKE[kind]
-    assert given[2:] == [[make(0, text)] if text else [] for text in texts]
+@each_delta_type
+def test_run_names_the_block_that_a_text_extends(delta_type: str) -> None:
+    reader = decoder("anthropic")
+    for index in (0, 1):
+        opening = OPENING[delta_type].replace(b'"index": 0', b'"index": %d' % (index + 3))
+        reader.feed((start() if not index else b"") + opening.replace(b'"c"', b'"c%d"' % index))
+        reader.feed(compact(delta_type, "{", index + 3))
+    run = reader.run
+    assert run is not None
+    named = []
+    for index in (3, 4, 4, 3):
+        (raw,) = reader.split(compact(delta_type, "1", index))
+        assert isinstance(raw, bytes)
+        assert run.text_of(raw) == "1"
+        assert type(run.delta) is MAKE[delta_type]
+        named.append(run.delta.index)
+    assert named == [0, 1, 1, 0]
 
 
-@each_kind
-def test_whatever_is_not_alike_is_read_with_care(kind: str) -> None:
-    piece, make = compact(kind, "a"), MAKE[kind]
-    other = compact(kind, "b").replace(b',"delta"', b',"n":1,"delta"')
-    named = compact(kind, "b").replace(b'"}}', b'","odd":"b"}}')
-    escaped = compact(kind, "b").replace(b'"b"', b'"\\ud83d"')
-    crlf = compact(kind, "b").replace(b"\n", b"\r\n")
-    half = compact(kind, "b")
-    chunks = [
-        *(start(), OPENING[kind], piece, piece, event("ping"), piece, piece, other, piece),
-        *(named, piece, escaped, escaped.replace(b"d83d", b"de00"), piece, crlf),
-        *(piece, piece + piece, piece, half[:40], half[40:], piece, b": hi\n\n", piece),
+@each_delta_type
+def test_event_is_on_the_run_whatever_the_order_of_its_fields(delta_type: str) -> None:
+    plain = compact(delta_type, "b")
+    payload = json.loads(plain.split(b"data: ")[1])
+    spaced = b"event: content_block_delta\ndata: " + json.dumps(payload).encode() + b"\n\n"
+    payload["delta"] = dict(reversed(payload["delta"].items()))
+    turned = json.dumps(dict(reversed(payload.items()))).encode()
+    turned = b"event: content_block_delta\ndata: " + turned + b"\n\n"
+    deltas = [plain, plain, spaced, spaced, turned, plain, turned, spaced, plain]
+    reading = read_chunks("anthropic", start(), OPENING[delta_type], *deltas)
+    assert reading.events[2:] == [[MAKE[delta_type](0, "b")]] * len(deltas)
+    assert reading.on_run[3:] == [1] * (len(deltas) - 1)
+
+
+REFUSED = {
+    "another event": lambda piece: event("ping"),
+    "an error": lambda piece: event("error", error={"type": "api_error", "message": "no"}),
+    "another name": lambda piece: piece.replace(b"event: content", b"event: Content"),
+    "no name": lambda piece: piece.split(b"\n", 1)[1],
+    "a name behind the data": lambda piece: (
+        b"data: " + piece.split(b"data: ")[1][:-1] + piece.split(b"data: ")[0] + b"\n"
+    ),
+    "no space behind a colon": lambda piece: piece.replace(b"data: ", b"data:"),
+    "two data lines": lambda piece: piece.replace(b',"delta"', b',\ndata: "delta"'),
+    "a line end before the text": lambda piece: piece.replace(b':"b"', b':\n"b"'),
+    "a CR before the text": lambda piece: piece.replace(b':"b"', b':\r"b"'),
+    "a line end in the text": lambda piece: piece.replace(b'"b"', b'"b\n"'),
+    "a CR in the text": lambda piece: piece.replace(b'"b"', b'"b\r"'),
+    "a CR behind the payload": lambda piece: piece.replace(b"}}", b"}}\rid: 7"),
+    "an id": lambda piece: piece[:-1] + b"id: 7\n\n",
+    "a line of spaces": lambda piece: piece[:-1] + b" \n\n",
+    "a comment": lambda piece: b": hi\n" + piece,
+    "a brace too many": lambda piece: piece.replace(b"}}", b"}}}"),
+    "a brace too few": lambda piece: piece.replace(b"}}", b"}"),
+    "junk behind the payload": lambda piece: piece.replace(b"}}", b"}}x"),
+    "a comma behind the text": lambda piece: piece.replace(b'"}', b'",}'),
+    "a text that is not UTF-8": lambda piece: piece.replace(b'"b"', b'"\xff"'),
+    "half a character": lambda piece: piece.replace(b'"b"', b'"\\ud83d"'),
+    "a control character": lambda piece: piece.replace(b'"b"', b'"\x00"'),
+    "null": lambda piece: piece.replace(b'"b"', b"null"),
+    "a number": lambda piece: piece.replace(b'"b"', b"7"),
+    "a block that has not begun": lambda piece: piece.replace(b":0,", b":7,"),
+    "an index that is no number": lambda piece: piece.replace(b":0,", b':"0",'),
+    "no index": lambda piece: piece.replace(b'"index":0,', b""),
+    "a signature": lambda piece: delta(0, "signature_delta", signature="s"),
+    "an unknown delta": lambda piece: delta(0, "odd_delta", text="b"),
+    "no event": lambda piece: b": hi\n\n",
+    "a blank line": lambda piece: b"\n\n",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@each_delta_type
+def test_frame_that_says_more_is_read_in_full(delta_type: str, name: str) -> None:
+    plain = compact(delta_type, "b")
+    odd = REFUSED[name](plain)
+    assert odd != plain
+    chunks = [start(), OPENING[delta_type], plain, plain, plain, odd, plain, plain]
+    reading = read_chunks("anthropic", *chunks)
+    assert reading.on_run[3:6] == [1, 1, 0]
+    if reading.decoder.outcome is None:
+        read_each_way("anthropic", *chunks)
+
+
+@each_delta_type
+def test_unknown_fields_change_nothing(delta_type: str) -> None:
+    plain = compact(delta_type, "b")
+    beside = plain.replace(b',"delta"', b',"n":{"text":"x"},"delta"')
+    within = plain.replace(b'"}}', b'","odd":"b"}}')
+    behind = plain.replace(b"}}", b'},"n":[1]}')
+    twice = plain.replace(b'"}}', b'","%b":"c"}}' % FIELD[delta_type].encode())
+    chunks = [plain, plain, beside, within, behind, twice, plain, beside, beside, plain]
+    events = read_each_way("anthropic", start(), OPENING[delta_type], *chunks)
+    texts = ["b", "b", "b", "b", "b", "c", "b", "b", "b", "b"]
+    assert events[2:] == [MAKE[delta_type](0, text) for text in texts]
+
+
+@each_delta_type
+def test_half_a_character_waits_for_the_other_half(delta_type: str) -> None:
+    plain = compact(delta_type, "b")
+    high, low = (plain.replace(b'"b"', b'"%b"' % half) for half in (rb"a\ud83d", rb"\ude00c"))
+    reading = read_chunks(
+        "anthropic", start(), OPENING[delta_type], plain, plain, high, low, plain, high, plain
+    )
+    make = MAKE[delta_type]
+    assert reading.events[4:] == [
+        [make(0, "a")],
+        [make(0, "😀c")],
+        [make(0, "b")],
+        [make(0, "a")],
+        [make(0, "\ufffdb")],
     ]
-    one_by_one = [event for given in fed(chunks) for event in given]
-    body = b"".join(chunks)
-    assert one_by_one == [
-        e for given in fed([body[i : i + 1] for i in range(len(body))]) for e in given
+    assert reading.on_run[4:] == [0, 0, 1, 0, 0]
+
+
+def test_delta_of_another_type_than_its_block_is_read_in_full() -> None:
+    text, call = compact("text_delta", "a"), compact("input_json_delta", "1", 1)
+    opening = [OPENING["text_delta"], block(1, "tool_use", id="c", name="f")]
+    astray = compact("input_json_delta", "2", 0)
+    reading = read_chunks("anthropic", start(), *opening, text, call, text, call, astray, text)
+    assert reading.events[5:] == [
+        [TextDelta(0, "a")],
+        [JSONDelta(1, "1")],
+        [JSONDelta(1, "2")],
+        [TextDelta(0, "a")],
     ]
-    assert all(type(event) is make for event in one_by_one[3:4])
+    assert reading.on_run[5:] == [1, 1, 0, 1]
 
 
-def test_piece_of_another_block_is_not_taken_for_this_one() -> None:
-    chunks = [
-        *(start(), block(0, "text", text=""), block(1, "text", text="")),
-        *(compact("text_delta", "a", 0), compact("text_delta", "b", 1)),
-        *(compact("text_delta", "c", 1), compact("text_delta", "d", 0)),
-    ]
-    assert [given[0] for given in fed(chunks)[3:]] == [
-        *(TextDelta(0, "a"), TextDelta(1, "b"), TextDelta(1, "c"), TextDelta(0, "d")),
-    ]
+def test_deltas_of_interleaved_blocks_are_on_the_run() -> None:
+    opening = [block(0, "text", text=""), block(1, "text", text="")]
+    indexes = [0, 1, 0, 1, 1, 0]
+    deltas = [compact("text_delta", str(at), index) for at, index in enumerate(indexes)]
+    reading = read_chunks("anthropic", start(), *opening, *deltas)
+    assert reading.events[3:] == [[TextDelta(index, str(at))] for at, index in enumerate(indexes)]
+    assert reading.on_run[3:] == [0, 0, 1, 1, 1, 1]
 
 
-def test_block_that_has_stopped_takes_no_more() -> None:
+def test_block_that_has_stopped_grows_no_more() -> None:
     piece = compact("text_delta", "a")
-    events = [
-        e
-        for given in fed([start(), OPENING["text_delta"], piece, piece, stop(0), piece])
-        for e in given
-    ]
-    assert [getattr(event, "index", None) for event in events] == [None, 0, 0, 0, 0, 1, 1]
+    reading = read_chunks(
+        "anthropic", start(), OPENING["text_delta"], piece, piece, stop(0), piece, piece
+    )
+    events = [event for given in reading.events for event in given]
+    assert [getattr(event, "index", None) for event in events] == [None, 0, 0, 0, 0, 1, 1, 1]
 
 
-def test_arguments_that_came_so_are_judged_at_the_end() -> None:
-    for texts, reason in [(['{"a":', "1", "}"], "tool_use"), (['{"a":', "1", "2"], "other")]:
-        pieces = [compact("input_json_delta", text) for text in texts]
-        chunks = [start(), OPENING["input_json_delta"], *pieces, stop(0), STOP]
-        stopped: Any = fed(chunks)[-1][-1]
-        assert stopped.reason == reason
+def test_block_that_a_new_start_replaces_grows_no_more() -> None:
+    piece, again = compact("text_delta", "a"), OPENING["text_delta"]
+    reading = read_chunks("anthropic", start(), again, piece, piece, again, piece, piece)
+    assert [events[-1] for events in reading.events[5:]] == [TextDelta(1, "a")] * 2
+    assert reading.on_run[5:] == [0, 1]
 
 
-def test_frames_are_counted_and_bounded_all_the_same() -> None:
-    reader = decoder("anthropic", limits=Limits(max_event_bytes=300))
+def test_signed_text_goes_on_in_a_block_of_its_own() -> None:
+    piece, signature = compact("thinking_delta", "a"), delta(0, "signature_delta", signature="s")
+    chunks = [start(), OPENING["thinking_delta"], piece, piece, signature, piece, piece]
+    reading = read_chunks("anthropic", *chunks)
+    assert reading.on_run[3:6] == [1, 0, 0]
+    read_each_way("anthropic", *chunks, stop(0), end(), STOP)
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"), [(['{"a":', "1", "}"], "tool_use"), (['{"a":', "1", "2"], "other")]
+)
+def test_arguments_on_the_run_are_judged_at_the_end(texts: list[str], reason: str) -> None:
+    deltas = [compact("input_json_delta", text) for text in texts]
+    chunks = [start(), OPENING["input_json_delta"], *deltas, stop(0), STOP]
+    reading = read_chunks("anthropic", *chunks)
+    assert reading.on_run[3:5] == [1, 1]
+    last = reading.events[-1][-1]
+    assert isinstance(last, MessageStop)
+    assert last.reason == reason
+
+
+def test_frames_on_the_run_are_counted() -> None:
     piece = compact("text_delta", "a")
-    for chunk in (start(), OPENING["text_delta"], piece, piece, compact("text_delta", "x" * 100)):
+    chunks = [start(), OPENING["text_delta"], piece, piece + piece, piece]
+    assert read_chunks("anthropic", *chunks).decoder.frames == 6
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+def test_frames_on_the_run_are_bounded(reads: int) -> None:
+    limits = Limits(max_event_bytes=300)
+    plain = compact("text_delta", "")
+    piece = compact("text_delta", "a")
+    for size, code in ((299, None), (300, None), (301, "max_event_bytes")):
+        # The lines are counted with their ends, the blank line is not.
+        large = compact("text_delta", "x" * (size - len(plain) + 1))
+        assert len(large) == size + 1
+        chunks = [large] if reads == 1 else [large[:150], large[150:]]
+        reader = decoder("anthropic", limits=limits)
+        reader.feed(start() + OPENING["text_delta"])
+        reader.feed(piece)
+        reader.feed(piece)
+        events = [event for chunk in chunks for event in reader.feed(chunk)]
+        assert [getattr(event, "code", None) for event in events] == [code]
+
+
+def test_frame_that_is_fed_as_it_is_goes_before_the_run() -> None:
+    piece = compact("text_delta", "a")
+    payload = piece.split(b"data: ")[1].decode()
+    reader = decoder("anthropic")
+    for chunk in (start(), OPENING["text_delta"], piece, piece):
         reader.feed(chunk)
-    assert reader.frames == 5
-    (error,) = reader.feed(compact("text_delta", "x" * 300))
-    assert getattr(error, "code", None) == "max_event_bytes"
+    assert reader.feed_frame(Frame("content_block_delta", payload)) == [TextDelta(0, "a")]
+    assert offer(reader, piece).events == [TextDelta(0, "a")]
+    stopped = reader.feed_frame(Frame("content_block_stop", '{"index":0}'))
+    assert stopped == [BlockStop(0)]
+    assert offer(reader, piece) == ([BlockStart(1, Text()), TextDelta(1, "a")], 0)
 
 
-def test_other_ways_to_feed_end_the_short_way() -> None:
-    piece = compact("text_delta", "a")
-    for leave in ("frame", "close", "abort"):
-        reader = decoder("anthropic")
-        for chunk in (start(), OPENING["text_delta"], piece, piece):
-            reader.feed(chunk)
-        assert reader.more(piece) == "a"
-        if leave == "frame":
-            reader.feed_frame(Frame("ping", '{"type":"ping"}'))
-        elif leave == "close":
-            reader.close()
-        else:
-            reader.abort(OSError())
-        assert reader.continued is None
+@pytest.mark.parametrize("ends", ["close", "abort"])
+def test_stream_that_has_ended_has_no_run(ends: str) -> None:
+    reader = decoder("anthropic")
+    for chunk in (start(), OPENING["text_delta"], *[compact("text_delta", "a")] * 2):
+        reader.feed(chunk)
+    assert reader.run is not None
+    (last,) = reader.close() if ends == "close" else reader.abort(OSError())
+    assert isinstance(last, StreamError)
+    assert reader.run is None
 
 
-def test_spaces_without_end_are_no_short_way() -> None:
-    chunks = [start(), OPENING["text_delta"]]
-    pieces = [compact("text_delta", "a", pad=pad) for pad in [*range(200), 5000]]
-    given = fed([*chunks, *pieces, delta(0, "text_delta", text="b"), stop(0), end(), STOP])
-    assert all(events == [TextDelta(0, "a")] for events in given[2 : 2 + len(pieces)])
-    assert given[-4] == [TextDelta(0, "b")]
+def test_padding_of_any_length_stays_on_the_run() -> None:
+    pads = [*range(200), 5000, 3]
+    pieces = [compact("text_delta", "a", pad=pad) for pad in pads]
+    chunks = [start(), OPENING["text_delta"], *pieces, delta(0, "text_delta", text="b"), stop(0)]
+    reading = read_chunks("anthropic", *chunks)
+    given: list[list[Event]] = reading.events[2:-1]
+    assert given == [[TextDelta(0, "a")]] * len(pads) + [[TextDelta(0, "b")]]
+    assert sum(reading.on_run) == len(pads)

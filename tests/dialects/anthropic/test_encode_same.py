@@ -193,7 +193,7 @@ def test_refusal_never_gets_as_far_as_the_wire() -> None:
         encoder("anthropic").render(RefusalDelta(0, "no"))
 
 
-def test_writer_goes_on_as_render_would() -> None:
+def test_delta_writer_writes_what_render_does() -> None:
     for block, delta in [
         (Text(), TextDelta(0, 'a"é')),
         (Reasoning(), ReasoningDelta(0, 'a"é')),
@@ -202,4 +202,4 @@ def test_writer_goes_on_as_render_would() -> None:
         writer = encoder("anthropic")
         for event in (START, BlockStart(0, block), delta):
             writer.encode(event)
-        assert writer.encode(delta) == writer.writer(0)('a"é')
+        assert writer.encode(delta) == writer.delta_writer(0)('a"é')

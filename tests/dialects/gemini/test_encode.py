@@ -370,10 +370,10 @@ def test_line_ends_of_unicode_do_not_cut_a_line_for_anyone() -> None:
     frame = b"".join(map(writer.encode, events)).decode().split("\r\n\r\n")[1]
     assert len(frame.splitlines()) == 1
     assert json.loads(frame[6:])["candidates"][0]["content"]["parts"] == [{"text": text}]
-    assert writer.writer(0)(text).decode() == frame + "\r\n\r\n"
+    assert writer.delta_writer(0)(text).decode() == frame + "\r\n\r\n"
 
 
-def test_writer_writes_what_the_long_way_would() -> None:
+def test_delta_writer_writes_what_render_does() -> None:
     for block, delta in (
         (Text(), TextDelta(0, "é")),
         (Reasoning(), ReasoningDelta(0, "é")),
@@ -381,7 +381,7 @@ def test_writer_writes_what_the_long_way_would() -> None:
         writer = GeminiEncoder()
         for event in [START, BlockStart(0, block), delta]:
             writer.encode(event)
-        assert writer.writer(0)("é") == writer.encode(delta)
+        assert writer.delta_writer(0)("é") == writer.encode(delta)
 
 
 def test_sign_of_life_is_a_blank_line() -> None:

@@ -211,8 +211,10 @@ def there_and_back(events: list[Event], *, extras: bool = False) -> list[Event]:
     reader = GeminiDecoder()
     back = reader.feed(b"".join([*out, writer.close()])) + reader.close()
     assert said(back, "gemini") == said(passed_events, "gemini")
-    # The API sends no ids with code that it executes.
-    assert {note.where for note in reader.notes} <= ({"server tool call"} if extras else set())
+    # Two texts that are but the same signature are read as one; the API sends no ids with
+    # code that it executes.
+    places = {note.where for note in reader.notes if note.kind != "resent_signature"}
+    assert places <= ({"server tool call"} if extras else set())
     return back
 
 

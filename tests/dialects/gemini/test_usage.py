@@ -77,9 +77,12 @@ def test_counts_are_expected_once_some_like_them_were_merged() -> None:
     assert not reader.expects(COUNTS)
     reader.expect(COUNTS)
     assert reader.expects(COUNTS)
-    assert not reader.count(COUNTS)
-    assert reader.count(structs.replace(COUNTS, candidates_token_count=4))
+    reader.count(structs.replace(COUNTS))
+    assert not reader.renew()
+    reader.count(structs.replace(COUNTS, candidates_token_count=4))
+    assert reader.renew()
     assert reader.usage == Usage(9, 4, extra={"trafficType": "X"})
+    assert not reader.renew()
     reader.merge({})
     assert not reader.expects(COUNTS)
 
@@ -101,7 +104,7 @@ def test_counts_that_say_something_else_are_not_expected(name: str) -> None:
     assert not reader.expects(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
 
 
-def test_count_that_is_not_told_again_stays() -> None:
+def test_count_that_is_not_reported_again_stays() -> None:
     reader = UsageReader()
     told = {
         "promptTokenCount": 9,
@@ -116,7 +119,8 @@ def test_count_that_is_not_told_again_stays() -> None:
     assert reader.usage == Usage(
         12, 9, 2, None, 5, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
-    assert reader.count(Counts(thoughts_token_count=6))
+    reader.count(Counts(thoughts_token_count=6))
+    assert reader.renew()
     assert reader.usage == Usage(
         12, 10, 2, None, 6, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )

@@ -19,7 +19,7 @@ def test_plain_text_is_read() -> None:
     payload = chunk({"text": "a", "thought": True}, index=2)
     details = [{"modality": "TEXT", "tokenCount": 1}]
     counts = {"promptTokenCount": 1, "totalTokenCount": 4, "promptTokensDetails": details}
-    payload |= {"usageMetadata": counts, "turnToken": "v1"}
+    payload |= {"usageMetadata": counts, "responseId": "r", "modelVersion": "m"}
     read = decode_text(json.dumps(payload))
     assert read.candidates[0].index == 2
     assert (
@@ -40,6 +40,7 @@ def test_plain_text_is_read() -> None:
         chunk({"text": "a"}, finishReason="STOP"),
         chunk({"text": "a"}, safetyRatings=[]),
         chunk({"text": "a"}) | {"error": {"code": 500}},
+        chunk({"text": "a"}) | {"turnToken": "v1"},
         chunk({"text": "a"}) | {"promptFeedback": {"blockReason": "SAFETY"}},
         {"candidates": [{"content": None}]},
         {"usageMetadata": {}},

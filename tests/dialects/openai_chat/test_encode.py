@@ -386,7 +386,7 @@ def test_data_of_its_own_goes_back_to_its_place() -> None:
     }
 
 
-def test_writer_goes_on_as_render_would() -> None:
+def test_delta_writer_writes_what_render_does() -> None:
     for block, delta in [
         (Text(), TextDelta(0, 'a"é')),
         (Reasoning(), ReasoningDelta(0, 'a"é')),
@@ -397,4 +397,4 @@ def test_writer_goes_on_as_render_would() -> None:
         for event in (START, BlockStart(0, block)):
             writer.encode(event)
         written = writer.encode(delta)
-        assert writer.writer(0)('a"é') == written
+        assert writer.delta_writer(0)('a"é') == written

@@ -1,4 +1,4 @@
-"""Chunks that look like one more piece of a known text, and may be anything."""
+"""Events that look like one more delta of an open text, and may be anything."""
 
 from __future__ import annotations
 
@@ -16,109 +16,144 @@ from responses_pieces import (
     OTHER,
     SUMMARY,
     TEXT,
-    each_kind,
-    fed,
+    each_delta_type,
     numbered,
     piece,
+    read,
 )
 
 from streamnorm import Recording, Transcoder
 
 
-def odd(kind: str, at: int) -> list[bytes]:
-    """Return chunks with number `at` that are no plain piece of the item `m`."""
-    plain = piece(kind, "b", at)
-    return [
-        plain.replace(b'"b"', b'"\\ud83d"'),
-        plain.replace(b'"b"', b'"\xff"'),
-        plain.replace(b'"b"', b"null"),
-        plain.replace(b'"b"', b"3"),
-        plain.replace(b'"b"', b'"b\n"'),
-        plain.replace(b'"b"', b'"b"\n'),
-        plain.replace(b'"b"', b'"b"\r'),
-        plain.replace(b'"b"', b'"b"\ndata: '),
-        plain.replace(b"\n", b"\r\n"),
-        plain.replace(b"event: r", b"event: R"),
-        plain.replace(b"event: ", b"event:"),
-        plain.replace(b"data: ", b"id: 7\ndata: "),
-        plain.replace(b"event: ", b": hi\nevent: "),
-        plain.replace(b'"type":"response.', b'"type":"response.odd_'),
-        re.sub(rb"event: .*\n", b"", plain),
-        re.sub(rb"event: .*\n", b"event: error\n", plain),
-        re.sub(rb'"type":"[^"]*",', b"", plain),
-        plain + plain,
-        plain + plain[:40],
-        plain + b": hi\n\n",
-        plain[:-1] + b"data: \n\n",
-        plain[:-2] + b"  ",
-        plain[:-1] + b" ",
-        plain[:-1],
-        plain[:-2],
-        plain[:40],
-        b"",
-        b": hi\n\n",
-        b"data: [DONE]\n\n",
-        event("keepalive", sequence_number=at),
-        piece(kind, "b", at, item_id="other"),
-        piece(kind, "b", at, item_id=None),
-        piece(kind, "b", at, output_index=1),
-        piece(kind, "b", at, output_index=None),
-        piece(kind, "b", at, output_index="0"),
-        piece(kind, "b", at, item_id=["m"]),
-        piece(kind, "b", at, content_index=1, summary_index=1),
-        piece(kind, "b", at, logprobs=[{"token": "b", "logprob": -0.5}]),
-        piece(kind, "b", at, error={"message": "no"}),
-        piece(kind, "b", at, obfuscation="x" * 5000),
-        piece(kind, "x" * 5000, at),
-        piece(kind, "b"),
-        piece(kind, "b", 0),
-        piece(kind, "a", at - 1),
-        piece(kind, "b", at - 1),
-        piece(kind, "b", at + 1),
-        piece(kind, "b", at, sequence_number=str(at)),
-        piece(kind, "b", at, sequence_number=float(at)),
-    ]
+def odd_frames(delta_type: str, at: int) -> dict[str, bytes]:
+    """Return events in place of delta number `at` that say more, or something else."""
+    plain = piece(delta_type, "b", at)
+    return {
+        "half a character": plain.replace(b'"b"', b'"\\ud83d"'),
+        "a text that is not UTF-8": plain.replace(b'"b"', b'"\xff"'),
+        "null": plain.replace(b'"b"', b"null"),
+        "a number": plain.replace(b'"b"', b"3"),
+        "a line end in the text": plain.replace(b'"b"', b'"b\n"'),
+        "a line end behind the text": plain.replace(b'"b"', b'"b"\n'),
+        "a CR before the text": plain.replace(b'"b"', b'\r"b"'),
+        "a CR behind the text": plain.replace(b'"b"', b'"b"\r'),
+        "two data lines": plain.replace(b'"b"', b'"b"\ndata: '),
+        "a name in capitals": plain.replace(b"event: r", b"event: R"),
+        "no space behind the colon of the name": plain.replace(b"event: ", b"event:"),
+        "an id before the payload": plain.replace(b"data: ", b"id: 7\ndata: "),
+        "a comment before the name": plain.replace(b"event: ", b": hi\nevent: "),
+        "no name": re.sub(rb"event: .*\n", b"", plain),
+        "the name of an error": re.sub(rb"event: .*\n", b"event: error\n", plain),
+        "an empty data line behind": plain[:-1] + b"data: \n\n",
+        "a line of a space behind": plain[:-1] + b" \n\n",
+        "junk behind the payload": plain[:-2] + b"x\n\n",
+        "a brace too many": plain[:-2] + b"}\n\n",
+        "nothing": b"\n\n",
+        "a comment": b": hi\n\n",
+        "a stray terminal": b"data: [DONE]\n\n",
+        "another event": event("keepalive", sequence_number=at),
+        "an unknown item": piece(delta_type, "b", at, item_id="other"),
+        "no item": piece(delta_type, "b", at, item_id=None),
+        "another output index": piece(delta_type, "b", at, output_index=1),
+        "no output index": piece(delta_type, "b", at, output_index=None),
+        "an output index that is no number": piece(delta_type, "b", at, output_index="0"),
+        "an item id that is no string": piece(delta_type, "b", at, item_id=["m"]),
+        "no number": piece(delta_type, "b"),
+        "the first number": piece(delta_type, "b", 0),
+        "the event before": piece(delta_type, "a", at - 1),
+        "the number before": piece(delta_type, "b", at - 1),
+        "a number too high": piece(delta_type, "b", at + 1),
+        "a number that is text": piece(delta_type, "b", sequence_number=str(at)),
+        "a number that is a float": piece(delta_type, "b", sequence_number=float(at)),
+    }
 
 
-@each_kind
-@pytest.mark.parametrize("number", range(len(odd(TEXT, 0))))
-def test_whatever_is_no_plain_piece_is_read_with_care(kind: str, number: int) -> None:
-    start, strange = numbered(kind, "a", "a"), odd(kind, 2)[number]
-    rest = [*numbered(kind, "c", "d", first=3), event("keepalive"), piece(kind, "e", 5)]
-    _, reader = fed(START, OPENING[kind], *start, strange, *rest, completed())
-    assert reader.short >= 1
+def unusual_chunks(delta_type: str, at: int) -> dict[str, bytes]:
+    """Return chunks in place of delta number `at` that the run may take, or parts of."""
+    plain = piece(delta_type, "b", at)
+    return {
+        "CRLF": plain.replace(b"\n", b"\r\n"),
+        "another type in the payload": plain.replace(b'"response.', b'"response.odd_'),
+        "no type in the payload": re.sub(rb'"type":"[^"]*",', b"", plain),
+        "two events": plain + plain,
+        "an event and a part of one": plain + plain[:40],
+        "an event and a comment": plain + b": hi\n\n",
+        "spaces in place of a blank line": plain[:-2] + b"  ",
+        "a space in place of a line end": plain[:-1] + b" ",
+        "no blank line": plain[:-1],
+        "no line end": plain[:-2],
+        "a part of an event": plain[:40],
+        "no byte": b"",
+        "other parts": piece(delta_type, "b", at, content_index=1, summary_index=1),
+        "log probabilities": piece(delta_type, "b", at, logprobs=[{"token": "b", "logprob": -1}]),
+        "an error": piece(delta_type, "b", at, error={"message": "no"}),
+        "padding": piece(delta_type, "b", at, obfuscation="x" * 5000),
+        "padding with a text": piece(delta_type, "b", at, obfuscation='"delta":"c"'),
+        "a long text": piece(delta_type, "x" * 5000, at),
+        "two texts": plain.replace(b'"delta"', b'"delta":"a","delta"'),
+        "two item ids": plain.replace(b'"item_id"', b'"item_id":"n","item_id"'),
+    }
 
 
-@each_kind
-@pytest.mark.parametrize("number", range(len(odd(TEXT, 0))))
-def test_it_is_between_texts_in_turn_too(kind: str, number: int) -> None:
-    other = OPENING[kind].replace(b'"m"', b'"n"').replace(b'output_index": 0', b'output_index": 1')
-    turns = [piece(kind, "a", at, **(OTHER if at % 2 else {})) for at in range(9)]
-    strange = odd(kind, 5)[number]
-    chunks = [*turns[:5], strange, *turns[6:], event("keepalive"), piece(kind, "e", 9)]
-    _, reader = fed(START, OPENING[kind], other, *chunks, completed())
-    assert reader.short >= 3
+@each_delta_type
+@pytest.mark.parametrize("name", odd_frames(TEXT, 3))
+def test_frame_that_says_more_is_read_in_full(delta_type: str, name: str) -> None:
+    odd = odd_frames(delta_type, 3)[name]
+    start, rest = numbered(delta_type, *"aaa"), numbered(delta_type, "c", "d", first=4)
+    behind = [*rest, event("keepalive"), piece(delta_type, "e", 6), completed()]
+    reading = read(START, OPENING[delta_type], *start, odd, *behind)
+    assert reading.on_run[2:6] == [0, 1, 1, 0]
+
+
+@each_delta_type
+@pytest.mark.parametrize("name", odd_frames(TEXT, 5))
+def test_frame_that_says_more_amid_interleaved_texts_is_read_in_full(
+    delta_type: str, name: str
+) -> None:
+    odd = odd_frames(delta_type, 5)[name]
+    other = OPENING[delta_type].replace(b'"m"', b'"n"')
+    other = other.replace(b'output_index": 0', b'output_index": 1')
+    deltas = [piece(delta_type, "a", at, **(OTHER if at % 2 else {})) for at in range(9)]
+    behind = [*deltas[6:], event("keepalive"), piece(delta_type, "e", 9), completed()]
+    reading = read(START, OPENING[delta_type], other, *deltas[:5], odd, *behind)
+    assert reading.on_run[3:9] == [0, 0, 1, 1, 1, 0]
+
+
+@each_delta_type
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("name", unusual_chunks(TEXT, 3))
+def test_unusual_chunk_reads_as_without_the_run(
+    delta_type: str, name: str, *, interleaved: bool
+) -> None:
+    odd = unusual_chunks(delta_type, 5)[name]
+    other = OPENING[delta_type].replace(b'"m"', b'"n"')
+    other = other.replace(b'output_index": 0', b'output_index": 1')
+    places = [OTHER if interleaved and at % 2 else {} for at in range(9)]
+    deltas = [piece(delta_type, "a", at, **fields) for at, fields in enumerate(places)]
+    behind = [*deltas[6:], event("keepalive"), piece(delta_type, "e", 9)]
+    reading = read(START, OPENING[delta_type], other, *deltas[:5], odd, *behind, completed())
+    assert sum(reading.on_run[3:8]) >= 3
 
 
 @each_recording_of("openai_responses")
-def test_recording_is_read_as_its_frames_are(recording: Recording) -> None:
-    fed(*events_of(recording.body), server=recording.server)
+def test_recording_reads_the_same_without_the_run(recording: Recording) -> None:
+    read(*events_of(recording.body), server=recording.server)
 
 
 @each_stream_of("openai_responses", one_in=5)
-def test_stream_is_read_as_its_frames_are(stream: CorpusStream) -> None:
-    fed(*events_of(stream.body))
+def test_real_stream_reads_the_same_without_the_run(stream: CorpusStream) -> None:
+    read(*events_of(stream.body))
 
 
 @given(dice(400))
-def test_damaged_stream_is_read_as_its_frames_are(d: Dice) -> None:
+def test_damaged_stream_reads_the_same_without_the_run(d: Dice) -> None:
     body = damaged(d, d.pick(BODIES))
-    fed(*events_of(body))
+    read(*events_of(body))
 
 
 @given(dice(200))
-def test_pieces_in_any_order_are_read_as_their_frames_are(d: Dice) -> None:
-    """Chunks that are each plain, but come from texts in turn, twice, or not at all."""
+def test_deltas_in_any_order_read_the_same_without_the_run(d: Dice) -> None:
+    """Each of them is plain, but they are of interleaved texts, come twice, or not at all."""
     opening = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(3)]
     chunks: list[bytes] = []
     number = 0
@@ -130,7 +165,7 @@ def test_pieces_in_any_order_are_read_as_their_frames_are(d: Dice) -> None:
         chunks.append(piece(kind, d.pick(("", "1", "x")), number, **fields))
         if d.flag(16):
             chunks.append(done(which, "function_call", **call("1", id=f"fc_{which}")))
-    fed(START, *opening, *chunks, completed())
+    read(START, *opening, *chunks, completed())
 
 
 def test_what_goes_out_is_the_same_in_chunks_and_in_bytes() -> None:

@@ -167,14 +167,14 @@ def test_illegal_event_is_refused() -> None:
         (ToolCall("c", "f"), JSONDelta(0, "a")),
     ],
 )
-def test_writer_writes_what_rendering_does(start: Any, first: Any) -> None:
+def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
     plain, quick = ResponsesEncoder(), ResponsesEncoder()
     for writer in (plain, quick):
         for event in (BEGUN, BlockStart(0, start), first):
             writer.encode(event)
-    write_more = quick.writer(0)
+    write_delta = quick.delta_writer(0)
     for _ in range(2):
-        assert write_more("a") == plain.encode(first)
+        assert write_delta("a") == plain.encode(first)
     assert quick.encode(BlockStop(0)) == plain.encode(BlockStop(0))
 
 

@@ -31,5 +31,6 @@ def test_recognises_its_own_events(data: str, recognised: bool) -> None:
 
 def test_names() -> None:
     assert (DIALECT.name, DIALECT.aliases) == ("openai_responses", ("responses",))
-    assert DIALECT.decoder is ResponsesDecoder
+    assert DIALECT.decoder is not None
+    assert isinstance(DIALECT.decoder(), ResponsesDecoder)
     assert ResponsesDecoder.dialect == DIALECT.name

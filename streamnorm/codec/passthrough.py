@@ -1,0 +1,105 @@
+"""The original bytes of a stream that is passed on as it came."""
+
+from __future__ import annotations
+
+import re
+
+from streamnorm.sse import SSEDecoder
+
+__all__ = ["Passthrough"]
+
+# A line end, and that of the blank line behind it; a CR ends its line before an LF is known.
+_EVENT_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
+_OVERLAP = 3  # bytes of an event's end that may stand in the read before
+_CR = 13
+
+
+class Passthrough:
+    """Pass on original bytes in whole events.
+
+    The beginning of an event is held until its end is there, so that an error of ours never
+    stands behind half an event.
+
+    Args:
+        framing: What cuts the bytes.
+    """
+
+    def __init__(self, framing: SSEDecoder) -> None:
+        self._framing = framing
+        self._held: list[bytes] = []
+        self._last = b""  # the last bytes of it
+        self._is_like_framing = True  # what is held is what the framing holds
+
+    def take(self, data: bytes, unread: int = 0) -> bytes:
+        """Return the bytes of the events that `data` completes.
+
+        Args:
+            data: The bytes of one read, which the framing has split.
+            unread: Number of whole events at its end that are not to be passed on.
+        """
+        framing = self._framing
+        if (
+            self._is_like_framing
+            and not (unread or framing.is_irregular or framing.overflowed)
+            and _CR not in data
+        ):
+            whole = b"".join([*self._held, data]) if self._held else data
+            held = framing.held
+            self._held = [held] if held else []
+            return whole[: -len(held)] if held else whole
+        return self.take_other(data, unread)
+
+    def rest(self) -> bytes:
+        """Return the beginning of an event that the source left without its end."""
+        return b"".join(self._held)
+
+    def take_other(self, data: bytes, unread: int = 0) -> bytes:
+        """Do what `take` does for bytes of which the framing holds others, or none any more."""
+        if self._framing.overflowed:
+            # The event that is too large is not passed on, whether its end is here or not.
+            whole = self.rest() + data
+            return whole[: _end_within(whole, self._framing.safe_bytes)]
+        if self._is_like_framing:
+            self._last = self.rest()[-_OVERLAP:]
+        known = self._last + data
+        end = (_end_before(known, unread) if unread else _last_end(known)) - len(self._last)
+        if end <= 0:
+            self._held.append(data)
+            self._last = known[-_OVERLAP:]
+            self._is_like_framing = False
+            return b""
+        passed = b"".join([*self._held, data[:end]])
+        rest = data[end:]
+        self._held, self._last = [rest] if rest else [], rest[-_OVERLAP:]
+        self._is_like_framing = not rest
+        return passed
+
+
+def _last_end(data: bytes) -> int:
+    """Return where the last whole event ends; 0 if none does."""
+    if _CR not in data:
+        blank = data.rfind(b"\n\n")
+        return blank + 2 if blank >= 0 else 0
+    # Nearly all streams with CRs have CRLF throughout: a regular expression reads the rest.
+    blank = data.rfind(b"\r\n\r\n")
+    end = blank + 4 if blank >= 0 else 0
+    for match in _EVENT_END.finditer(data, end):
+        end = match.end()
+    return end
+
+
+def _end_before(data: bytes, unread: int) -> int:
+    """Return where the last event but `unread` ends; 0 if none does."""
+    ends = [match.end() for match in _EVENT_END.finditer(data)]
+    return ends[-1 - unread] if len(ends) > unread else 0
+
+
+def _end_within(data: bytes, safe_bytes: int) -> int:
+    """Return where the last event before the first that is too large ends."""
+    end = 0
+    for match in _EVENT_END.finditer(data):
+        event = data[end : match.end()].replace(b"\r\n", b"\n")
+        if len(event) > safe_bytes + len(b"\n\n"):  # comments count here, too
+            break
+        end = match.end()
+    return end

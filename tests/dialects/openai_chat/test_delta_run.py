@@ -1,0 +1,136 @@
+"""Delta runs: chunks that only extend the text, the reasoning or the calls of choice 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat import call, calls, chunk, content
+from delta_runs import Reading, read_chunks
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Failed,
+    JSONDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    decoder,
+)
+
+TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "", "x" * 300, "}}", "\ud7ff", '"}}\n\n', "x" * 5000]
+STARTED = [calls(call(n, f"t{n}", "f", '{"')) for n in (0, 1)]
+
+
+def read(*chunks: bytes, **options: Any) -> Reading:
+    """Read chunks of Chat Completions on every path."""
+    return read_chunks("openai_chat", *chunks, **options)
+
+
+def arguments(index: int, *fragments: str) -> list[bytes]:
+    """Return fragments of one call, a chunk each."""
+    return [calls(call(index, arguments=fragment)) for fragment in fragments]
+
+
+@pytest.mark.parametrize("name", ["content", "reasoning_content", "reasoning"])
+def test_deltas_of_an_open_block_are_on_the_run(name: str) -> None:
+    reading = read(chunk({name: "first"}), *(chunk({name: text}) for text in TEXTS))
+    make = TextDelta if name == "content" else ReasoningDelta
+    assert reading.events[1:] == [[make(0, text)] if text else [] for text in TEXTS]
+    assert reading.on_run == [0] + [1] * len(TEXTS)
+
+
+def test_arguments_are_on_the_run_whatever_their_pieces() -> None:
+    fragments = ["city", '":"', " San", " Fran", '"', " ", ",", '"a', '":', "[1", "]", "}"]
+    reading = read(STARTED[0], *arguments(0, *fragments), *arguments(0, ""))
+    assert reading.events[1:] == [*([JSONDelta(0, text)] for text in fragments), []]
+    assert reading.on_run == [0] + [1] * (len(fragments) + 1)
+
+
+def test_arguments_of_interleaved_calls_are_on_the_run() -> None:
+    turns = [(n, text) for text in ("city", '":"', "{", "}", '"', ",", '"b":', "1") for n in (0, 1)]
+    reading = read(*STARTED, *(calls(call(n, arguments=text)) for n, text in turns))
+    assert reading.events[2:] == [[JSONDelta(n, text)] for n, text in turns]
+    # Arguments that may be complete are those of a call behind which another block began.
+    refused = [turn for turn, count in zip(turns, reading.on_run[2:], strict=True) if not count]
+    assert refused == [(0, "}")]
+
+
+def test_run_names_the_block_that_a_fragment_extends() -> None:
+    reader = decoder("openai_chat")
+    for data in (content("hi"), *STARTED):
+        reader.feed(data)
+    named = []
+    for data in (*arguments(0, "1"), *arguments(1, "2"), *arguments(1, "3"), *arguments(0, "4")):
+        (raw,) = reader.split(data)
+        assert reader.run is not None
+        assert isinstance(raw, bytes)
+        text = reader.run.text_of(raw)
+        assert type(reader.run.delta) is JSONDelta
+        named.append((reader.run.delta.index, text))
+    assert named == [(1, "1"), (2, "2"), (2, "3"), (1, "4")]
+
+
+def test_index_of_a_call_may_be_any_number() -> None:
+    indexes = [9, 10, 11, 10, 9]
+    started = [calls(call(n, f"t{n}", "f", "[1,")) for n in indexes[:3]]
+    reading = read(*started, *(calls(call(n, arguments="1")) for n in indexes * 2))
+    assert reading.events[3:] == [[JSONDelta(n - 9, "1")] for n in indexes * 2]
+    assert reading.on_run[3:] == [1] * 10
+
+
+@pytest.mark.parametrize("end", ["}", '"}', "} ", "\n}"])
+def test_call_with_a_block_behind_it_stops_with_the_fragment_that_completes_it(end: str) -> None:
+    whole = 'a":1' if end[0] != '"' else 'a":"1'
+    reading = read(*STARTED, *arguments(0, whole, end), *arguments(1, 'a":1', "}", ""))
+    assert reading.events[3] == [JSONDelta(0, end), BlockStop(0)]
+    assert reading.events[5] == [JSONDelta(1, "}")]
+    assert reading.on_run[2:] == [1, 0, 1, 1, 1]
+
+
+def test_fragment_that_may_repeat_or_restart_arguments_is_read_in_full() -> None:
+    whole = '{"a":1}'
+    repeated = read(calls(call(0, "t", "f", whole[:3])), *arguments(0, whole[3:], whole))
+    assert [note.kind for note in repeated.decoder.notes] == ["resent_arguments"]
+    assert repeated.on_run == [0, 1, 0]
+    second = read(calls(call(0, "t", "f", whole[:3])), *arguments(0, whole[3:], '{"'))
+    assert isinstance(second.decoder.outcome, Failed)
+    placeholder = read(calls(call(0, "t", "f", "{}")), *arguments(0, whole[:3], whole[3:]))
+    assert placeholder.events[1] == [JSONDelta(0, whole[:3])]
+    assert placeholder.on_run == [0, 0, 1]
+
+
+def test_call_without_arguments_yet_is_read_in_full() -> None:
+    started = [calls(call(n, f"t{n}", "f")) for n in (0, 1)]
+    reading = read(*started, *arguments(0, "", "{", '"a'), *arguments(1, "{", '"a'))
+    assert reading.events[3] == [BlockStart(0, ToolCall("t0", "f")), JSONDelta(0, "{")]
+    assert reading.on_run == [0, 0, 0, 0, 1, 0, 1]
+
+
+def test_text_beside_an_open_call_stays_on_the_run() -> None:
+    """vLLM sends text between the arguments of a call, and goes on with both."""
+    chunks = [STARTED[0], *[content("a"), *arguments(0, "1")] * 3, content("b"), content("c")]
+    reading = read(*chunks)
+    assert reading.events[-1] == [TextDelta(1, "c")]
+    assert reading.on_run[-1] == 1
+
+
+@pytest.mark.parametrize(
+    "fields", [{"id": ""}, {"type": "function"}, {"id": None}, {"custom": None}]
+)
+def test_fields_that_repeat_what_is_known_change_nothing(fields: dict[str, Any]) -> None:
+    fragment = {"index": 0, "function": {"arguments": "1"}, **fields}
+    plain = arguments(0, "1")[0]
+    reading = read(STARTED[0], plain, plain, calls(fragment), calls(fragment), plain)
+    assert reading.events[1:] == [[JSONDelta(0, "1")]] * 5
+
+
+@pytest.mark.parametrize("behind", [arguments(1, "city"), [content("a"), content("b")]])
+def test_fragment_of_a_stopped_call_is_read_in_full(behind: list[bytes]) -> None:
+    stopped = read(*STARTED, *arguments(0, 'a":1', "}"), *behind, *arguments(0, "", "2"))
+    assert isinstance(stopped.decoder.outcome, Failed)
+    assert stopped.on_run[-1] == 0
+    blank = read(*STARTED, *arguments(0, 'a":1', "}"), *behind, *arguments(0, " "))
+    assert blank.decoder.outcome is None
+    assert blank.events[-1] == []

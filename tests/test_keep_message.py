@@ -1,0 +1,133 @@
+"""Streams whose message is not kept: outcome, usage and bytes alone."""
+
+from __future__ import annotations
+
+import pytest
+from chunkings import CHUNKINGS
+from delta_streams import DELTA_STREAMS, delta_stream
+from streams import DIALECTS
+from work import KIB, peak
+
+from streamnorm import (
+    BlockStart,
+    Completed,
+    Failed,
+    Limits,
+    LocalProtocolError,
+    MessageStart,
+    StreamError,
+    Text,
+    TextDelta,
+    Transcoder,
+    Truncated,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.accumulate import UsageAccumulator
+from streamnorm.codec import Decoder
+
+each_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
+each_target = pytest.mark.parametrize("target", DIALECTS)
+
+
+@pytest.mark.parametrize("reads", ["one event", "two events", "halves of events", "whole"])
+@each_target
+@each_stream
+def test_bytes_outcome_and_usage_are_those_of_a_stream_that_is_kept(
+    name: str, target: str, reads: str
+) -> None:
+    stream = delta_stream(name)
+    chunks = CHUNKINGS[reads](stream.events)
+    kept = Transcoder(stream.dialect, target, **stream.options)
+    left = Transcoder(stream.dialect, target, keep_message=False, **stream.options)
+    for chunk in chunks:
+        assert left.feed(chunk) == kept.feed(chunk)
+        assert left.usage == kept.usage
+        assert left.is_empty == kept.is_empty
+    assert left.close() == kept.close()
+    assert isinstance(left.outcome, Completed)
+    assert (left.outcome, left.usage) == (kept.outcome, kept.usage)
+    assert (left.losses, left.notes, left.frames) == (kept.losses, kept.notes, kept.frames)
+
+
+@each_target
+@each_stream
+def test_message_that_is_not_kept_is_a_mistake_of_the_caller(name: str, target: str) -> None:
+    stream = delta_stream(name)
+    run = Transcoder(stream.dialect, target, keep_message=False, **stream.options)
+    for event in (b"", *stream.events):
+        run.feed(event)
+        with pytest.raises(LocalProtocolError, match="keep_message=False"):
+            run.message  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize("offers_run", [True, False])
+@each_target
+def test_bound_of_the_message_does_not_apply(
+    target: str, *, offers_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Decoder, "offers_run", offers_run)
+    stream = delta_stream("anthropic text", 200)
+    limits = Limits(max_accumulated_bytes=200)
+    for keeps, outcome in ((True, Failed), (False, Completed)):
+        run = Transcoder("anthropic", target, limits=limits, keep_message=keeps)
+        for event in stream.events:
+            run.feed(event)
+        run.close()
+        assert isinstance(run.outcome, outcome)
+
+
+@each_target
+def test_other_bounds_apply(target: str) -> None:
+    stream = delta_stream("chat text", 20)
+    largest = max(len(event) - 1 for event in stream.events)  # the blank line left out
+    limits = Limits(max_event_bytes=largest - 1)
+    run = Transcoder("openai_chat", target, limits=limits, keep_message=False)
+    out = b"".join(data for event in stream.events for data in run.feed(event))
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_event_bytes"
+    assert b"max_event_bytes" in out
+
+
+@each_target
+@each_stream
+def test_stream_that_breaks_off_is_a_cut(name: str, target: str) -> None:
+    stream = delta_stream(name)
+    kept = Transcoder(stream.dialect, target, **stream.options)
+    left = Transcoder(stream.dialect, target, keep_message=False, **stream.options)
+    for event in [*stream.opening, *stream.deltas]:
+        assert left.feed(event) == kept.feed(event)
+    assert left.close() == kept.close()
+    assert isinstance(left.outcome, Truncated)
+    assert left.usage == kept.usage
+
+
+def test_text_is_not_kept() -> None:
+    text = b"x" * KIB
+    delta = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % text
+    for target in DIALECTS:
+        run = Transcoder("openai_chat", target, keep_message=False)
+        for _ in range(8):
+            run.feed(delta)
+
+        def feed() -> None:
+            for _ in range(500):
+                run.feed(delta)  # noqa: B023 - called at once
+
+        # Gemini's encoder keeps the text of a block for the sources that it may cite.
+        assert peak(feed) < (600 if target in ("gemini", "openai_responses") else 30) * KIB
+
+
+def test_accumulator_of_usage_keeps_start_and_usage() -> None:
+    accumulator = UsageAccumulator()
+    assert accumulator.is_empty
+    start, usage = MessageStart("m", "gpt"), Usage(9, 4)
+    events = [start, BlockStart(0, Text()), TextDelta(0, "a"), StreamError("upstream", "no")]
+    assert accumulator.take(events) is events
+    assert not accumulator.is_empty
+    assert (accumulator.start, accumulator.usage) == (start, Usage())
+    accumulator.take([UsageUpdate(usage)])
+    assert accumulator.usage == usage
+    accumulator.text_sink(0)("a")
+    with pytest.raises(LocalProtocolError):
+        accumulator.message()
