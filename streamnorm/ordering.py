@@ -7,7 +7,6 @@ append at a block's start and ignore the index they are told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -143,7 +142,18 @@ class Sequencer:
         items = lane.held.get(delta.index) if lane is not None else None
         if items is None:
             return None
-        return partial(self._hold_text, items, delta)
+        held: _HeldDeltas | None = None
+
+        def hold(text: str) -> None:
+            nonlocal held
+            self.held_bytes += len(text) if text.isascii() else len(text.encode())
+            if self.held_bytes > self._max_held_bytes:
+                raise LimitExceeded(self._overflow().message, limit=_LIMIT)
+            if held is None or items[-1] is not held:
+                held = _joinable(items, delta)
+            held.text.append(text)
+
+        return hold
 
     def _start(self, event: BlockStart) -> list[Event]:
         lane = self._lanes.setdefault(event.choice, _Lane())
@@ -154,12 +164,6 @@ class Sequencer:
         if not isinstance(event.block, self._overlapping):
             lane.head = event.index
         return [event]
-
-    def _hold_text(self, items: list[Event | _HeldDeltas], delta: _Delta, text: str) -> None:
-        self.held_bytes += len(text) if text.isascii() else len(text.encode())
-        if self.held_bytes > self._max_held_bytes:
-            raise LimitExceeded(self._overflow().message, limit=_LIMIT)
-        _joinable(items, delta).text.append(text)
 
     def _advance(self, lane: _Lane) -> list[Event]:
         """Let out what waits, up to the next block that others must wait for."""

@@ -85,11 +85,11 @@ class Decoder(ABC):
         Raises:
             LocalProtocolError: The decoder was closed.
         """
-        events: list[Event] = []
         run = self.run
+        events: list[Event] = []
         if run is not None and (text := run.text_of_read(data)) is not None:
             if text:
-                events.append(run.event_of(text))
+                events = [run.event_of(text)]
             if run.tells_usage and (usage := run.pending_usage()) is not None:
                 events.append(usage)
             return events

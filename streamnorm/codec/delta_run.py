@@ -28,7 +28,7 @@ _MAX_PADDING = 64
 _MAX_LESSONS = 32  # of a block
 
 _Append: TypeAlias = Callable[[str], None]
-_Write: TypeAlias = Callable[[str], bytes]
+_Write: TypeAlias = Callable[[str], bytes | None]
 
 
 class DeltaRun(ABC):
@@ -177,16 +177,15 @@ class DeltaForwarder:
 
     def forward_read(self, data: bytes) -> bytes | None:
         """Return the bytes of a read that is one frame, if the template knows it."""
-        text = self.run.text_of_read(data)
-        if text is None:
-            return None
+        run = self.run
+        text = run.text_of_read(data)
         if not text:
-            return b""
-        if self.run.delta is not self._delta:
-            self._select(self.run.delta)
+            return None if text is None else b""
+        if run.delta is not self._delta:
+            self._select(run.delta)
         try:
             self._append(text)
-            return b"" if self._write is None else self._write(text)
+            return (self._write is not None and self._write(text)) or b""
         except LimitExceeded as exc:
             self._fail(exc)
             return b""

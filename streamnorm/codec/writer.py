@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from streamnorm.codec.delta import Delta, delta_factory, part_of
 from streamnorm.codec.encoder import Encoder
@@ -74,9 +73,10 @@ class StreamWriter:
         """Take tokens, which every dialect tells at the end of a stream, or with its start."""
         self._render(self._projector.usage(usage))
 
-    def delta_sink(self, delta: Delta) -> Callable[[str], bytes]:
+    def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
         """Return a function that writes more text of a block, as `write` does with a delta.
 
+        It returns its bytes, or none if the text waits for other blocks or for its end.
         Valid until `write` gets an event other than `TextDelta` and `JSONDelta`: a stop lets
         held blocks go, and another part of a summary is written apart.
 
@@ -86,14 +86,14 @@ class StreamWriter:
         index, projector = delta.index, self._projector
         collect = projector.argument_sink(index) if isinstance(delta, JSONDelta) else None
         if collect is not None:
-            return partial(_without_bytes, collect)
+            return collect
         if projector.passthrough_delta(index) == (type(delta), part_of(delta)):
             projected = delta
             if isinstance(delta, ReasoningDelta) and not projector.capabilities.reasoning_parts:
                 projected = ReasoningDelta(index, "")
             hold = None if self._sequencer is None else self._sequencer.held_sink(projected)
             if hold is not None:
-                return partial(_without_bytes, hold)
+                return hold
             return self._encoder.delta_writer(index)
         make = delta_factory(delta)
         return lambda text: b"".join(self.write((make(text),)))
@@ -116,8 +116,3 @@ class StreamWriter:
     def _count_dropped(self) -> None:
         if self._sequencer is not None and self._sequencer.dropped_bytes:
             self._encoder.count_held(self._sequencer.dropped_bytes)
-
-
-def _without_bytes(collect: Callable[[str], None], text: str) -> bytes:
-    collect(text)
-    return b""

@@ -101,25 +101,22 @@ class Answer:
         return None if self._carry or self._queue or self._think else self._live_delta
 
     @property
-    def open_calls(self) -> list[int]:
-        """Wire indexes of the calls that arguments may be appended to as they are."""
+    def open_calls(self) -> dict[int, Call]:
+        """The calls that arguments may be appended to as they are, by their wire index."""
         cumulative = self._shared.quirks.cumulative_arguments
-        return [] if cumulative else self._calls.plain_indexes(self._open)
+        return {} if cumulative else self._calls.plain(self._open)
 
-    def append_arguments(self, call_index: int, fragment: str) -> JSONDelta | None:
-        """Append a fragment to a started call, and return a delta of its block.
+    def append_arguments(self, call: Call, fragment: str) -> bool:
+        """Append a fragment to one of the open calls.
 
-        None leaves the call unchanged: the fragment may repeat, restart or complete the
+        False leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, and its chunk is to be read in full.
         """
-        call = self._calls.by_index(call_index)
-        if call is None or call.delta is None:
-            return None
         if fragment:
             if not call.append_plain(fragment):
-                return None
+                return False
             self._calls.last = call
-        return call.delta
+        return True
 
     def content(self, text: str, events: list[Event]) -> None:
         """Take text for the user, which may hold reasoning between tags."""

@@ -201,13 +201,13 @@ class Calls:
         """Return the call that an index was last seen with."""
         return self._by_index.get(index)
 
-    def plain_indexes(self, calls: list[Call]) -> list[int]:
-        """Return the indexes of those calls whose arguments can be appended to as they are."""
+    def plain(self, calls: list[Call]) -> dict[int, Call]:
+        """Return those calls whose arguments can be appended to as they are, by index."""
         for call in calls:
             call.is_plain = not (call.stopped or call.placeholder or call.carry) and (
-                call.arguments.size > 0
+                call.arguments.size > 0 and call.delta is not None
             )
-        return [i for i, call in self._by_index.items() if call.is_plain and call in calls]
+        return {i: call for i, call in self._by_index.items() if call.is_plain and call in calls}
 
     def by_id(self, id: object) -> Call | None:
         """Return the call with an id."""

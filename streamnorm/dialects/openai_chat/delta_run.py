@@ -22,6 +22,7 @@ from streamnorm.codec import (
 )
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
+from streamnorm.dialects.openai_chat.calls import Call
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.events import TextDelta, UsageUpdate
 
@@ -50,8 +51,9 @@ class ChatRun(DeltaRun):
         super().__init__()
         self._read: Callable[[bytes], str | None] | None = None
         self._answer: Answer
+        self._calls: dict[int, Call] = {}  # that arguments may be of
         # A server whose chunks always say more than the shapes is soon left alone.
-        self._expected: Delta | list[int] | None = None
+        self._expected: Delta | dict[int, Call] | None = None
         self._failures = 0  # in a row, in its block
         self._usage = usage
         self._max_json_depth = max_json_depth
@@ -70,8 +72,8 @@ class ChatRun(DeltaRun):
         if answer is None or not expected or self._failures >= _MAX_FAILURES:
             return
         self._answer = answer
-        if isinstance(expected, list):
-            self._read = self._arguments_of
+        if isinstance(expected, dict):
+            self._calls, self._read = expected, self._arguments_of
         else:
             self.delta = expected
             is_text = type(expected) is TextDelta
@@ -116,12 +118,11 @@ class ChatRun(DeltaRun):
         chunk = wire.decode_arguments(payload)
         if chunk.usage is not None:  # which few servers report beside arguments
             return None
-        call = chunk.choices[0].delta.tool_calls[0]
-        text = call.function.arguments
-        delta = self._answer.append_arguments(call.index, text)
-        if delta is None:
+        fragment = chunk.choices[0].delta.tool_calls[0]
+        text, call = fragment.function.arguments, self._calls.get(fragment.index)
+        if call is None or call.delta is None or not self._answer.append_arguments(call, text):
             return None
-        self.delta = delta
+        self.delta = call.delta
         return text
 
     def _count(self, usage: dict[str, object]) -> bool:
@@ -152,9 +153,9 @@ class ChatRun(DeltaRun):
         if index is None:
             return None
         place = index.start(1)
-        templates: dict[int, Template] = {}
-        for number in self._answer.open_calls:
-            if number > 9:
+        templates: dict[int, tuple[Template, Call, Delta]] = {}
+        for number, call in self._calls.items():
+            if number > 9 or call.delta is None:
                 continue
             known = _template(
                 raw[:place] + b"%d" % number + raw[place + 1 :],
@@ -163,16 +164,16 @@ class ChatRun(DeltaRun):
             )
             if known is None:
                 return None
-            templates[_ZERO + number] = known
+            templates[_ZERO + number] = known, call, call.delta
         append = self._answer.append_arguments
 
         def read(raw: bytes) -> str | None:
-            digit = raw[place] if len(raw) > place else 0
-            template = templates.get(digit)
-            if template is None or (text := template(raw)) is None:
+            known = templates.get(raw[place] if len(raw) > place else 0)
+            if known is None:
                 return None
-            delta = append(digit - _ZERO, text)
-            if delta is None:
+            template, call, delta = known
+            text = template(raw)
+            if text is None or not append(call, text):
                 return None
             self.delta = delta
             return text
