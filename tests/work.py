@@ -6,10 +6,13 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from types import FrameType
+from typing import TypeAlias
 
-__all__ = ["KIB", "operations", "peak"]
+__all__ = ["KIB", "lines", "operations", "peak"]
 
 KIB = 1024
+
+TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 
 def operations(work: Callable[[], object]) -> int:
@@ -26,6 +29,24 @@ def operations(work: Callable[[], object]) -> int:
         work()
     finally:
         sys.setprofile(before)
+    return count
+
+
+def lines(work: Callable[[], object]) -> int:
+    """Return how many lines of Python are run; each turn of a loop counts as one or more."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _arg: object) -> TraceFunction:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
     return count
 
 

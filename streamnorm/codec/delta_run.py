@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 
+from streamnorm._json import FAST_ERRORS
 from streamnorm.codec.delta import Delta, delta_factory, part_of
 from streamnorm.codec.template import Template
 from streamnorm.errors import LimitExceeded
@@ -104,13 +106,16 @@ class DeltaRun(ABC):
     def decode(self, raw: bytes) -> str | None:
         """Do what `text_of` does, without a template."""
 
+    @abstractmethod
     def learn(self, raw: bytes) -> Template | None:
         """Return a template of the frames that are like one which `decode` has accepted."""
-        return None
 
     def _learn(self, raw: bytes, text: str) -> None:
         """Learn a template from a frame that `decode` has accepted, or forget the one there was."""
-        self.template = self.learn(raw) if self._lessons else None
+        self.template = None
+        if self._lessons:
+            with suppress(*FAST_ERRORS):  # a frame with another text may be none that is accepted
+                self.template = self.learn(raw)
         if self.template is not None:
             self._lessons -= 1
             # Two frames are longer, and so is one with a long text, which is split like others.

@@ -355,8 +355,7 @@ class Answer:
             issuer=call.issuer,
         )
         call.index = self._begin(block, events)
-        if call.kind == "function":
-            call.delta = JSONDelta(call.index, "")
+        call.delta = JSONDelta(call.index, "")
         self._open.append(call)
         if call.arguments.size and not call.placeholder:
             events.append(JSONDelta(call.index, call.arguments.text()))

@@ -19,6 +19,9 @@ from streamnorm.failures import Fatal
 __all__ = ["Call", "Calls"]
 
 
+_NOT_STARTED = JSONDelta(-1, "")
+
+
 class Call:
     """One tool call of a choice.
 
@@ -28,7 +31,7 @@ class Call:
         kind: What the arguments are.
         arguments: Their text so far.
         index: Number of its block; -1 while its start is held.
-        delta: A delta of its block, once a function call has started.
+        delta: A delta of its block, once that has started.
         is_plain: Whether nothing about its arguments is left to find out, when that was asked.
         placeholder: Whether all its arguments are a `{}` that has not gone out.
         followed: Whether another block has begun since.
@@ -60,7 +63,7 @@ class Call:
         self.kind: Literal["function", "custom"] = "function"
         self.arguments = Arguments()
         self.index = -1
-        self.delta: JSONDelta | None = None
+        self.delta = _NOT_STARTED
         self.is_plain = False
         self.placeholder = False
         self.followed = False
@@ -205,7 +208,7 @@ class Calls:
         """Return those calls whose arguments can be appended to as they are, by index."""
         for call in calls:
             call.is_plain = not (call.stopped or call.placeholder or call.carry) and (
-                call.arguments.size > 0 and call.delta is not None
+                call.arguments.size > 0 and call.index >= 0 and call.kind == "function"
             )
         return {i: call for i, call in self._by_index.items() if call.is_plain and call in calls}
 

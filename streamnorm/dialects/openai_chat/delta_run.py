@@ -120,7 +120,7 @@ class ChatRun(DeltaRun):
             return None
         fragment = chunk.choices[0].delta.tool_calls[0]
         text, call = fragment.function.arguments, self._calls.get(fragment.index)
-        if call is None or call.delta is None or not self._answer.append_arguments(call, text):
+        if call is None or not self._answer.append_arguments(call, text):
             return None
         self.delta = call.delta
         return text
@@ -153,9 +153,9 @@ class ChatRun(DeltaRun):
         if index is None:
             return None
         place = index.start(1)
-        templates: dict[int, tuple[Template, Call, Delta]] = {}
+        templates: dict[int, tuple[Template, Call]] = {}
         for number, call in self._calls.items():
-            if number > 9 or call.delta is None:
+            if number > 9:
                 continue
             known = _template(
                 raw[:place] + b"%d" % number + raw[place + 1 :],
@@ -164,18 +164,18 @@ class ChatRun(DeltaRun):
             )
             if known is None:
                 return None
-            templates[_ZERO + number] = known, call, call.delta
+            templates[_ZERO + number] = known, call
         append = self._answer.append_arguments
 
         def read(raw: bytes) -> str | None:
             known = templates.get(raw[place] if len(raw) > place else 0)
             if known is None:
                 return None
-            template, call, delta = known
+            template, call = known
             text = template(raw)
             if text is None or not append(call, text):
                 return None
-            self.delta = delta
+            self.delta = call.delta
             return text
 
         return read
@@ -183,10 +183,7 @@ class ChatRun(DeltaRun):
 
 def _is_fragment(call_index: int, frame: bytes) -> bool:
     """Tell whether a frame has `?` as a fragment of a call's arguments, and says nothing else."""
-    try:
-        call = wire.decode_arguments(frame[6:]).choices[0].delta.tool_calls[0]
-    except FAST_ERRORS:
-        return False
+    call = wire.decode_arguments(frame[6:]).choices[0].delta.tool_calls[0]
     return (call.index, call.function.arguments) == (call_index, "?")
 
 

@@ -24,9 +24,9 @@ __all__ = ["OpenText", "ResponsesRun"]
 
 _LF = 10
 _DELTA = string_pattern("delta")
-# What may stand behind a text: padding, which means nothing, and at the end the number.
+# What may stand behind a text: padding, which means nothing, and then the number.
 _NUMBERED = re.compile(
-    rb'(.*"obfuscation"[ ]*:[ ]*")[0-9A-Za-z]*(".*"sequence_number"[ ]*:[ ]*)(\d+)\}', re.DOTALL
+    rb'(.*"obfuscation" *: *")[0-9A-Za-z]*(".*"sequence_number" *: *)(\d+)([ ,}].*)', re.DOTALL
 )
 _MAX_FRESH = 32  # deltas of a text that are not counted
 _MAX_FRESH_CHARS = 256  # of one of them
@@ -143,20 +143,23 @@ class ResponsesRun(DeltaRun):
         numbered = None if around is None else _NUMBERED.match(around.tail)
         if around is None or numbered is None or number != int(numbered[3]):
             return None
-        middle, behind = numbered[1], numbered[2]
+        middle, behind, _, rest = numbered.groups()
         piece.sequence_number = number + 1
-        probe = b"%b?%bx%b%d}" % (around.head, middle, behind, number + 1)
+        probe = b"%b?%bx%b%d%b" % (around.head, middle, behind, number + 1, rest)
         if decode(probe[start:]) != piece:
             return None
-        return self._template(around.head, middle, behind, text)
+        return self._template(around.head, middle, behind, rest, text)
 
-    def _template(self, head: bytes, middle: bytes, behind: bytes, text: OpenText) -> Template:
+    def _template(
+        self, head: bytes, middle: bytes, behind: bytes, rest: bytes, text: OpenText
+    ) -> Template:
         """Return a template of the deltas of one text, numbered one after the other.
 
         Args:
             head: The bytes before the text.
             middle: Those between the text and the padding.
             behind: Those between the padding and the sequence number.
+            rest: Those behind the number.
             text: The text.
         """
         start, skip = len(head), len(middle)
@@ -164,7 +167,7 @@ class ResponsesRun(DeltaRun):
         fresh = growth.fresh
 
         def read(raw: bytes) -> str | None:
-            tail = b"%b%d}" % (behind, numbers.next or 0)
+            tail = b"%b%d%b" % (behind, numbers.next or 0, rest)
             stop = -len(tail)
             if raw[:start] != head or raw[stop:] != tail:
                 return None

@@ -1,0 +1,79 @@
+"""Templates of delta runs: deltas as OpenAI sends them, padded and numbered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from responses_frames import START
+from responses_pieces import MAKE, OPENING, TEXT, each_delta_type, piece, read
+
+from streamnorm import decoder
+
+TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '","delta":"y', '"}\n\n', "", "z"]
+
+
+def padded(delta_type: str, text: str, number: int, padding: str = "aB3") -> bytes:
+    """Return a delta with its fields sorted, as the API does, the sequence number last."""
+    name, _, data = piece(delta_type, text, number, obfuscation=padding).partition(b"\ndata: ")
+    told = json.dumps(json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    told = told.replace(f',"type":"{delta_type}"', "")
+    told = told[0] + f'"type":"{delta_type}",' + told[1:]
+    return name + f"\ndata: {told}\n\n".encode()
+
+
+@each_delta_type
+def test_numbered_and_padded_deltas_are_on_the_run(delta_type: str) -> None:
+    deltas = [padded(delta_type, text, n, "x" * (n % 3)) for n, text in enumerate(TEXTS)]
+    reading = read(START, OPENING[delta_type], *deltas)
+    make = MAKE[delta_type]
+    assert reading.events[2:] == [[make(0, text)] if text else [] for text in TEXTS]
+    assert reading.on_run[2:] == [0] + [1] * (len(TEXTS) - 1)
+    assert reading.decoder.run is not None
+    assert reading.decoder.run.template is not None
+
+
+def test_long_text_is_counted_at_once_and_many_short_ones_together() -> None:
+    texts = ["x" * 300, *"abcdefghij" * 7]
+    reading = read(START, OPENING[TEXT], *(padded(TEXT, t, n) for n, t in enumerate(texts)))
+    whole = "".join(texts)
+    done = {"type": "response.output_text.done", "item_id": "m", "output_index": 0}
+    data = json.dumps({**done, "content_index": 0, "text": whole + "!"})
+    # What a text has more than came is known only if all that came was counted.
+    (rest,) = reading.decoder.feed(f"event: {done['type']}\ndata: {data}\n\n".encode())
+    assert rest == MAKE[TEXT](0, "!")
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "instead"),
+    [
+        ("number that leaves one out", b":3}", b":4}"),
+        ("number that came before", b":3}", b":2}"),
+        ("no number", b',"sequence_number":3}', b"}"),
+        ("number as text", b":3}", b':"3"}'),
+        ("padding that is no word", b'"aB3"', b'"a,3"'),
+        ("padding with an escape", b'"aB3"', b'"a\\u0042"'),
+        ("half a pair of surrogates", b'"~"', b'"\\ud83d"'),
+        ("another item", b'"m"', b'"n"'),
+        ("junk behind the text", b'"~"', b'"~"x'),
+        ("line end before the text", b'"~"', b'\n"~"'),
+        ("log probabilities", b"[]", b'[{"token":"a"}]'),
+        ("another brace", b":3}\n", b":3}}\n"),
+    ],
+)
+def test_delta_that_is_not_like_those_before_reads_as_in_full(
+    name: str, told: bytes, instead: bytes
+) -> None:
+    deltas = [padded(TEXT, text, number) for number, text in enumerate("abc")]
+    odd = padded(TEXT, "~", 3).replace(told, instead)
+    assert odd != padded(TEXT, "~", 3)
+    read(START, OPENING[TEXT], *deltas, odd, padded(TEXT, "d", 4), padded(TEXT, "e", 5))
+
+
+def test_read_that_is_one_known_frame_counts_as_one() -> None:
+    reader = decoder("openai_responses")
+    for data in (START, OPENING[TEXT], *(padded(TEXT, text, n) for n, text in enumerate("abc"))):
+        reader.feed(data)
+    before = reader.frames
+    assert reader.feed(padded(TEXT, "d", 3)) == [MAKE[TEXT](0, "d")]
+    assert reader.frames == before + 1
