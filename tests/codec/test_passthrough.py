@@ -175,3 +175,14 @@ def test_any_bytes_are_passed_on_in_whole_events(data: bytes, draw: st.DataObjec
         # The half of an event is what `events_of` would go on with.
         *whole, _ = [b"", *events_of(known + b"x")]
         assert out.rstrip(b"\r\n") == b"".join(whole).rstrip(b"\r\n")
+
+
+def test_events_before_one_that_is_too_large_pass() -> None:
+    for rest in (b"", b"\n\n", b"\n\ndata: 3\n\n"):
+        framing = SSEDecoder(max_event_bytes=20)
+        passthrough = Passthrough(framing)
+        data = b"data: 1\n\ndata: 2\n\n" + b"data: " + b"x" * 20 + rest
+        for raw in framing.split(data):
+            framing.parse(raw)
+        assert framing.overflowed
+        assert passthrough.take(data) == b"data: 1\n\ndata: 2\n\n"

@@ -8,7 +8,16 @@ import pytest
 from chat import call, calls, chunk, content
 from delta_runs import Reading, read_chunks
 
-from streamnorm import JSONDelta, Limits, ReasoningDelta, TextDelta, Usage, UsageUpdate
+from streamnorm import (
+    Failed,
+    JSONDelta,
+    Limits,
+    ReasoningDelta,
+    TextDelta,
+    Transcoder,
+    Usage,
+    UsageUpdate,
+)
 
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]
 
@@ -95,6 +104,20 @@ def test_tokens_that_nest_too_deep_are_refused(field: str) -> None:
     limits = Limits(max_json_depth=4)
     deep = chunk({field: "b"}, usage={"prompt_tokens_details": {"a": {"b": {"c": {"d": 1}}}}})
     read(chunk({field: "a"}), chunk({field: "a"}), deep, limits=limits)
+
+
+@pytest.mark.parametrize("ordering", ["sequential", "interleaved"])
+def test_tokens_of_a_chunk_that_passes_a_limit_are_none_of_the_message(ordering: Any) -> None:
+    def counted(text: str, tokens: int) -> bytes:
+        return content(text, usage={"prompt_tokens": 9, "completion_tokens": tokens})
+
+    transcoder = Transcoder(
+        "openai_chat", "anthropic", ordering=ordering, limits=Limits(max_accumulated_bytes=60)
+    )
+    for data in (counted("a", 1), counted("b", 2), counted("x" * 60, 3)):
+        transcoder.feed(data)
+    assert isinstance(transcoder.outcome, Failed)
+    assert transcoder.usage == Usage(9, 2)
 
 
 def test_tokens_beside_arguments_are_read_in_full() -> None:

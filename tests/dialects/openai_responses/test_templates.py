@@ -77,3 +77,15 @@ def test_read_that_is_one_known_frame_counts_as_one() -> None:
     before = reader.frames
     assert reader.feed(padded(TEXT, "d", 3)) == [MAKE[TEXT](0, "d")]
     assert reader.frames == before + 1
+
+
+def test_number_that_stands_twice_is_decoded() -> None:
+    def twice(text: str, number: int) -> bytes:
+        told = b',"sequence_numb\\u0065r":%d}\n' % number
+        return padded(TEXT, text, number).replace(b"}\n", told)
+
+    deltas = [twice(text, number) for number, text in enumerate("abcd")]
+    reading = read(START, OPENING[TEXT], *deltas)
+    assert reading.on_run[2:] == [0, 1, 1, 1]
+    assert reading.decoder.run is not None
+    assert reading.decoder.run.template is None
