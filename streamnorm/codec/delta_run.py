@@ -114,10 +114,10 @@ class DeltaRun(ABC):
         """Learn a template from a frame that `decode` has accepted, or forget the one there was."""
         self.template = None
         if self._lessons:
+            self._lessons -= 1
             with suppress(*FAST_ERRORS):  # a frame with another text may be none that is accepted
                 self.template = self.learn(raw)
         if self.template is not None:
-            self._lessons -= 1
             # Two frames are longer, and so is one with a long text, which is split like others.
             surroundings = len(raw) - len(text.encode())
             self._max_read_bytes = min(2 * surroundings - _MAX_PADDING, self.framing.safe_bytes)

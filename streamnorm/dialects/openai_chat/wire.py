@@ -138,14 +138,16 @@ def says_nothing(chunk: dict[str, Any]) -> bool:
 
 # The shapes of delta runs: chunks that only extend a block, or report tokens besides.
 
+_Nothing: TypeAlias = tuple[()] | None
+
 
 class _RunDelta(Struct, gc=False, kw_only=True):
-    """What all shapes' deltas refuse."""
+    """What all shapes' deltas refuse, but where it is empty."""
 
-    reasoning_details: None = None
-    refusal: None = None
+    reasoning_details: _Nothing = None
+    refusal: Literal[""] | None = None
     function_call: None = None
-    annotations: None = None
+    annotations: _Nothing = None
     audio: None = None
     executed_tools: None = None
     images: None = None
@@ -153,16 +155,16 @@ class _RunDelta(Struct, gc=False, kw_only=True):
 
 class _TextDelta(_RunDelta, gc=False, kw_only=True):
     content: str
-    reasoning_content: None = None
-    reasoning: None = None
-    tool_calls: None = None
+    reasoning_content: Literal[""] | None = None
+    reasoning: Literal[""] | None = None
+    tool_calls: _Nothing = None
 
 
 class _ReasoningDelta(_RunDelta, gc=False, kw_only=True):
     content: Literal[""] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: None = None
+    tool_calls: _Nothing = None
 
     @property
     def text(self) -> str:
@@ -188,8 +190,8 @@ class CallDelta(Struct, gc=False):
 
 class _CallsDelta(_RunDelta, gc=False, kw_only=True):
     content: Literal[""] | None = None
-    reasoning_content: None = None
-    reasoning: None = None
+    reasoning_content: Literal[""] | None = None
+    reasoning: Literal[""] | None = None
     tool_calls: tuple[CallDelta]
 
 
