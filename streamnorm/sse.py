@@ -85,6 +85,7 @@ class SSEDecoder:
             of the stream, within an event, and behind a CR.
         held: The beginning of an event, which is not looked into before its end is there.
         is_irregular: Whether it `carries` something else than `held`.
+        holds_original: Whether `held` is all that was read of an event, byte for byte.
         safe_bytes: A read of at most so many holds no event that passes its bound, unless it
             `carries`.
     """
@@ -101,6 +102,7 @@ class SSEDecoder:
         self.strays: list[tuple[int, bytes]] = []
         self.overflowed = False
         self.carries = True
+        self.holds_original = False
         self.safe_bytes = max_event_bytes - 1
         self._max_event_bytes = max_event_bytes
         self._stray_room = max_stray_bytes
@@ -142,31 +144,26 @@ class SSEDecoder:
         """
         if self.is_irregular or len(self.held) + len(data) > self.safe_bytes:
             return self._split_irregular(data)
-        if _CR in data:
-            plain = data.replace(b"\r\n", b"\n")
-            if _CR in plain:
-                return self._split_irregular(data)
-            data = plain
         held = self.held
-        if held:
-            if not data:
-                return []
-            data = held + data
-        pieces: list[RawFrame] = data.split(b"\n\n")  # type: ignore[assignment]  # bytes are RawFrames
-        tail: bytes = pieces.pop()  # type: ignore[assignment]  # a piece
-        if pieces:
-            self.frames += len(pieces)
-        if not tail:
-            if held:
-                self.held = tail
-                self.carries = False
-            return pieces
-        if self._must_be_parsed(tail, lasts=bool(held) and not pieces):
-            pieces.append(self._fragment(tail))
+        whole = held + data if held else data
+        if _CR not in data:
+            pieces = whole.split(b"\n\n")
+        else:
+            pieces = whole.split(b"\r\n\r\n")
+            for piece in pieces:
+                if _LF in piece or _CR in piece:  # more than one line
+                    return self._split_irregular(data)
+        tail = pieces.pop()
+        frames: list[RawFrame] = pieces  # type: ignore[assignment]  # bytes are RawFrames
+        if frames:
+            self.frames += len(frames)
+        if tail and self._must_be_parsed(tail, lasts=bool(held) and not frames):
+            frames.append(self._fragment(tail))
             tail = b""
         self.held = tail
-        self.carries = True
-        return pieces
+        self.carries = bool(tail) or self.is_irregular
+        self.holds_original = not self.is_irregular
+        return frames
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
         """Interpret the lines of what `split` returned, in the order in which it did."""
@@ -210,7 +207,7 @@ class SSEDecoder:
     # Cutting
 
     def _split_irregular(self, data: bytes) -> list[RawFrame]:
-        """Split bytes that hold a CR, go on within fragments, or may pass the bound."""
+        """Split bytes that mix line ends, go on within fragments, or may pass the bound."""
         if _CR in data or self._after_cr:
             data = self._lf_only(data)
         frames: list[RawFrame] = []
@@ -220,6 +217,7 @@ class SSEDecoder:
             self._cut(data, frames)
         self.is_irregular = self._in_event or self._after_cr
         self.carries = self.is_irregular or bool(self.held)
+        self.holds_original = False
         return frames
 
     def _cut(self, data: bytes, frames: list[RawFrame]) -> None:
