@@ -1,4 +1,4 @@
-"""Streams read with the delta run, and what it takes of them.
+"""Streams read with the delta run, and how many of their frames are on it.
 
 Whatever is read here is also read event by event with each frame offered to the run by hand,
 in halves, and with every frame in full, and must then give the same events, notes and outcome.

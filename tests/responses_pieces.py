@@ -57,7 +57,7 @@ def piece(delta_type: str, text: str, number: int | None = None, **fields: Any) 
     """Return a delta of the item `m`, or of another one, as the API writes it."""
     places = {PART[delta_type]: 0} if delta_type in PART else {}
     logprobs: dict[str, Any] = {"logprobs": []} if delta_type == TEXT else {}
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "delta": text,
         "item_id": "m",
         "output_index": 0,
@@ -66,8 +66,8 @@ def piece(delta_type: str, text: str, number: int | None = None, **fields: Any) 
         **fields,
     }
     if number is not None:
-        told["sequence_number"] = number
-    data = json.dumps({"type": delta_type, **told}, separators=(",", ":"), ensure_ascii=False)
+        payload["sequence_number"] = number
+    data = json.dumps({"type": delta_type, **payload}, separators=(",", ":"), ensure_ascii=False)
     return f"event: {delta_type}\ndata: {data}\n\n".encode()
 
 

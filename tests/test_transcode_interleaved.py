@@ -160,7 +160,7 @@ def test_summaries_may_be_interleaved(target: str, *, verbatim: bool) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_dialect_that_never_interleaves_may_all_the_same(target: str) -> None:
-    """Anthropic tells blocks by their index, so that a gateway may interleave them."""
+    """Its deltas name their block by an index, so that a gateway may interleave them."""
     turns = [(n, "1") for _ in range(4) for n in (0, 1)]
     body = [
         wire.start(),

@@ -54,8 +54,7 @@ def test_terminal_without_its_blank_line_is_no_success_where_the_source_fails(
     (error,) = run.abort(ConnectionResetError())
     assert b"".join(out).rstrip() == before.rstrip()
     assert terminal.rstrip() not in error
-    told = decode([b"".join(out) + error], dialect).events[-1]
-    assert isinstance(told, StreamError)
+    assert isinstance(decode([b"".join(out) + error], dialect).events[-1], StreamError)
     assert isinstance(run.outcome, Truncated)
 
 
@@ -139,11 +138,11 @@ def test_error_that_stands_in_no_event_is_told_in_one(dialect: str, line: bytes)
         run = Transcoder(dialect, dialect)
         out = b"".join([data for piece in parts for data in run.feed(piece)] + run.close())
         assert out.startswith(before)
-        told = out.removeprefix(before)
+        appended = out.removeprefix(before)
         if line.endswith(b"\n\n"):  # which may be known only when the line was passed on
-            told = told.removeprefix(line)
-        assert told.startswith(REFUSED[dialect][:7])
-        (error,) = decode([told], dialect).events
+            appended = appended.removeprefix(line)
+        assert appended.startswith(REFUSED[dialect][:7])
+        (error,) = decode([appended], dialect).events
         assert isinstance(error, StreamError)
         assert error.message == "late"
         assert isinstance(run.outcome, Failed)

@@ -124,8 +124,8 @@ def test_nothing_follows_a_limit_that_the_run_has_passed(name: str, target: str)
         assert isinstance(run.outcome, Failed)
         last = max(at for at, out in enumerate(outs) if out)
         assert len(stream.opening) < last < len(stream.opening) + len(stream.deltas)
-        told = [b"expected at most %d" % bound in b"".join(out) for out in outs]
-        assert told == [at == last for at in range(len(outs))]
+        fails = [b"expected at most %d" % bound in b"".join(out) for out in outs]
+        assert fails == [at == last for at in range(len(outs))]
         assert run.ping() == b""
         assert run.feed(stream.deltas[-1]) == run.close() == run.abort(OSError()) == []
 

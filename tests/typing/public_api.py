@@ -204,6 +204,9 @@ async def asynchronous_streams(
     EventStreamResponse(chunks)
     observed: Callable[[Event], object] = print
     assert_type(streamnorm.tap(response, observed), Stream[bytes])
+    streamnorm.tap(response, observed, keep_message=False)
+    streamnorm.transcode(source, to="openai_chat", keep_message=False)
+    streamnorm.events(source, keep_message=False)  # type: ignore[call-arg]
     assert_type(await anext(aiter(chunks)), bytes)
     assert_type(stream.message, Message)
     streamnorm.connect(client, "POST", "http://127.0.0.1/", json={})

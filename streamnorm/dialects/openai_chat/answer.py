@@ -58,10 +58,6 @@ _DELTAS: dict[Kind, Callable[[int, str], Event]] = {
     "reasoning": ReasoningDelta,
     "refusal": RefusalDelta,
 }
-_RUN_DELTAS: dict[Kind | None, type[TextDelta | ReasoningDelta]] = {
-    "text": TextDelta,
-    "reasoning": ReasoningDelta,
-}
 
 
 class Answer:
@@ -84,7 +80,8 @@ class Answer:
         self._texts = 0
         self._refused = False
         self._calls = Calls()
-        self._open: list[Call] = []
+        self._open: dict[int, Call] = {}  # by block
+        self._unsettled: dict[int, Call] = {}  # those that may be complete when a block begins
         self._queue = Queue(shared.limits.max_held_bytes)
         self._early: dict[str, str] = {}  # signatures of calls to come, by id
         self._early_chars = 0
@@ -101,22 +98,27 @@ class Answer:
         return None if self._carry or self._queue or self._think else self._live_delta
 
     @property
-    def open_calls(self) -> dict[int, Call]:
-        """The calls that arguments may be appended to as they are, by their wire index."""
-        cumulative = self._shared.quirks.cumulative_arguments
-        return {} if cumulative else self._calls.plain(self._open)
+    def has_open_calls(self) -> bool:
+        """Whether arguments may be appended to a call as they are."""
+        return bool(self._open) and not self._shared.quirks.cumulative_arguments
 
-    def append_arguments(self, call: Call, fragment: str) -> bool:
-        """Append a fragment to one of the open calls.
+    def plain_call(self, call_index: int) -> Call | None:
+        """Return the call of a wire index if fragments can be appended to it as they are."""
+        return self._calls.plain(call_index)
 
-        False leaves the call unchanged: the fragment may repeat, restart or complete the
-        arguments, and its chunk is to be read in full.
+    def append_arguments(self, call_index: int, fragment: str) -> JSONDelta | None:
+        """Append a fragment to an open call, and return a delta of its block.
+
+        None leaves the call unchanged: the fragment may repeat, restart or complete it.
         """
+        call = self._calls.plain(call_index)
+        if call is None:
+            return None
         if fragment:
             if not call.append_plain(fragment):
-                return False
+                return None
             self._calls.last = call
-        return True
+        return call.delta
 
     def content(self, text: str, events: list[Event]) -> None:
         """Take text for the user, which may hold reasoning between tags."""
@@ -212,6 +214,7 @@ class Answer:
             self._fragment(call, fragment, events)
         elif self._queue:  # its name may have been what the queue waited for
             self._pump(events)
+        call.settle()
 
     def sign_call(
         self, call: Call, signature: str, issuer: str | None, events: list[Event]
@@ -237,7 +240,7 @@ class Answer:
         if self._queue:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
         self._flush_carry(events)
-        blocks = [self._let_out(call, events) for call in self._open]
+        blocks = [self._let_out(call, events) for call in self._open.values()]
         return [*blocks, self._live] if self._live >= 0 else blocks
 
     def stop(self) -> MessageStop:
@@ -316,19 +319,19 @@ class Answer:
             raise too_large("max_blocks", shared.limits.max_blocks)
         self._flush_carry(events)
         ended = [] if self._live < 0 else [self._live]
-        for call in self._open:
+        for _, call in sorted(self._unsettled.items()):
             call.followed = True
             if call.complete():
-                call.stop()
-                ended.append(self._let_out(call, events))
-        self._open = [call for call in self._open if not call.stopped]
+                ended.append(self._stop_call(call, events))
+        self._unsettled.clear()
         events += [BlockStop(index) for index in sorted(ended)]
         index = shared.blocks
         shared.blocks += 1
         events.append(BlockStart(index, block, self._number))
         self._live = index if kind else -1
         self._kind = kind
-        self._live_delta = _RUN_DELTAS[kind](index, "") if kind in _RUN_DELTAS else None
+        reasoning = ReasoningDelta(index, "") if kind == "reasoning" else None
+        self._live_delta = TextDelta(index, "") if kind == "text" else reasoning
         self._texts += kind == "text"
         self._refused = self._refused or kind == "refusal"
         return index
@@ -356,9 +359,10 @@ class Answer:
         )
         call.index = self._begin(block, events)
         call.delta = JSONDelta(call.index, "")
-        self._open.append(call)
+        self._open[call.index] = self._unsettled[call.index] = call
         if call.arguments.size and not call.placeholder:
             events.append(JSONDelta(call.index, call.arguments.text()))
+        call.settle()
 
     def _keep_early(self, id: str, signature: str) -> None:
         """Keep a signature that came before its call."""
@@ -379,10 +383,14 @@ class Answer:
 
     def _write_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         events.append(JSONDelta(call.index, text))
+        self._unsettled[call.index] = call
         if call.followed and text[-1] in ENDS and call.complete():
-            call.stop()
-            self._open.remove(call)
-            events.append(BlockStop(self._let_out(call, events)))
+            events.append(BlockStop(self._stop_call(call, events)))
+
+    def _stop_call(self, call: Call, events: list[Event]) -> int:
+        call.stop()
+        del self._open[call.index], self._unsettled[call.index]
+        return self._let_out(call, events)
 
     def _let_out(self, call: Call, events: list[Event]) -> int:
         """Let out what a started call held, and return the number of its block."""

@@ -71,7 +71,7 @@ class Arguments:
         return self._buffer.text()
 
     def may_end_with(self, text: str) -> bool:
-        """Tell whether a further fragment that ends in one of `ENDS` may complete the JSON."""
+        """Tell whether a further fragment, which ends as JSON may, may complete it."""
         return not self._closer or self._closer in text
 
     def closes_object(self) -> bool:

@@ -20,6 +20,7 @@ __all__ = ["Call", "Calls"]
 
 
 _NOT_STARTED = JSONDelta(-1, "")
+_LAST = ENDS | {"l"}  # what complete arguments, or a `null`, may end with
 
 
 class Call:
@@ -32,7 +33,7 @@ class Call:
         arguments: Their text so far.
         index: Number of its block; -1 while its start is held.
         delta: A delta of its block, once that has started.
-        is_plain: Whether nothing about its arguments is left to find out, when that was asked.
+        is_plain: Whether its arguments can be appended to as they are (see `settle`).
         placeholder: Whether all its arguments are a `{}` that has not gone out.
         followed: Whether another block has begun since.
         stopped: Whether its block has stopped.
@@ -85,6 +86,11 @@ class Call:
         """Tell whether the arguments can be executed, now that nothing follows."""
         return not self.arguments.size or self.complete() or self.arguments.text() == "{}"
 
+    def settle(self) -> None:
+        """Find out whether nothing about the arguments is left to find out."""
+        held = self.stopped or self.placeholder or self.carry or self.index < 0
+        self.is_plain = self.kind == "function" and not held and self.arguments.size > 0
+
     def stop(self) -> None:
         """Take no more arguments."""
         self.stopped, self.is_plain = True, False
@@ -136,7 +142,7 @@ class Call:
         if (first == "{" or first.isspace()) and arguments.closes_object():
             return False
         # Once a later block has begun, complete arguments stop the call.
-        if self.followed and text[-1] in ENDS and arguments.may_end_with(text):
+        if self.followed and text[-1] in _LAST and arguments.may_end_with(text):
             return False
         arguments.append(text)
         return True
@@ -204,13 +210,10 @@ class Calls:
         """Return the call that an index was last seen with."""
         return self._by_index.get(index)
 
-    def plain(self, calls: list[Call]) -> dict[int, Call]:
-        """Return those calls whose arguments can be appended to as they are, by index."""
-        for call in calls:
-            call.is_plain = not (call.stopped or call.placeholder or call.carry) and (
-                call.arguments.size > 0 and call.index >= 0 and call.kind == "function"
-            )
-        return {i: call for i, call in self._by_index.items() if call.is_plain and call in calls}
+    def plain(self, index: int) -> Call | None:
+        """Return the call of an index if its arguments can be appended to as they are."""
+        call = self._by_index.get(index)
+        return call if call is not None and call.is_plain else None
 
     def by_id(self, id: object) -> Call | None:
         """Return the call with an id."""

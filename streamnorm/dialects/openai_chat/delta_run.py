@@ -22,7 +22,6 @@ from streamnorm.codec import (
 )
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
-from streamnorm.dialects.openai_chat.calls import Call
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.events import TextDelta, UsageUpdate
 
@@ -51,9 +50,8 @@ class ChatRun(DeltaRun):
         super().__init__()
         self._read: Callable[[bytes], str | None] | None = None
         self._answer: Answer
-        self._calls: dict[int, Call] = {}  # that arguments may be of
         # A server whose chunks always say more than the shapes is soon left alone.
-        self._expected: Delta | dict[int, Call] | None = None
+        self._expected: Delta | bool | None = None  # a delta, or whether it is of calls
         self._failures = 0  # in a row, in its block
         self._usage = usage
         self._max_json_depth = max_json_depth
@@ -64,16 +62,16 @@ class ChatRun(DeltaRun):
         """Expect chunks that extend what is open after a chunk that was read in full."""
         self._reported = self._usage.usage
         answer = answers.get(0) if len(answers) == 1 else None
-        expected = None if answer is None else answer.extendable_delta or answer.open_calls
-        if expected != self._expected:
+        expected = None if answer is None else answer.extendable_delta or answer.has_open_calls
+        if expected is not self._expected:
             self.forget()
             self._expected, self._failures = expected, 0
         self._read = None
         if answer is None or not expected or self._failures >= _MAX_FAILURES:
             return
         self._answer = answer
-        if isinstance(expected, dict):
-            self._calls, self._read = expected, self._arguments_of
+        if expected is True:
+            self._read = self._arguments_of
         else:
             self.delta = expected
             is_text = type(expected) is TextDelta
@@ -118,11 +116,12 @@ class ChatRun(DeltaRun):
         chunk = wire.decode_arguments(payload)
         if chunk.usage is not None:  # which few servers report beside arguments
             return None
-        fragment = chunk.choices[0].delta.tool_calls[0]
-        text, call = fragment.function.arguments, self._calls.get(fragment.index)
-        if call is None or not self._answer.append_arguments(call, text):
+        call = chunk.choices[0].delta.tool_calls[0]
+        text = call.function.arguments
+        delta = self._answer.append_arguments(call.index, text)
+        if delta is None:
             return None
-        self.delta = call.delta
+        self.delta = delta
         return text
 
     def _count(self, usage: dict[str, object]) -> bool:
@@ -153,9 +152,9 @@ class ChatRun(DeltaRun):
         if index is None:
             return None
         place = index.start(1)
-        templates: dict[int, tuple[Template, Call]] = {}
-        for number, call in self._calls.items():
-            if number > 9:
+        templates: dict[int, Template] = {}  # by the digit
+        for number in range(10):
+            if self._answer.plain_call(number) is None:
                 continue
             known = _template(
                 raw[:place] + b"%d" % number + raw[place + 1 :],
@@ -164,18 +163,18 @@ class ChatRun(DeltaRun):
             )
             if known is None:
                 return None
-            templates[_ZERO + number] = known, call
+            templates[_ZERO + number] = known
         append = self._answer.append_arguments
 
         def read(raw: bytes) -> str | None:
-            known = templates.get(raw[place] if len(raw) > place else 0)
-            if known is None:
+            digit = raw[place] if len(raw) > place else 0
+            template = templates.get(digit)
+            if template is None or (text := template(raw)) is None:
                 return None
-            template, call = known
-            text = template(raw)
-            if text is None or not append(call, text):
+            delta = append(digit - _ZERO, text)
+            if delta is None:
                 return None
-            self.delta = call.delta
+            self.delta = delta
             return text
 
         return read

@@ -75,6 +75,7 @@ class ResponsesRun(DeltaRun):
         self._before: Delta | None = None  # the delta of the frame before
         self._numbers = numbers
         self._texts: dict[str | None, OpenText] = {}  # by item id
+        self._blocks: set[int] = set()  # of these texts
         self._type: type[wire.Piece] = wire.TextDelta  # of all of them
         self._prefix = b""
         self._start = 0
@@ -84,6 +85,7 @@ class ResponsesRun(DeltaRun):
         """Expect no delta: items may have changed."""
         super().forget()
         self._texts.clear()
+        self._blocks.clear()
 
     def expect(self, piece: wire.Piece, text: OpenText) -> None:
         """Expect more deltas of a text, besides those of other items.
@@ -101,9 +103,10 @@ class ResponsesRun(DeltaRun):
         if known is not None and known.delta == text.delta:
             return  # the delta stays the same object
         # A server may leave out the item id now and then: one text of a block is known at a time.
-        if any(other.delta.index == index for other in self._texts.values()):
+        if index in self._blocks:
             self.forget()
         self._texts[piece.item_id] = text
+        self._blocks.add(index)
 
     def decode(self, raw: bytes) -> str | None:
         start = self._start

@@ -259,11 +259,11 @@ def test_custom_call_is_read_in_full() -> None:
 
 def test_server_whose_chunks_always_say_more_is_read_the_same() -> None:
     """Until the next block begins it is asked no longer, so that offering costs nothing."""
-    told = [chunk({"content": "a"}, logprobs={}) for _ in range(3)]
+    scored = [chunk({"content": "a"}, logprobs={}) for _ in range(3)]
     odd = frame({"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": []}}]})
     many = read(content("a"), *[odd] * 20, *[content("b")] * 3, *[reasoning("c")] * 3)
     assert many.on_run[-3:] == [0, 1, 1]
-    few = read(content("a"), *[odd] * 3, *[content("b")] * 3, *told)
+    few = read(content("a"), *[odd] * 3, *[content("b")] * 3, *scored)
     assert few.on_run[4:7] == [1, 1, 1]
 
 

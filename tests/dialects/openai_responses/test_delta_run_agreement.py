@@ -53,13 +53,13 @@ def test_constant_sequence_number_numbers_nothing() -> None:
 def test_whole_text_is_compared_with_what_came_on_the_run(count: int) -> None:
     texts = [f"{number} é" for number in range(count)]
     whole = "".join(texts)
-    for told, rest, notes in (
+    for whole_text, rest, notes in (
         (whole, [], ()),
         (whole + "!", [TextDelta(0, "!")], ()),
         ("?" + whole[1:], [], (Note("resent_text", "Text", 1),)),
         (whole[:-1], [], (Note("resent_text", "Text", 1),)),
     ):
-        end = event("response.output_text.done", output_index=0, content_index=0, text=told)
+        end = event("response.output_text.done", output_index=0, content_index=0, text=whole_text)
         reading = read(START, MESSAGE, *numbered(TEXT, *texts), end)
         assert reading.events[-1] == rest
         assert reading.decoder.notes == notes
@@ -90,13 +90,15 @@ def test_whole_arguments_are_compared_with_what_came_interleaved(*, numbers: boo
     assert reading.decoder.notes == ()
 
 
-@pytest.mark.parametrize(("told", "notes"), [("ab", ()), ("ba", (Note("resent_text", "Text", 1),))])
+@pytest.mark.parametrize(
+    ("whole_text", "notes"), [("ab", ()), ("ba", (Note("resent_text", "Text", 1),))]
+)
 def test_whole_text_in_a_frame_is_compared_with_what_came_on_the_run(
-    told: str, notes: tuple[Note, ...]
+    whole_text: str, notes: tuple[Note, ...]
 ) -> None:
     reader = read(START, MESSAGE, *numbered(TEXT, "a", "b")).decoder
     end = completed(
-        {"type": "message", "id": "m", "content": [{"type": "output_text", "text": told}]}
+        {"type": "message", "id": "m", "content": [{"type": "output_text", "text": whole_text}]}
     )
     payload = end.decode().split("data: ")[1].strip()
     events = reader.feed_frame(Frame("response.completed", payload))
@@ -117,7 +119,7 @@ def test_texts_on_the_run_do_not_pile_up_in_the_decoder() -> None:
 
 
 def test_frames_on_the_run_and_frames_read_in_full_are_one_stream() -> None:
-    """Which of them the run takes is its own affair."""
+    """Whichever of them the run reads."""
     texts = [f"word {number}" for number in range(80)]
     reader = ResponsesDecoder()
     reader.feed(START + MESSAGE)
