@@ -20,7 +20,6 @@ REVIEWED = {
     "chunk.createTime": "repeated",
     "chunk.modelVersion": "repeated",
     "chunk.responseId": "repeated",
-    "chunk.turnToken": "repeated",
     "content.role": "constant",
 }
 

@@ -154,8 +154,8 @@ def test_summaries_one_by_one_are_written_as_the_whole(target: str) -> None:
     body = [responses.START, item, *deltas, responses.completed()]
     pieces = Transcoder("openai_responses", target, verbatim=False)
     whole = Transcoder("openai_responses", target, verbatim=False)
-    out = [out for piece in body for out in pieces.feed(piece)]
-    assert b"".join([*out, *pieces.close()]) == b"".join(
+    written = [out for piece in body for out in pieces.feed(piece)]
+    assert b"".join([*written, *pieces.close()]) == b"".join(
         [*whole.feed(b"".join(body)), *whole.close()]
     )
     assert pieces.message == whole.message

@@ -16,6 +16,8 @@ from streamnorm import (
     ReasoningDelta,
     TextDelta,
     ToolCall,
+    Transcoder,
+    Usage,
     decoder,
 )
 
@@ -134,3 +136,14 @@ def test_fragment_of_a_stopped_call_is_read_in_full(behind: list[bytes]) -> None
     blank = read(*STARTED, *arguments(0, 'a":1', "}"), *behind, *arguments(0, " "))
     assert blank.decoder.outcome is None
     assert blank.events[-1] == []
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("source", ["openai_chat", None])
+def test_transcoder_knows_the_tokens_at_any_time(source: str | None, target: str) -> None:
+    run = Transcoder(source, target)
+    for number in range(1, 9):
+        run.feed(content("a", usage={"prompt_tokens": 9, "completion_tokens": number}))
+        assert run.usage == run.message.usage == Usage(9, number)
+    run.abort(ConnectionError())
+    assert run.usage == Usage(9, 8)
