@@ -143,8 +143,10 @@ class ResponsesRun(DeltaRun):
         number, text = piece.sequence_number, self._texts[piece.item_id]
         piece.delta = "?"
         around = surroundings(raw, _DELTA, lambda frame: decode(frame[start:]) == piece)
-        numbered = None if around is None else _NUMBERED.match(around.tail)
-        if around is None or numbered is None or number != int(numbered[3]):
+        if around is None:
+            return None
+        numbered = _NUMBERED.match(around.tail)
+        if number is None or numbered is None or number != int(numbered[3]):
             return None
         middle, behind, _, rest = numbered.groups()
         piece.sequence_number = number + 1
