@@ -10,6 +10,9 @@ __all__ = ["Passthrough"]
 
 # A line end, and that of the blank line behind it; a CR ends its line before an LF is known.
 _EVENT_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
+# An event's end, with the blank lines that may follow it, and belong to no event.
+_EVENT_ENDS = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)+")
+_LINE_ENDS = re.compile(rb"[\r\n]*")
 _OVERLAP = 3  # bytes of an event's end that may stand in the read before
 _CR = 13
 
@@ -62,7 +65,10 @@ class Passthrough:
         if self._is_like_framing:
             self._last = self.rest()[-_OVERLAP:]
         known = self._last + data
-        end = (_end_before(known, unread) if unread else _last_end(known)) - len(self._last)
+        end = _end_before(known, unread) if unread else _last_end(known)
+        if end or not self._last:
+            end = _behind_blank_lines(known, end)
+        end -= len(self._last)
         if end <= 0:
             self._held.append(data)
             self._last = known[-_OVERLAP:]
@@ -73,6 +79,12 @@ class Passthrough:
         self._held, self._last = [rest] if rest else [], rest[-_OVERLAP:]
         self._is_like_framing = not rest
         return passed
+
+
+def _behind_blank_lines(data: bytes, end: int) -> int:
+    """Return where the blank lines end that stand behind an event, and belong to none."""
+    blank = _LINE_ENDS.match(data, end)
+    return blank.end() if blank else end
 
 
 def _last_end(data: bytes) -> int:
@@ -90,7 +102,7 @@ def _last_end(data: bytes) -> int:
 
 def _end_before(data: bytes, unread: int) -> int:
     """Return where the last event but `unread` ends; 0 if none does."""
-    ends = [match.end() for match in _EVENT_END.finditer(data)]
+    ends = [match.end() for match in _EVENT_ENDS.finditer(data)]
     return ends[-1 - unread] if len(ends) > unread else 0
 
 
