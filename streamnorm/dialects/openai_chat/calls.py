@@ -206,10 +206,6 @@ class Calls:
         self.last = call
         return call
 
-    def by_index(self, index: int) -> Call | None:
-        """Return the call that an index was last seen with."""
-        return self._by_index.get(index)
-
     def plain(self, index: int) -> Call | None:
         """Return the call of an index if its arguments can be appended to as they are."""
         call = self._by_index.get(index)
