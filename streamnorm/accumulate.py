@@ -42,9 +42,9 @@ from streamnorm.partial_json import PartialJSON, ValueDelta
 
 __all__ = ["Accumulator", "UsageAccumulator", "accumulate", "message_events"]
 
-# Text is packed in batches, which costs a tenth of packing each delta; some twenty deltas of
-# a few characters are a kilobyte.
-_BATCH_CHARS = 96
+# Text is packed in batches, which costs a tenth of packing each delta.
+_BATCH_BYTES = 1400  # of memory that is held until then
+_STRING_BYTES = 48  # of memory that a string takes besides its characters
 _MAX_BYTES_PER_CHAR = 4
 
 
@@ -106,9 +106,9 @@ class Accumulator:
         self._max_bytes = limits.max_accumulated_bytes
         self._max_json_depth = limits.max_json_depth
         self._bytes = 0  # of what is kept, but for the text that is not packed
-        # Characters that may be appended before the text has to be packed and counted: so
-        # few that the bound cannot be passed until then.
-        self._unchecked_chars = 0
+        # Memory that may be appended before the text has to be packed and counted: so little
+        # that the bound cannot be passed until then.
+        self._unchecked_bytes = 0
         self._unpacked: list[TextBuffer] = []
         self._blocks: dict[int, _Growing] = {}
         self._stops: dict[int, MessageStop] = {}
@@ -176,8 +176,8 @@ class Accumulator:
             if not fresh:
                 unpacked.append(buffer)
             fresh.append(text)
-            self._unchecked_chars -= len(text)
-            if self._unchecked_chars < 0:
+            self._unchecked_bytes -= len(text) + _STRING_BYTES
+            if self._unchecked_bytes < 0:
                 self._pack()
 
         return append
@@ -248,12 +248,12 @@ class Accumulator:
         return parser
 
     def _append(self, buffer: TextBuffer, text: str) -> None:
-        self._unchecked_chars -= len(text)
+        self._unchecked_bytes -= len(text) + _STRING_BYTES
         fresh = buffer.fresh
         if not fresh:
             self._unpacked.append(buffer)
         fresh.append(text)
-        if self._unchecked_chars < 0:
+        if self._unchecked_bytes < 0:
             self._pack()
 
     def _pack(self) -> None:
@@ -269,7 +269,7 @@ class Accumulator:
             buffer.fresh.clear()  # what came after the bound was passed
         self._unpacked.clear()
         left = self._max_bytes - self._bytes
-        self._unchecked_chars = min(_BATCH_CHARS, left // _MAX_BYTES_PER_CHAR)
+        self._unchecked_bytes = min(_BATCH_BYTES, left // _MAX_BYTES_PER_CHAR)
         if left < 0:
             message = f"message of {self._bytes} bytes, expected at most {self._max_bytes}"
             raise LimitExceeded(message, limit="max_accumulated_bytes")
@@ -289,8 +289,8 @@ class Accumulator:
     def _count(self, text: str) -> None:
         size = len(text) if text.isascii() else len(text.encode())
         self._bytes += size
-        self._unchecked_chars -= size
-        if self._unchecked_chars < 0:
+        self._unchecked_bytes -= size
+        if self._unchecked_bytes < 0:
             self._pack()
 
 

@@ -29,9 +29,9 @@ class Passthrough:
 
     def __init__(self, framing: SSEDecoder) -> None:
         self._framing = framing
-        self._held: list[bytes] = []
-        self._last = b""  # the last bytes of it
-        self._is_like_framing = True  # what is held is what the framing holds
+        self._held = b""  # as the framing holds it
+        self._behind: list[bytes] = []  # what came behind that, of which it holds something else
+        self._last = b""  # the last bytes of all that
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the bytes of the events that `data` completes.
@@ -41,20 +41,15 @@ class Passthrough:
             unread: Number of whole events at its end that are not to be passed on.
         """
         framing = self._framing
-        if (
-            self._is_like_framing
-            and not (unread or framing.is_irregular or framing.overflowed)
-            and _CR not in data
-        ):
-            whole = b"".join([*self._held, data]) if self._held else data
-            held = framing.held
-            self._held = [held] if held else []
-            return whole[: -len(held)] if held else whole
-        return self.take_other(data, unread)
+        if self._behind or unread or not framing.holds_original or framing.overflowed:
+            return self.take_other(data, unread)
+        whole = self._held + data if self._held else data
+        held = self._held = framing.held
+        return whole[: -len(held)] if held else whole
 
     def rest(self) -> bytes:
         """Return the beginning of an event that the source left without its end."""
-        return b"".join(self._held)
+        return b"".join([self._held, *self._behind])
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
         """Do what `take` does for bytes of which the framing holds others, or none any more."""
@@ -62,23 +57,27 @@ class Passthrough:
             # The event that is too large is not passed on, whether its end is here or not.
             whole = self.rest() + data
             return whole[: _end_within(whole, self._framing.safe_bytes)]
-        if self._is_like_framing:
-            self._last = self.rest()[-_OVERLAP:]
-        known = self._last + data
+        last = self._last if self._behind else self._held[-_OVERLAP:]
+        known = last + data
         end = _end_before(known, unread) if unread else _last_end(known)
-        if end or not self._last:
+        if end or not last:
             end = _behind_blank_lines(known, end)
-        end -= len(self._last)
+        end -= len(last)
         if end <= 0:
-            self._held.append(data)
+            self._behind.append(data)
             self._last = known[-_OVERLAP:]
-            self._is_like_framing = False
             return b""
-        passed = b"".join([*self._held, data[:end]])
-        rest = data[end:]
-        self._held, self._last = [rest] if rest else [], rest[-_OVERLAP:]
-        self._is_like_framing = not rest
+        passed = self.rest() + data[:end]
+        self._hold(data[end:])
         return passed
+
+    def _hold(self, rest: bytes) -> None:
+        framing = self._framing
+        if rest == framing.held and not framing.is_irregular:
+            self._held, self._behind = rest, []
+        else:
+            self._held, self._behind = b"", [rest]
+        self._last = rest[-_OVERLAP:]
 
 
 def _behind_blank_lines(data: bytes, end: int) -> int:
