@@ -158,7 +158,7 @@ class SSEDecoder:
                 if _LF in piece or _CR in piece:  # more than one line
                     return self._split_irregular(data)
         tail = pieces.pop()
-        frames: list[RawFrame] = pieces  # type: ignore[assignment]  # bytes are RawFrames
+        frames: list[RawFrame] = pieces
         if frames:
             self.frames += len(frames)
         if tail and self._must_be_parsed(tail, lasts=bool(held) and not frames):

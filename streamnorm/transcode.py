@@ -122,44 +122,62 @@ class Transcoder:
             LossyEncoding: `strict`, and the target cannot carry something.
             LocalProtocolError: The transcoder was closed.
         """
-        forwarder = self._forwarder
+        forwarder, passthrough = self._forwarder, self._passthrough
         if forwarder is not None and (written := forwarder.forward_read(data)) is not None:
             if forwarder.failure is not None:
                 written = self._fail(forwarder.failure)
-            if self._passthrough is not None:
+            if passthrough is not None:
                 written = data + written if written else data
             return [written] if written else []
         frames = self._decoder.split(data)
+        parts: list[bytes] = []
+        position = 0 if forwarder is None else forwarder.forward(frames, parts)
+        if position == len(frames) and forwarder is not None and forwarder.failure is None:
+            if passthrough is None:
+                return [b"".join(parts)] if parts else []
+            if self._decoder.is_plain:
+                return [written] if (written := passthrough.take(data)) else []
+        return self._read_in_full(data, frames, position, parts)
+
+    def _read_in_full(
+        self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
+    ) -> list[bytes]:
+        """Do what `feed` does where some frame may be more than a delta.
+
+        Args:
+            data: The bytes of the read.
+            frames: Its frames.
+            position: The first that is to be read in full.
+            parts: The bytes of those before it, and where to append.
+        """
         if self._writer.failure is not None:
             return []
-        parts: list[bytes] = []
-        position, count = 0, len(frames)
-        while position < count and self._writer.failure is None:
+        count = len(frames)
+        while self._writer.failure is None:
             forwarder = self._forwarder
-            if forwarder is not None:
-                position = forwarder.forward(frames, position, parts)
-                if forwarder.failure is not None:
-                    parts.append(self._fail(forwarder.failure))
-                    break
-                if position == count:
-                    break
+            if forwarder is not None and forwarder.failure is not None:
+                parts.append(self._fail(forwarder.failure))
+                break
+            if position == count:
+                break
             if written := self._read(frames[position]):
                 parts.append(written)
             position += 1
+            if self._forwarder is not None:
+                position = self._forwarder.forward(frames, parts, position)
         if self._passthrough is None:
             if not self._is_decided:
                 self._undecided += self._decoder.framed(data)
             return [written] if (written := b"".join(parts)) else []
         if self._decoder.unframed:  # an error outside an event, which does not pass as one
             position -= 1
-        unread = sum(map(is_whole, frames[position:])) if position < count else 0
+        unread = sum(map(is_whole, frames[position:]))
         if self._undecided or not self._decoder.is_plain:
             data, self._undecided = self._undecided + self._decoder.framed(data), b""
             original = self._passthrough.take_other(data, unread)
         else:
             original = self._passthrough.take(data, unread)
-        written = b"".join([original, *parts]) if parts else original
-        return [written] if written else []
+        return [written] if (written := b"".join([original, *parts])) else []
 
     def close(self) -> list[bytes]:
         """Return the bytes that the end of the source makes known."""

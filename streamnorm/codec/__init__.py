@@ -13,15 +13,6 @@ from streamnorm.codec.dialect import Dialect, Feed, on_first_use
 from streamnorm.codec.encoder import EncodeOptions, Encoder
 from streamnorm.codec.form import Form, FormReader, Opening
 from streamnorm.codec.passthrough import Passthrough
-from streamnorm.codec.template import (
-    Surroundings,
-    Template,
-    constant_template,
-    decode_string,
-    padded_template,
-    string_pattern,
-    surroundings,
-)
 from streamnorm.codec.writer import StreamWriter
 
 __all__ = [
@@ -40,14 +31,7 @@ __all__ = [
     "Opening",
     "Passthrough",
     "StreamWriter",
-    "Surroundings",
-    "Template",
-    "constant_template",
-    "decode_string",
     "delta_factory",
     "on_first_use",
-    "padded_template",
     "part_of",
-    "string_pattern",
-    "surroundings",
 ]

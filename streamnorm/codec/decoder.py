@@ -87,13 +87,16 @@ class Decoder(ABC):
         """
         run = self.run
         events: list[Event] = []
-        if run is not None and (text := run.text_of_read(data)) is not None:
-            if text:
-                events = [run.event_of(text)]
-            if run.tells_usage and (usage := run.pending_usage()) is not None:
-                events.append(usage)
-            return events
-        for raw in self.split(data):
+        if run is not None and run.reads_are_events:
+            text = run.text_of_read(data)
+            if text is not None:
+                if text:
+                    events = [run.event_of(text)]
+                if run.tells_usage and (usage := run.pending_usage()) is not None:
+                    events.append(usage)
+                return events
+        frames = self.split(data)
+        for raw in frames:
             if run is None or type(raw) is not bytes or (text := run.text_of(raw)) is None:
                 events += self.read_raw(raw)
                 run = self.run
@@ -102,6 +105,8 @@ class Decoder(ABC):
                 events.append(run.event_of(text))
             if run.tells_usage and (usage := run.pending_usage()) is not None:
                 events.append(usage)
+        if run is not None:
+            run.reads_are_events = len(frames) == 1
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol, TypeAlias
 
-from streamnorm._json import FAST_ERRORS
 from streamnorm.codec.delta import Delta, delta_factory, part_of
-from streamnorm.codec.template import Template
 from streamnorm.errors import LimitExceeded
 from streamnorm.events import Event, JSONDelta, StreamError, TextDelta, UsageUpdate
 from streamnorm.sse import RawFrame, SSEDecoder
@@ -26,11 +23,11 @@ from streamnorm.sse import RawFrame, SSEDecoder
 __all__ = ["DeltaForwarder", "DeltaRun", "TextSinks"]
 
 _NO_FRAMING = SSEDecoder()
-_MAX_PADDING = 64
-_MAX_LESSONS = 32  # of a block
+_LF, _CR = 10, 13
 
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
+_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # with the delta that they are for
 
 
 class DeltaRun(ABC):
@@ -40,58 +37,63 @@ class DeltaRun(ABC):
     take turns, as parallel calls do.
 
     Attributes:
+        prefix: What stands before the payload of its frames.
         delta: After a text, a delta of the block and part that it extends; its own text
             means nothing.  The same object for the same block and part, as long as no
             frame is read in full.
-        template: Reads the frames of one block that are known but for their text; None if
-            there is none.
         tells_usage: Whether frames of the run may report tokens.
+        reads_are_events: Whether the last read was one event, as the next may be, too.
         framing: What cuts the bytes of the stream; one that never starts where a body in
             another form is read.
     """
 
+    prefix: bytes = b"data: "
     delta: Delta
-    template: Template | None = None
     framing: SSEDecoder = _NO_FRAMING
     tells_usage: bool = False
 
     def __init__(self) -> None:
-        self._max_read_bytes = 0  # of a read that may be one frame
-        self._lessons = _MAX_LESSONS
+        self.reads_are_events = False
         self._made: Delta | None = None  # the delta that `_make` makes others of
         self._make: Callable[[str], Delta]
 
-    def text_of(self, raw: bytes) -> str | None:
+    @abstractmethod
+    def decode(self, payload: bytes) -> str | None:
         """Return the text of a frame that only extends an open block; "" if it adds nothing.
 
         None leaves everything as it was, and the frame is to be read in full: wherever a
         block stops, half a surrogate pair, a second event, or a note is involved.
 
         Args:
-            raw: A whole event as `SSEDecoder.split` returns it.
+            payload: The JSON of a frame, a single line.
         """
-        template = self.template
-        if template is not None and (text := template(raw)) is not None:
-            return text
-        text = self.decode(raw)
-        if text:
-            self._learn(raw, text)
-        return text
+
+    def text_of(self, raw: bytes) -> str | None:
+        """Return what `decode` does of a whole event as `SSEDecoder.split` returns it."""
+        start = len(self.prefix)
+        payload = raw[start:]
+        if raw[:start] != self.prefix or _LF in payload:
+            return None
+        return self.decode(payload)
 
     def text_of_read(self, data: bytes) -> str | None:
-        """Return the text of a read that is one frame, which the template knows; else None.
+        """Return what `decode` does of a read that is one event, which needs no split.
 
-        What the template knows holds no other line end, so that the read need not be split.
+        To be asked where `reads_are_events`.
         """
-        framing, template = self.framing, self.template
-        if template is None or len(data) > self._max_read_bytes or framing.carries:
+        framing, prefix = self.framing, self.prefix
+        if framing.carries or len(data) > framing.safe_bytes:
             return None
+        start = len(prefix)
         if data[-2:] == b"\n\n":
-            text = template(data[:-2])
+            payload = data[start:-2]
         elif data[-4:] == b"\r\n\r\n":
-            text = template(data[:-4])
+            payload = data[start:-4]
         else:
             return None
+        if data[:start] != prefix or _LF in payload or _CR in payload:
+            return None
+        text = self.decode(payload)
         if text is not None:
             framing.frames += 1
         return text
@@ -101,32 +103,6 @@ class DeltaRun(ABC):
         if self.delta is not self._made:
             self._made, self._make = self.delta, delta_factory(self.delta)
         return self._make(text)
-
-    @abstractmethod
-    def decode(self, raw: bytes) -> str | None:
-        """Do what `text_of` does, without a template."""
-
-    @abstractmethod
-    def learn(self, raw: bytes) -> Template | None:
-        """Return a template of the frames that are like one which `decode` has accepted."""
-
-    def _learn(self, raw: bytes, text: str) -> None:
-        """Learn a template from a frame that `decode` has accepted, or forget the one there was."""
-        self.template = None
-        if self._lessons:
-            self._lessons -= 1
-            with suppress(*FAST_ERRORS):  # a frame with another text may be none that is accepted
-                self.template = self.learn(raw)
-        if self.template is not None:
-            # Two frames are longer, and so is one with a long text, which is split like others.
-            surroundings = len(raw) - len(text.encode())
-            self._max_read_bytes = min(2 * surroundings - _MAX_PADDING, self.framing.safe_bytes)
-
-    def forget(self) -> None:
-        """Forget the template: what its frames mean may have changed."""
-        self.template = None
-        # A server whose frames differ in more than their text is soon left alone.
-        self._lessons = _MAX_LESSONS
 
     def pending_usage(self) -> UsageUpdate | None:
         """Return the tokens that frames of the run reported since the last call, if any.
@@ -174,16 +150,16 @@ class DeltaForwarder:
         self.run = run
         self._accumulator = accumulator
         self._writer = writer
-        # The sinks of the last block, and of each block with the delta that they are for.
+        self._sinks: dict[int, _Sinks] = {}  # by block
+        # Those of the last block.
         self._delta: Delta | None = None
-        self._append: _Append
-        self._write: _Write | None
-        self._sinks: dict[int, tuple[Delta, _Append, _Write | None]] = {}
+        self._append: _Append = _drop
+        self._write: _Write | None = None
 
     def forward_read(self, data: bytes) -> bytes | None:
-        """Return the bytes of a read that is one frame, if the template knows it."""
+        """Return the bytes of a read that is one frame, if the run takes it."""
         run = self.run
-        text = run.text_of_read(data)
+        text = run.text_of_read(data) if run.reads_are_events else None
         if not text:
             return None if text is None else b""
         if run.delta is not self._delta:
@@ -195,38 +171,34 @@ class DeltaForwarder:
             self._fail(exc)
             return b""
 
-    def forward(self, frames: list[RawFrame], position: int, parts: list[bytes]) -> int:
+    def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
         """Forward frames that only extend open blocks.
 
         Args:
             frames: What was read.
-            position: The first frame to forward.
             parts: Where to append the bytes that they make known.
+            position: The first frame to forward.
 
         Returns:
             The position of the first frame that is to be read in full.
         """
         run = self.run
-        text_of, template, delta = run.text_of, run.template or _no_text, self._delta
-        for raw in frames[position:] if position else frames:
-            if type(raw) is not bytes:
-                break
-            if (text := template(raw)) is None:
-                if (text := text_of(raw)) is None:
+        run.reads_are_events = len(frames) == 1
+        text_of = run.text_of
+        delta, append, write = self._delta, self._append, self._write
+        try:
+            for raw in frames[position:] if position else frames:
+                if type(raw) is not bytes or (text := text_of(raw)) is None:
                     break
-                template = run.template or _no_text
-            position += 1
-            if not text:
-                continue
-            if run.delta is not delta:
-                delta = self._select(run.delta)
-            try:
-                self._append(text)
-                if self._write is not None and (written := self._write(text)):
-                    parts.append(written)
-            except LimitExceeded as exc:
-                self._fail(exc)
-                break
+                position += 1
+                if text:
+                    if run.delta is not delta:
+                        delta, append, write = self._select(run.delta)
+                    append(text)
+                    if write is not None and (written := write(text)):
+                        parts.append(written)
+        except LimitExceeded as exc:
+            self._fail(exc)
         return position
 
     def invalidate(self, events: list[Event]) -> None:
@@ -241,7 +213,7 @@ class DeltaForwarder:
         self.failure = StreamError("too_large", str(exc), code=exc.limit)
         self.run.retract_usage()
 
-    def _select(self, delta: Delta) -> Delta:
+    def _select(self, delta: Delta) -> _Sinks:
         """Use the sinks of the block and part of `delta`."""
         sinks = self._sinks.get(delta.index)
         if sinks is None or sinks[0] is not delta:
@@ -249,8 +221,8 @@ class DeltaForwarder:
             write = None if self._writer is None else self._writer.delta_sink(delta)
             sinks = self._sinks[delta.index] = (delta, append, write)
         self._delta, self._append, self._write = sinks
-        return delta
+        return sinks
 
 
-def _no_text(raw: bytes) -> None:
-    """Know no frame."""
+def _drop(text: str) -> None:
+    """Stand for the sink of a block while there is none."""

@@ -93,7 +93,6 @@ class AnthropicDecoder(Decoder):
         return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        self._run.forget()
         if frame.event in _COLD:
             self._read_any(frame, events)
             return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct, structs
@@ -134,16 +133,8 @@ class Answer:
         if block is None or block.thought is not thought or block.signature or block.carry:
             return None
         if block.offsets is not None:
-            block.offsets.append(text)
+            block.offsets.append_later(text)
         return block.delta
-
-    def text_sink(self) -> Callable[[str], None]:
-        """Return a function that appends text to the open block, as `append_plain` does.
-
-        Valid until a chunk is read in full.
-        """
-        offsets = None if self._growing is None else self._growing.offsets
-        return _drop if offsets is None else offsets.append_later
 
     def sign(self, signature: str, thought: bool, events: list[Event]) -> None:
         """Take the signature of the text at hand, or of none."""
@@ -331,10 +322,6 @@ class Answer:
         reason = stop_reason(word, called=bool(self._asked)) if self.finish else "refusal"
         self._stop(events, cut=reason not in ("end_turn", "tool_use"))
         return MessageStop(reason, word, choice=self._choice, extra=self.extra or None)
-
-
-def _drop(text: str) -> None:
-    """Keep nothing: a thought has no sources."""
 
 
 def issued(signature: str) -> tuple[str, str | None]:

@@ -92,7 +92,6 @@ class GeminiDecoder(Decoder):
         return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        self._run.forget()
         self._read_any(frame, events)
         self._run.expect_tokens()
 

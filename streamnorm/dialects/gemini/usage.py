@@ -36,8 +36,6 @@ class UsageReader:
         self.usage = Usage()
         self._last: Counts | None = None  # that came, unless `merge` took it
         self._known = Counts()
-        self._pending: Counts | None = None  # of `replace`
-        self._previous: Counts | None = None  # the pending ones before
         self._before = self._known  # the known counts before `count`
         self._is_stale = False  # whether counts have changed since the snapshot
         self._extra: dict[str, Any] = {}  # never changed, since the snapshots share it
@@ -61,20 +59,12 @@ class UsageReader:
     def count(self, wire: Counts) -> None:
         """Take counts that are expected; `renew` brings them into the snapshot."""
         self._last = wire
-        self._merge_pending()
         self._before = self._known
         self._merge(wire)
 
-    def replace(self, wire: Counts) -> None:
-        """Take counts of the fields that the last ones had, and of no others."""
-        self._previous, self._pending = self._pending, wire
-
     def retract(self) -> None:
-        """Forget the counts that `count` or `replace` took last."""
-        if self._pending is not None:
-            self._pending = self._previous
-        else:
-            self._known = self._before
+        """Forget the counts that `count` took last."""
+        self._known = self._before
 
     def merge(self, wire: dict[str, Any]) -> bool:
         """Take one more usage object, and tell whether it changes the snapshot."""
@@ -93,7 +83,6 @@ class UsageReader:
 
     def renew(self) -> bool:
         """Bring the counts into the snapshot, and tell whether that changes it."""
-        self._merge_pending()
         if not self._is_stale:
             return False
         self._is_stale = False
@@ -112,14 +101,8 @@ class UsageReader:
         self.usage = Usage(came, went, cached, None, thoughts, extra or None)
         return self.usage != before
 
-    def _merge_pending(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            self._merge(pending)
-
     def _merge(self, wire: Counts) -> None:
         """Put the counts that are reported in place of the former."""
-        self._merge_pending()
         known = self._known
         if wire.prompt_token_count is None:
             wire.prompt_token_count = known.prompt_token_count

@@ -7,22 +7,18 @@ arguments are taken as they stand on the wire.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Annotated, TypeAlias, cast
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 __all__ = [
-    "DETAIL_FIELDS",
     "PIECES",
     "Counts",
     "RawPart",
     "TextChunk",
-    "counts_decoder",
     "decode_text",
     "raw_parts",
-    "raw_usage",
 ]
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -45,10 +41,6 @@ class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     service_tier: Raw = Raw()
 
 
-DETAIL_FIELDS = tuple(name for name in Counts.__struct_fields__ if not name.endswith("_count"))
-"""The fields of `Counts` that are no counts."""
-
-
 class TextPart(Struct, gc=False, forbid_unknown_fields=True):
     """More text, or more of a thought."""
 
@@ -67,7 +59,7 @@ class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
     """One answer's part of a chunk, which does not end it."""
 
     content: TextContent
-    index: int = 0
+    index: Literal[0] = 0
 
 
 class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
@@ -84,37 +76,6 @@ class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
 
 _TEXT: msgspec.json.Decoder[TextChunk] = msgspec.json.Decoder(TextChunk)
 decode_text = _TEXT.decode
-
-
-@lru_cache(maxsize=64)  # servers know a few sets of fields
-def counts_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Counts]:
-    """Return a decoder of token counts that have just these fields."""
-    types = [(name, Raw if name in DETAIL_FIELDS else Count) for name in fields]
-    others = [(name, None, None) for name in Counts.__struct_fields__ if name not in fields]
-    reported = msgspec.defstruct(
-        "ReportedCounts",
-        [*types, *others],
-        bases=(Counts,),
-        kw_only=True,
-        gc=False,
-        rename="camel",
-        forbid_unknown_fields=True,
-    )
-    return msgspec.json.Decoder(cast("type[Counts]", reported))
-
-
-class RawUsage(Struct, rename="camel"):
-    """A payload, for the JSON text of its token counts."""
-
-    usage_metadata: Raw = Raw()
-
-
-_RAW_USAGE: msgspec.json.Decoder[RawUsage] = msgspec.json.Decoder(RawUsage)
-
-
-def raw_usage(data: bytes) -> bytes:
-    """Return the token counts of a payload as they stand; nothing if there are none."""
-    return bytes(_RAW_USAGE.decode(data).usage_metadata)
 
 
 class RawCall(Struct):

@@ -7,10 +7,10 @@ first and the last chunk are kept in `extra`, those of the chunks between are dr
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 __all__ = [
     "CHOICE_FIELDS",
@@ -18,10 +18,13 @@ __all__ = [
     "DELTA_FIELDS",
     "PIECES",
     "SIDE_FIELDS",
+    "ArgumentsChunk",
+    "CallDelta",
     "Choice",
     "Chunk",
     "Delta",
     "Function",
+    "RunChunk",
     "ToolCallDelta",
     "decode_arguments",
     "decode_chunk",
@@ -154,7 +157,7 @@ class _RunDelta(Struct, gc=False, kw_only=True):
 
 
 class _TextDelta(_RunDelta, gc=False, kw_only=True):
-    content: str
+    text: str = field(name="content")
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
     tool_calls: _Nothing = None
@@ -243,11 +246,14 @@ class ReasoningChunk(_RunChunk, gc=False, kw_only=True):
     choices: tuple[_ReasoningChoice]
 
 
+@final
 class ArgumentsChunk(_RunChunk, gc=False, kw_only=True):
     """A chunk with arguments of one call of choice 0, and nothing else."""
 
     choices: tuple[_CallsChoice]
 
+
+RunChunk: TypeAlias = TextChunk | ReasoningChunk | ArgumentsChunk
 
 _TEXT: msgspec.json.Decoder[TextChunk] = msgspec.json.Decoder(TextChunk)
 _REASONING: msgspec.json.Decoder[ReasoningChunk] = msgspec.json.Decoder(ReasoningChunk)

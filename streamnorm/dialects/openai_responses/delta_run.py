@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import (
-    Delta,
-    DeltaRun,
-    Template,
-    decode_string,
-    string_pattern,
-    surroundings,
-)
+from streamnorm.codec import Delta, DeltaRun
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.sequence import Numbers
 
 __all__ = ["OpenText", "ResponsesRun"]
 
-_LF = 10
-_DELTA = string_pattern("delta")
-# What may stand behind a text: padding, which means nothing, and then the number.
-_NUMBERED = re.compile(
-    rb'(.*"obfuscation" *: *")[0-9A-Za-z]*(".*"sequence_number" *: *)(\d+)([ ,}].*)', re.DOTALL
-)
 _MAX_FRESH = 32  # deltas of a text that are not counted
 _MAX_FRESH_CHARS = 256  # of one of them
 
 
-class OpenText(NamedTuple):
+class OpenText(Struct, frozen=True, gc=False):
     """A text of an open block, and how its deltas name it.
 
     Attributes:
@@ -72,18 +59,15 @@ class ResponsesRun(DeltaRun):
 
     def __init__(self, numbers: Numbers) -> None:
         super().__init__()
-        self._before: Delta | None = None  # the delta of the frame before
         self._numbers = numbers
         self._texts: dict[str | None, OpenText] = {}  # by item id
         self._blocks: set[int] = set()  # of these texts
         self._type: type[wire.Piece] = wire.TextDelta  # of all of them
-        self._prefix = b""
-        self._start = 0
-        self._decode = _KINDS[wire.TextDelta].decoder.decode
+        self.prefix, decoder = _KINDS[self._type]
+        self._decode = decoder.decode
 
     def forget(self) -> None:
         """Expect no delta: items may have changed."""
-        super().forget()
         self._texts.clear()
         self._blocks.clear()
 
@@ -94,11 +78,11 @@ class ResponsesRun(DeltaRun):
             piece: A delta of it that was read in full.
             text: The text.
         """
-        if type(piece) is not self._type or not self._prefix:
+        if type(piece) is not self._type:
             self.forget()
             self._type = type(piece)
-            self._prefix, decoder = _KINDS[self._type]
-            self._start, self._decode = len(self._prefix), decoder.decode
+            self.prefix, decoder = _KINDS[self._type]
+            self._decode = decoder.decode
         index, known = text.delta.index, self._texts.get(piece.item_id)
         if known is not None and known.delta == text.delta:
             return  # the delta stays the same object
@@ -108,87 +92,25 @@ class ResponsesRun(DeltaRun):
         self._texts[piece.item_id] = text
         self._blocks.add(index)
 
-    def decode(self, raw: bytes) -> str | None:
-        start = self._start
-        if raw[:start] != self._prefix or not start or raw.find(_LF, start) >= 0:
-            return None
+    def decode(self, payload: bytes) -> str | None:
         try:
-            piece = self._decode(raw[start:])
+            piece = self._decode(payload)
         except FAST_ERRORS:
             return None
-        numbers, number = self._numbers, piece.sequence_number
-        text = self._texts.get(piece.item_id)
+        text, numbers, number = piece.delta, self._numbers, piece.sequence_number
+        known = self._texts.get(piece.item_id)
         if (
-            text is None
+            known is None
             or number != numbers.next
-            or piece.output_index != text.output_index
-            or piece.part != text.part
+            or piece.output_index != known.output_index
+            or piece.part != known.part
         ):
             return None
         if number is not None:
-            numbers.next, numbers.latest = number + 1, raw
-        fresh = text.growth.fresh
-        fresh.append(piece.delta)
-        if len(fresh) >= _MAX_FRESH or len(piece.delta) > _MAX_FRESH_CHARS:
-            text.growth.count()
-        self.delta = text.delta
-        return piece.delta
-
-    def learn(self, raw: bytes) -> Template | None:
-        if self.delta is not self._before:  # blocks take turns
-            self._before = self.delta
-            return None
-        start, decode = self._start, self._decode
-        piece = decode(raw[start:])
-        number, text = piece.sequence_number, self._texts[piece.item_id]
-        piece.delta = "?"
-        around = surroundings(raw, _DELTA, lambda frame: decode(frame[start:]) == piece)
-        if around is None:
-            return None
-        numbered = _NUMBERED.match(around.tail)
-        if number is None or numbered is None or number != int(numbered[3]):
-            return None
-        middle, behind, _, rest = numbered.groups()
-        piece.sequence_number = number + 1
-        probe = b"%b?%bx%b%d%b" % (around.head, middle, behind, number + 1, rest)
-        if decode(probe[start:]) != piece:
-            return None
-        return self._template(around.head, middle, behind, rest, text)
-
-    def _template(
-        self, head: bytes, middle: bytes, behind: bytes, rest: bytes, text: OpenText
-    ) -> Template:
-        """Return a template of the deltas of one text, numbered one after the other.
-
-        Args:
-            head: The bytes before the text.
-            middle: Those between the text and the padding.
-            behind: Those between the padding and the sequence number.
-            rest: Those behind the number.
-            text: The text.
-        """
-        start, skip = len(head), len(middle)
-        numbers, growth = self._numbers, text.growth
-        fresh = growth.fresh
-
-        def read(raw: bytes) -> str | None:
-            tail = b"%b%d%b" % (behind, numbers.next or 0, rest)
-            stop = -len(tail)
-            if raw[:start] != head or raw[stop:] != tail:
-                return None
-            end = raw.rfind(middle)
-            padding = raw[end + skip : stop]
-            if padding and not padding.isalnum():
-                return None
-            try:
-                text = decode_string(raw[start - 1 : end + 1])
-            except FAST_ERRORS:
-                return None
-            numbers.next += 1  # type: ignore[operator]  # a frame that was numbered came before
-            numbers.latest = raw
-            fresh.append(text)
-            if len(fresh) >= _MAX_FRESH or len(text) > _MAX_FRESH_CHARS:
-                growth.count()
-            return text
-
-        return read
+            numbers.next, numbers.latest = number + 1, payload
+        growth = known.growth
+        growth.fresh.append(text)
+        if len(growth.fresh) >= _MAX_FRESH or len(text) > _MAX_FRESH_CHARS:
+            growth.count()
+        self.delta = known.delta
+        return text

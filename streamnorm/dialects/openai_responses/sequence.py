@@ -16,7 +16,7 @@ class Numbers:
     Attributes:
         next: What the next event has if none is missing; None before the first that has one.
         count: Whether they do: a constant numbers nothing.
-        latest: The payload of the last event that had one, or the lines of that event.
+        latest: The payload of the last event that had one.
     """
 
     __slots__ = ("_note", "count", "latest", "next")
@@ -45,14 +45,9 @@ class Numbers:
             return False
         if number != expected - 1:
             self._note("gap", "sequence_number")
-        elif data == (before if isinstance(before, str) else _payload(before)):
+        elif data == (before if isinstance(before, str) else before.decode(errors="replace")):
             self._note("resent_event", "frame")
             return True
         else:
             self.count, self.latest = False, ""
         return False
-
-
-def _payload(raw: bytes) -> str:
-    """Return the payload of an event of two lines: a name, and what it names."""
-    return raw[raw.index(b"\n") + len("\ndata: ") :].decode(errors="replace")

@@ -16,12 +16,11 @@ def chunk(part: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def test_plain_text_is_read() -> None:
-    payload = chunk({"text": "a", "thought": True}, index=2)
+    payload = chunk({"text": "a", "thought": True}, index=0)
     details = [{"modality": "TEXT", "tokenCount": 1}]
     counts = {"promptTokenCount": 1, "totalTokenCount": 4, "promptTokensDetails": details}
     payload |= {"usageMetadata": counts, "responseId": "r", "modelVersion": "m"}
     read = decode_text(json.dumps(payload))
-    assert read.candidates[0].index == 2
     assert (
         read.candidates[0].content.parts[0].text,
         read.candidates[0].content.parts[0].thought,
@@ -38,6 +37,7 @@ def test_plain_text_is_read() -> None:
         chunk({"text": "a", "partMetadata": {}}),
         chunk({"functionCall": {"name": "f"}}),
         chunk({"text": "a"}, finishReason="STOP"),
+        chunk({"text": "a"}, index=1),
         chunk({"text": "a"}, safetyRatings=[]),
         chunk({"text": "a"}) | {"error": {"code": 500}},
         chunk({"text": "a"}) | {"turnToken": "v1"},

@@ -1,4 +1,4 @@
-"""Templates of delta runs: chunks that are known but for their text and their padding."""
+"""Delta runs of chunks that are padded, and of those that report tokens."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ def test_padded_chunks_are_on_the_run(name: str, field: str) -> None:
     reading = read(*chunks)
     assert reading.events[1:] == [[make(0, text)] if text else [] for text in TEXTS[1:]]
     assert reading.on_run == [0] + [1] * (len(TEXTS) - 1)
-    assert reading.decoder.run is not None
-    assert reading.decoder.run.template is not None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +59,7 @@ def test_chunk_that_is_not_like_those_before_reads_as_in_full(told: bytes, inste
     read(*chunks, odd, *chunks)
 
 
-def test_template_of_arguments_is_of_all_calls_with_an_index_of_one_digit() -> None:
+def test_fragments_of_all_calls_are_on_the_run() -> None:
     started = [calls(call(n, f"t{n}", "f", "{")) for n in (0, 9, 10, 11)]
     turns = [(n, text) for text in ('"a', "b", "c", "d") for n in (0, 9, 10, 11)]
     fragments = [calls(call(n, arguments=text)) for n, text in turns]
@@ -71,15 +69,13 @@ def test_template_of_arguments_is_of_all_calls_with_an_index_of_one_digit() -> N
     assert reading.on_run[4:-1] == [1] * len(turns)
 
 
-def test_fragments_of_which_a_template_cannot_be_made_are_decoded() -> None:
+def test_fragments_with_their_index_behind_them_are_on_the_run() -> None:
     # The index stands behind the function.
     def fragment(text: str) -> bytes:
         return chunk({"tool_calls": [{"function": {"arguments": text}, "index": 0}]})
 
     reading = read(calls(call(0, "t", "f", "{")), *map(fragment, ('"a', "b", "c")))
     assert reading.on_run == [0, 1, 1, 1]
-    assert reading.decoder.run is not None
-    assert reading.decoder.run.template is None
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
