@@ -82,14 +82,13 @@ class Reading(NamedTuple):
     Attributes:
         outputs: Events or bytes that each chunk produced, and those of the end.
         states: State at the end; before it, if `Route.asks`, that after each chunk.
-        reported: Notes and losses, each when it was reported, with the number of the chunk;
-            losses of the usage with none, as the run takes the usage when something asks for it.
+        reported: Notes and losses, each when it was reported, with the number of the chunk.
         raised: The exception that ended the writing.
     """
 
     outputs: list[list[Any]]
     states: list[dict[str, Any]]
-    reported: list[tuple[int | None, Note | Loss]]
+    reported: list[tuple[int, Note | Loss]]
     raised: str | None
 
     @property
@@ -134,11 +133,10 @@ def read(chunks: Sequence[bytes], route: Route) -> Reading:
     """Read a stream to its end, or to the first loss if the route is strict."""
     outputs: list[Any] = []
     states: list[Any] = []
-    reported: list[tuple[int | None, Note | Loss]] = []
+    reported: list[tuple[int, Note | Loss]] = []
 
     def report(each: Note | Loss) -> None:
-        is_of_usage = isinstance(each, Loss) and each.feature == "usage"
-        reported.append((None if is_of_usage else len(outputs), each))
+        reported.append((len(outputs), each))
 
     reader: Decoder | Transcoder
     if route.target is None:

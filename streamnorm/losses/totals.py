@@ -29,28 +29,17 @@ class Totals:
         self._losses = losses
         self._usage = Usage()
         self._tier: object = None  # the last one that was lost
-        self._lost: set[str] = set()
         self._stopped = False
 
     def usage(self, usage: Usage) -> Usage:
-        """Return what of a snapshot the dialect can carry."""
-        if usage.extra is not None:
-            self.tier(usage.extra)
+        """Return what of a snapshot the dialect can carry; losses are those of the last one."""
+        self._usage = usage
+        output = usage.output_tokens or 0
         if usage.cache_write_tokens and not self._can.cache_write:
             usage = structs.replace(usage, cache_write_tokens=None)
-            self._lose("cache_write_tokens", "dropped")
-        output = usage.output_tokens or 0
         if (usage.reasoning_tokens or 0) > output and not self._can.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
-            self._lose("reasoning_tokens", "written as output_tokens")
-        self._usage = usage
         return usage
-
-    def _lose(self, count: str, detail: str) -> None:
-        """Count a count that has no place once, however many snapshots tell it."""
-        if count not in self._lost:
-            self._losses.add("usage", count, detail)
-            self._lost.add(count)
 
     def tier(self, extra: dict[str, Any] | None) -> None:
         """Count a tier of service that the dialect has no word for."""
@@ -62,14 +51,10 @@ class Totals:
     def stop(self, event: MessageStop) -> MessageStop:
         """Return a stop that the dialect has a word for."""
         can = self._can
+        if not self._stopped:
+            self._stopped = True
+            self._count_usage()
         self.tier(event.extra)
-        if not self._stopped and (
-            can.usage == "always" or (can.usage == "known" and self._usage != Usage())
-        ):
-            for name in ("input_tokens", "output_tokens"):
-                if getattr(self._usage, name) is None:
-                    self._losses.add("usage_unknown", name, "written as 0")
-        self._stopped = True
         if self.refused:
             event = structs.replace(event, reason="refusal")
         if event.reason == "other" and event.raw_reason in can.raw_stops:
@@ -79,3 +64,17 @@ class Totals:
             self._losses.add("stop_reason", event.reason, "written as end_turn")
             event = structs.replace(event, reason="end_turn", stop_sequence=None)
         return event
+
+    def _count_usage(self) -> None:
+        """Count what is lost of the last snapshot, the one that the client is told."""
+        can, usage = self._can, self._usage
+        self.tier(usage.extra)
+        told = self.usage(usage)
+        if told.cache_write_tokens != usage.cache_write_tokens:
+            self._losses.add("usage", "cache_write_tokens", "dropped")
+        if told.reasoning_tokens != usage.reasoning_tokens:
+            self._losses.add("usage", "reasoning_tokens", "written as output_tokens")
+        if can.usage == "always" or (can.usage == "known" and usage != Usage()):
+            for name in ("input_tokens", "output_tokens"):
+                if getattr(usage, name) is None:
+                    self._losses.add("usage_unknown", name, "written as 0")
