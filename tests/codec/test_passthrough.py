@@ -9,6 +9,7 @@ from chunkings import events_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnorm import Transcoder
 from streamnorm.codec import Passthrough
 from streamnorm.sse import SSEDecoder
 
@@ -94,6 +95,28 @@ def test_lf_behind_a_cr_at_the_end_of_a_read_is_passed_on() -> None:
     assert passed[0] == b"data: 1\r\n\r"
     passed, rest = pass_on(b"data: 1\r\n\r", b"\n")
     assert b"".join(passed) + rest == b"data: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_blank_lines_behind_an_event_are_passed_on_at_once_however_cut(end: bytes) -> None:
+    event, blanks, next_event = b"data: 1" + end * 2, end * 2, b"data: 2" + end
+    data = event + blanks + next_event
+    for at in range(1, len(data)):
+        passed, rest = pass_on(data[:at], data[at:])
+        assert passed[0] == (
+            b"" if at < len(b"data: 1" + end) + 1 else data[:at][: data.rfind(b"d")]
+        )
+        assert (b"".join(passed), rest) == (event + blanks, next_event)
+
+
+def test_blank_lines_and_a_stray_line_stand_before_our_error_however_cut() -> None:
+    start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m"}}\n\n'
+    stray = b'\n"item": not an event\n'
+    for at in range(len(start), len(start + stray)):
+        body = start + stray
+        transcoder = Transcoder("anthropic", "anthropic")
+        written = [*transcoder.feed(body[:at]), *transcoder.feed(body[at:]), *transcoder.close()]
+        assert b"".join(written).startswith(start + b"\nevent: error\n")
 
 
 def test_event_in_many_reads_is_passed_on_as_one() -> None:
