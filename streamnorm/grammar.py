@@ -75,8 +75,8 @@ class Grammar:
         self._failed = False
         self._next = 0
         self._open: dict[int, _Open] = {}
-        self._choices: set[int] = set()
-        self._stopped: set[int] = set()
+        self._choices: dict[int, bool] = {}  # with whether each has stopped
+        self._stopped = False  # whether one has
 
     def check(self, event: Event) -> str | None:
         """Take the next event, and return what is wrong with it.  A wrong one counts
@@ -123,7 +123,8 @@ class Grammar:
         lacking = [f"block {index} is open, expected block_stop" for index in self._open]
         if not self._started:
             lacking.append("no event, expected message_start")
-        unstopped = sorted((self._choices or {0}) - self._stopped)
+        choices = self._choices or {0: False}
+        unstopped = sorted(choice for choice, has_stopped in choices.items() if not has_stopped)
         return lacking + [f"choice {choice} ends without message_stop" for choice in unstopped]
 
     def _check_body(self, event: Event) -> str | None:
@@ -153,19 +154,19 @@ class Grammar:
         expected = self._next
         self._next = max(expected, event.index) + 1
         self._open[event.index] = _Open(type(event.block), event.choice)
-        self._choices.add(event.choice)
+        has_stopped = self._choices.setdefault(event.choice, False)
         if event.index != expected:
             return f"block {event.index} starts, expected {expected}"
-        if event.choice in self._stopped:
+        if has_stopped:
             return f"block {event.index} starts in choice {event.choice}, which has stopped"
         if _is_filled(event.block):
             return f"block {event.index} starts filled, expected deltas to fill it"
         return None
 
     def _check_stop(self, choice: int) -> str | None:
-        if choice in self._stopped:
+        if self._choices.get(choice):
             return f"second message_stop of choice {choice}, expected one"
-        self._stopped.add(choice)
+        self._choices[choice] = self._stopped = True
         left = [index for index, block in self._open.items() if block.choice == choice]
         if left:
             return f"message_stop with block {left[0]} open, expected block_stop first"

@@ -75,7 +75,7 @@ class Projector:
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self.unwritten: set[int] = set()
+        self.unwritten: dict[int, None] = {}
         self._can = capabilities
         self._losses = losses
         self._grammar = Grammar()
@@ -344,7 +344,7 @@ class Projector:
         if self._whole is not None and isinstance(state.block, ToolCall | ServerToolCall):
             arguments = self._whole.take(event.index, type(state.block).__name__)
             if arguments is None:
-                self.unwritten.add(event.index)
+                self.unwritten[event.index] = None
             rest = [JSONDelta(event.index, arguments)] if arguments else []
         if self._boundaries is not None:
             self._boundaries.stop(event.index, written=event.index not in self.unwritten)
@@ -359,7 +359,7 @@ class Projector:
                 state.dropped or state.stopped
             ):
                 self._whole.drop(index, type(state.block).__name__)
-                self.unwritten.add(index)
+                self.unwritten[index] = None
 
     # All else
 

@@ -19,7 +19,7 @@ class Sources:
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self._can = capabilities
         self._losses = losses
-        self._told: set[str] = set()
+        self._told: dict[str, None] = {}
 
     def take(self, index: int, citation: Citation) -> Citation | None:
         """Return what the dialect can carry of a source of a block; None if that is nothing."""
@@ -38,7 +38,7 @@ class Sources:
             key = f"{index} {citation!r}"
             if key in self._told:
                 return None
-            self._told.add(key)
+            self._told[key] = None
         return citation
 
     def drop(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import structs
 
@@ -56,7 +56,7 @@ def project(
     return projected, losses.list()
 
 
-def _written(event: Event, unwritten: set[int]) -> list[Event]:
+def _written(event: Event, unwritten: Collection[int]) -> list[Event]:
     """Return what is written of an event, given the calls of which nothing is."""
     if getattr(event, "index", None) not in unwritten:
         return [event]

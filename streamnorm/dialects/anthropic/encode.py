@@ -89,7 +89,7 @@ class AnthropicEncoder(Encoder):
         # Of each block: its frames' constant head, up to the text of a delta.
         self._heads: dict[int, bytes] = {}
         self._numbers: dict[int, int] = {}
-        self._without_input: set[int] = set()
+        self._without_input: dict[int, None] = {}
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         head = self._heads[index]
@@ -110,7 +110,7 @@ class AnthropicEncoder(Encoder):
     _reasoning = _text
 
     def _json(self, event: JSONDelta) -> bytes:
-        self._without_input.discard(event.index)
+        self._without_input.pop(event.index, None)
         return self._heads[event.index] + _dumps(event.partial_json) + _DELTA_END
 
     def _signature(self, event: SignatureDelta) -> bytes:
@@ -144,7 +144,7 @@ class AnthropicEncoder(Encoder):
         )
         if not empty:
             return start
-        self._without_input.add(event.index)
+        self._without_input[event.index] = None
         # The API opens every input with an empty delta.
         return start + self._heads[event.index] + b'""' + _DELTA_END
 

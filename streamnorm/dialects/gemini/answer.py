@@ -103,7 +103,7 @@ class Answer:
         self._size = 0  # bytes of the text before it
         self._asked: dict[str, str] = {}  # names of the calls that nobody has answered, by id
         self._served = ""  # id of the last call that the provider executed
-        self._cited: set[str] = set()
+        self._cited: dict[str, None] = {}
         self._told: dict[str, Any] = {}
 
     @property
@@ -295,7 +295,7 @@ class Answer:
         for citation in citations:
             key = f"{block.index} {citation!r}"
             if key not in self._cited:
-                self._cited.add(key)
+                self._cited[key] = None
                 events.append(CitationDelta(block.index, citation))
 
     def metadata(self, name: str, value: Any, events: list[Event]) -> None:

@@ -15,7 +15,7 @@ from streamnorm.dialects.openai_responses.sequence import Numbers
 
 __all__ = ["OpenText", "ResponsesRun"]
 
-_MAX_FRESH = 32  # deltas of a text that are not counted
+_MAX_FRESH = 16  # deltas of a text that are not counted
 _MAX_FRESH_CHARS = 256  # of one of them
 
 

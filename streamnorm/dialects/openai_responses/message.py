@@ -59,7 +59,7 @@ class MessageItem(Item):
         super().__init__(wire, blocks)
         self._extra = rest(wire, "role", "content")
         self._parts: dict[Kind, dict[int, _Part]] = {Text: {}, Refusal: {}}
-        self._others: set[int] = set()  # parts of other types
+        self._others: dict[int, None] = {}  # parts of other types
 
     def text(self, number: int | None, delta: str, events: list[Event]) -> None:
         """Take more text of a part."""
@@ -218,7 +218,7 @@ class MessageItem(Item):
         if number in self._others or not is_object(wire):
             return
         self._blocks.keep()
-        self._others.add(number)
+        self._others[number] = None
         block = OpaqueBlock(DIALECT, string_of(wire, "type"), compact(wire))
         index = self.index = self._blocks.begin(block, self._take_extra({}), events)
         events.append(BlockStop(index))
