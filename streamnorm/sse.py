@@ -158,16 +158,12 @@ class SSEDecoder:
                 if _LF in piece or _CR in piece:  # more than one line
                     return self._split_irregular(data)
         tail = pieces.pop()
-        frames: list[RawFrame] = pieces
-        if frames:
-            self.frames += len(frames)
-        if tail and self._must_be_parsed(tail, lasts=bool(held) and not frames):
-            frames.append(self._fragment(tail))
-            tail = b""
-        self.held = tail
-        self.carries = bool(tail) or self.is_irregular
-        self.holds_original = not self.is_irregular
-        return frames
+        self.frames += len(pieces)
+        if tail and self._must_be_parsed(tail, lasts=bool(held) and not pieces):
+            self.held, self.carries, self.holds_original = b"", True, False
+            return [*pieces, self._fragment(tail)]
+        self.held, self.carries, self.holds_original = tail, bool(tail), True
+        return pieces
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
         """Interpret the lines of what `split` returned, in the order in which it did."""
@@ -254,8 +250,7 @@ class SSEDecoder:
 
     def _end_fragments(self, data: bytes, frames: list[RawFrame]) -> bytes:
         """Append the rest of the event that is returned in fragments; return what follows it."""
-        prefix = self._prefix
-        if prefix is not None:
+        if self._prefix is not None:
             data = self._strip_bom(data)
             self._in_event = self._prefix is not None
             return data

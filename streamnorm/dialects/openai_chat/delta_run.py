@@ -12,12 +12,14 @@ from streamnorm._json import FAST_ERRORS, too_deep
 from streamnorm.codec import Delta, DeltaRun
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
+from streamnorm.dialects.openai_chat.template import Template, learn_template
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.events import TextDelta, UsageUpdate
 
 __all__ = ["ChatRun"]
 
 _MAX_FAILURES = 8
+_MAX_LESSONS = 8  # of a block
 
 
 class ChatRun(DeltaRun):
@@ -35,6 +37,8 @@ class ChatRun(DeltaRun):
         # A server whose chunks always say more than the shapes is soon left alone.
         self._expected: Delta | bool | None = None  # a delta, or whether it is of calls
         self._failures = 0  # in a row, in its block
+        self._template: Template | None = None  # of the chunks of the block
+        self._lessons = 0  # chunks that a template may yet be made of
         self._usage = usage
         self._max_json_depth = max_json_depth
         self._reported = self._before = usage.usage
@@ -47,6 +51,7 @@ class ChatRun(DeltaRun):
         expected = None if answer is None else answer.extendable_delta or answer.has_open_calls
         if expected is not self._expected:
             self._expected, self._failures = expected, 0
+            self._template, self._lessons = None, _MAX_LESSONS
         self._decode = None
         if answer is None or not expected or self._failures >= _MAX_FAILURES:
             return
@@ -59,6 +64,9 @@ class ChatRun(DeltaRun):
             self._decode = wire.decode_text if is_text else wire.decode_reasoning
 
     def decode(self, payload: bytes) -> str | None:
+        template = self._template
+        if template is not None and (text := template(payload)) is not None:
+            return text
         if self._decode is None:
             return None
         try:
@@ -71,11 +79,15 @@ class ChatRun(DeltaRun):
         if type(chunk) is wire.ArgumentsChunk:
             # Few servers report tokens beside arguments.
             return self._append(chunk) if chunk.usage is None else None
+        text = chunk.choices[0].delta.text
         if chunk.usage is None:
             self._is_counted = False
+            if text and self._lessons:
+                self._lessons -= 1
+                self._template = learn_template(payload, text, self._peek)
         elif not self._count(chunk.usage):
             return None
-        return chunk.choices[0].delta.text
+        return text
 
     def pending_usage(self) -> UsageUpdate | None:
         before, self._reported = self._reported, self._usage.usage
@@ -102,3 +114,10 @@ class ChatRun(DeltaRun):
         self._before = self._usage.usage
         self._usage.merge(usage)
         return True
+
+    def _peek(self, payload: bytes) -> str | None:
+        """Return the text of a chunk if nothing but that has to be done."""
+        chunk = None if self._decode is None else self._decode(payload)
+        if chunk is None or type(chunk) is wire.ArgumentsChunk or chunk.usage is not None:
+            return None
+        return chunk.choices[0].delta.text
