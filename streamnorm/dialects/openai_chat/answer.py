@@ -102,21 +102,15 @@ class Answer:
         """Whether arguments may be appended to a call as they are."""
         return bool(self._open) and not self._shared.quirks.cumulative_arguments
 
-    def plain_call(self, call_index: int) -> Call | None:
-        """Return the call of a wire index if fragments can be appended to it as they are."""
-        return self._calls.plain(call_index)
-
     def append_arguments(self, call_index: int, fragment: str) -> JSONDelta | None:
         """Append a fragment to an open call, and return a delta of its block.
 
         None leaves the call unchanged: the fragment may repeat, restart or complete it.
         """
-        call = self._calls.plain(call_index)
-        if call is None:
+        call = self._calls.by_index.get(call_index)
+        if call is None or not call.append_plain(fragment):
             return None
         if fragment:
-            if not call.append_plain(fragment):
-                return None
             self._calls.last = call
         return call.delta
 

@@ -138,6 +138,8 @@ class Call:
         arguments = self.arguments
         if not self.is_plain or len(text) == arguments.size:
             return False
+        if not text:
+            return True
         first = text[0]
         if (first == "{" or first.isspace()) and arguments.closes_object():
             return False
@@ -182,13 +184,14 @@ class Calls:
 
     Attributes:
         all: The calls, in order of appearance.
+        by_index: Those that have an index on the wire.
         last: The call that the latest delta belonged to.
     """
 
     def __init__(self) -> None:
         self.all: list[Call] = []
         self._by_id: dict[str, Call] = {}
-        self._by_index: dict[int, Call] = {}
+        self.by_index: dict[int, Call] = {}
         self.last: Call | None = None
 
     def find(self, index: int | None, id: str | None, name: str, fragment: str) -> Call:
@@ -206,11 +209,6 @@ class Calls:
         self.last = call
         return call
 
-    def plain(self, index: int) -> Call | None:
-        """Return the call of an index if its arguments can be appended to as they are."""
-        call = self._by_index.get(index)
-        return call if call is not None and call.is_plain else None
-
     def by_id(self, id: object) -> Call | None:
         """Return the call with an id."""
         return self._by_id.get(id) if isinstance(id, str) else None
@@ -219,7 +217,7 @@ class Calls:
         if id is not None:
             return self._by_id.get(id) or self._late_id(index, id, name)
         if index is not None:
-            call = self._by_index.get(index)
+            call = self.by_index.get(index)
             if call is None:  # an index that drifts, or a start without id
                 return None if name else self.last
             return None if call.id is None and _begins_another(call, name, fragment) else call
@@ -227,7 +225,7 @@ class Calls:
         return None if call is None or _begins_another(call, name, fragment) else call
 
     def _late_id(self, index: int | None, id: str, name: str) -> Call | None:
-        call = self._by_index.get(index) if index is not None else None
+        call = self.by_index.get(index) if index is not None else None
         if call is None or call.id is not None or (name and call.name and name != call.name):
             return None
         call.id = id  # though once its start is out, its block keeps the minted one
@@ -240,7 +238,7 @@ class Calls:
         if id is not None:
             self._by_id[id] = call
         if index is not None:
-            self._by_index[index] = call
+            self.by_index[index] = call
         return call
 
 

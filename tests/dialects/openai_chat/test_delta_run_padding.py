@@ -41,6 +41,9 @@ def test_padded_chunks_are_on_the_run(name: str, field: str) -> None:
     ("told", "instead"),
     [
         (b'"xx"', b'"x,x"'),
+        (b'"xx"', b'"x"x"'),
+        (b'"xx"', b'"x\\"'),
+        (b'"xx"', b'"x\xff"'),
         (b'"xx"', b'"\\u0078"'),
         (b'"~"', b'"~"x'),
         (b'"~"', b'\n"~"'),
