@@ -90,21 +90,15 @@ class Decoder(ABC):
         if run is not None and run.reads_are_events:
             text = run.text_of_read(data)
             if text is not None:
-                if text:
-                    events = [run.event_of(text)]
-                if run.tells_usage and (usage := run.pending_usage()) is not None:
-                    events.append(usage)
+                run.append_events(text, events)
                 return events
         frames = self.split(data)
         for raw in frames:
             if run is None or type(raw) is not bytes or (text := run.text_of(raw)) is None:
                 events += self.read_raw(raw)
                 run = self.run
-                continue
-            if text:
-                events.append(run.event_of(text))
-            if run.tells_usage and (usage := run.pending_usage()) is not None:
-                events.append(usage)
+            else:
+                run.append_events(text, events)
         if run is not None:
             run.reads_are_events = len(frames) == 1
         return events

@@ -98,11 +98,14 @@ class DeltaRun(ABC):
             framing.frames += 1
         return text
 
-    def event_of(self, text: str) -> Delta:
-        """Return the event of a text that was just returned."""
-        if self.delta is not self._made:
-            self._made, self._make = self.delta, delta_factory(self.delta)
-        return self._make(text)
+    def append_events(self, text: str, events: list[Event]) -> None:
+        """Append the events of a frame whose text was just returned."""
+        if text:
+            if self.delta is not self._made:
+                self._made, self._make = self.delta, delta_factory(self.delta)
+            events.append(self._make(text))
+        if self.tells_usage and (usage := self.pending_usage()) is not None:
+            events.append(usage)
 
     def pending_usage(self) -> UsageUpdate | None:
         """Return the tokens that frames of the run reported since the last call, if any.

@@ -7,6 +7,7 @@ question: that costs half of decoding a `Chunk` and asking for each of its field
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from streamnorm._json import FAST_ERRORS, too_deep
 from streamnorm.codec import Delta, DeltaRun
@@ -17,6 +18,12 @@ from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.events import TextDelta, UsageUpdate
 
 __all__ = ["ChatRun"]
+
+_Chunk: TypeAlias = (
+    wire.RunChunk[wire.TextRunDelta]
+    | wire.RunChunk[wire.ReasoningRunDelta]
+    | wire.RunChunk[wire.CallsRunDelta]
+)
 
 _MAX_FAILURES = 8
 _MAX_LESSONS = 8  # of a block
@@ -32,7 +39,7 @@ class ChatRun(DeltaRun):
 
     def __init__(self, usage: UsageReader, max_json_depth: int) -> None:
         super().__init__()
-        self._decode: Callable[[bytes], wire.RunChunk] | None = None  # one shape
+        self._decode: Callable[[bytes], _Chunk] | None = None  # one shape
         self._answer: Answer
         # A server whose chunks always say more than the shapes is soon left alone.
         self._expected: Delta | bool | None = None  # a delta, or whether it is of calls
@@ -76,10 +83,11 @@ class ChatRun(DeltaRun):
             return None
         if self._failures:
             self._failures = 0
-        if type(chunk) is wire.ArgumentsChunk:
+        delta = chunk.choices[0].delta
+        if type(delta) is wire.CallsRunDelta:
             # Few servers report tokens beside arguments.
-            return self._append(chunk) if chunk.usage is None else None
-        text = chunk.choices[0].delta.text
+            return self._append(delta) if chunk.usage is None else None
+        text = delta.text
         if chunk.usage is None:
             self._is_counted = False
             if text and self._lessons:
@@ -97,13 +105,13 @@ class ChatRun(DeltaRun):
         if self._is_counted:
             self._usage.usage = self._before
 
-    def _append(self, chunk: wire.ArgumentsChunk) -> str | None:
-        call = chunk.choices[0].delta.tool_calls[0]
+    def _append(self, delta: wire.CallsRunDelta) -> str | None:
+        call = delta.tool_calls[0]
         text = call.function.arguments
-        delta = self._answer.append_arguments(call.index, text)
-        if delta is None:
+        extended = self._answer.append_arguments(call.index, text)
+        if extended is None:
             return None
-        self.delta = delta
+        self.delta = extended
         return text
 
     def _count(self, usage: dict[str, object]) -> bool:
@@ -118,6 +126,5 @@ class ChatRun(DeltaRun):
     def _peek(self, payload: bytes) -> str | None:
         """Return the text of a chunk if nothing but that has to be done."""
         chunk = None if self._decode is None else self._decode(payload)
-        if chunk is None or type(chunk) is wire.ArgumentsChunk or chunk.usage is not None:
-            return None
-        return chunk.choices[0].delta.text
+        delta = None if chunk is None or chunk.usage is not None else chunk.choices[0].delta
+        return None if delta is None or type(delta) is wire.CallsRunDelta else delta.text

@@ -7,7 +7,7 @@ first and the last chunk are kept in `extra`, those of the chunks between are dr
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
 
 import msgspec
 from msgspec import Struct, field
@@ -18,13 +18,14 @@ __all__ = [
     "DELTA_FIELDS",
     "PIECES",
     "SIDE_FIELDS",
-    "ArgumentsChunk",
-    "CallDelta",
+    "CallsRunDelta",
     "Choice",
     "Chunk",
     "Delta",
     "Function",
+    "ReasoningRunDelta",
     "RunChunk",
+    "TextRunDelta",
     "ToolCallDelta",
     "decode_arguments",
     "decode_chunk",
@@ -142,6 +143,7 @@ def says_nothing(chunk: dict[str, Any]) -> bool:
 # The shapes of delta runs: chunks that only extend a block, or report tokens besides.
 
 _Nothing: TypeAlias = tuple[()] | None
+_AnyDelta = TypeVar("_AnyDelta", bound="TextRunDelta | ReasoningRunDelta | CallsRunDelta")
 
 
 class _RunDelta(Struct, gc=False, kw_only=True):
@@ -156,14 +158,18 @@ class _RunDelta(Struct, gc=False, kw_only=True):
     images: None = None
 
 
-class _TextDelta(_RunDelta, gc=False, kw_only=True):
+class TextRunDelta(_RunDelta, gc=False, kw_only=True):
+    """Text."""
+
     text: str = field(name="content")
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
     tool_calls: _Nothing = None
 
 
-class _ReasoningDelta(_RunDelta, gc=False, kw_only=True):
+class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
+    """Reasoning, which servers send under one name or under both."""
+
     content: Literal[""] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -171,7 +177,7 @@ class _ReasoningDelta(_RunDelta, gc=False, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The reasoning, which servers send under one name or under both."""
+        """The one that is there."""
         return self.reasoning_content or self.reasoning or ""
 
 
@@ -180,9 +186,7 @@ class _Arguments(Struct, gc=False):
     name: None = None
 
 
-class CallDelta(Struct, gc=False):
-    """A fragment of the arguments of one call."""
-
+class _Call(Struct, gc=False):
     index: int
     function: _Arguments
     type: str | None = None
@@ -191,16 +195,20 @@ class CallDelta(Struct, gc=False):
     extra_content: None = None
 
 
-class _CallsDelta(_RunDelta, gc=False, kw_only=True):
+@final
+class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
+    """A fragment of the arguments of one call."""
+
     content: Literal[""] | None = None
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
-    tool_calls: tuple[CallDelta]
+    tool_calls: tuple[_Call]
 
 
-class _RunChoice(Struct, gc=False):
-    """What all shapes' choices refuse."""
+class _RunChoice(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
+    """A choice with a delta, and nothing else."""
 
+    delta: _AnyDelta
     index: Literal[0] = 0
     finish_reason: None = None
     logprobs: None = None
@@ -208,21 +216,10 @@ class _RunChoice(Struct, gc=False):
     error: None = None
 
 
-class _TextChoice(_RunChoice, gc=False, kw_only=True):
-    delta: _TextDelta
+class RunChunk(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
+    """A chunk of one choice, which may report tokens."""
 
-
-class _ReasoningChoice(_RunChoice, gc=False, kw_only=True):
-    delta: _ReasoningDelta
-
-
-class _CallsChoice(_RunChoice, gc=False, kw_only=True):
-    delta: _CallsDelta
-
-
-class _RunChunk(Struct, gc=False):
-    """What all shapes have, and what they refuse."""
-
+    choices: tuple[_RunChoice[_AnyDelta]]
     id: str | int | None = None
     model: str | None = None
     usage: dict[str, object] | None = None
@@ -234,30 +231,9 @@ class _RunChunk(Struct, gc=False):
     images: None = None
 
 
-class TextChunk(_RunChunk, gc=False, kw_only=True):
-    """A chunk with text of choice 0, and nothing else."""
-
-    choices: tuple[_TextChoice]
-
-
-class ReasoningChunk(_RunChunk, gc=False, kw_only=True):
-    """A chunk with reasoning of choice 0, and nothing else."""
-
-    choices: tuple[_ReasoningChoice]
-
-
-@final
-class ArgumentsChunk(_RunChunk, gc=False, kw_only=True):
-    """A chunk with arguments of one call of choice 0, and nothing else."""
-
-    choices: tuple[_CallsChoice]
-
-
-RunChunk: TypeAlias = TextChunk | ReasoningChunk | ArgumentsChunk
-
-_TEXT: msgspec.json.Decoder[TextChunk] = msgspec.json.Decoder(TextChunk)
-_REASONING: msgspec.json.Decoder[ReasoningChunk] = msgspec.json.Decoder(ReasoningChunk)
-_ARGUMENTS: msgspec.json.Decoder[ArgumentsChunk] = msgspec.json.Decoder(ArgumentsChunk)
+_TEXT = msgspec.json.Decoder(RunChunk[TextRunDelta])
+_REASONING = msgspec.json.Decoder(RunChunk[ReasoningRunDelta])
+_ARGUMENTS = msgspec.json.Decoder(RunChunk[CallsRunDelta])
 decode_text = _TEXT.decode
 decode_reasoning = _REASONING.decode
 decode_arguments = _ARGUMENTS.decode
