@@ -250,7 +250,8 @@ class SSEDecoder:
 
     def _end_fragments(self, data: bytes, frames: list[RawFrame]) -> bytes:
         """Append the rest of the event that is returned in fragments; return what follows it."""
-        if self._prefix is not None:
+        prefix = self._prefix
+        if prefix is not None:
             data = self._strip_bom(data)
             self._in_event = self._prefix is not None
             return data

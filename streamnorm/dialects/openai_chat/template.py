@@ -52,36 +52,30 @@ def learn_template(
             return None
     except FAST_ERRORS:
         return None
-    head += b'"'
-    return _padded(head, b'"' + middle, end) if padding else _constant(head, b'"' + end)
+    if middle:
+        return _template(head + b'"', b'"' + middle, end)
+    return _template(head + b'"', b"", b'"' + end)
 
 
-def _constant(head: bytes, end: bytes) -> Template:
-    """Return a template of chunks that have the same bytes around their text."""
-    start, stop = len(head), -len(end)
+def _template(head: bytes, middle: bytes, end: bytes) -> Template:
+    """Return a template of chunks that have the same bytes around their text.
 
-    def read(payload: bytes) -> str | None:
-        if payload[:start] != head or payload[stop:] != end:
-            return None
-        try:
-            return _decode_string(payload[start - 1 : stop + 1])
-        except FAST_ERRORS:
-            return None
-
-    return read
-
-
-def _padded(head: bytes, middle: bytes, end: bytes) -> Template:
-    """Return a template of chunks with padding between `middle`, behind their text, and `end`."""
+    Args:
+        head: Those before it.
+        middle: Those between it and padding; nothing if there is none.
+        end: Those behind that.
+    """
     start, skip, stop = len(head), len(middle), -len(end)
 
     def read(payload: bytes) -> str | None:
         if payload[:start] != head or payload[stop:] != end:
             return None
-        at = payload.rfind(middle)
-        padding = payload[at + skip : stop]
-        if padding and not padding.isalnum():
-            return None
+        at = stop
+        if skip:
+            at = payload.rfind(middle)
+            padding = payload[at + skip : stop]
+            if padding and not padding.isalnum():
+                return None
         try:
             return _decode_string(payload[start - 1 : at + 1])
         except FAST_ERRORS:

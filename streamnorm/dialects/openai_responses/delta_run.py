@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 from msgspec import Struct
 
@@ -35,19 +33,11 @@ class OpenText(Struct, frozen=True, gc=False):
     part: int | None
 
 
-class _Kind(NamedTuple):
-    """A type of delta event: what stands before its payload, and the payload's decoder."""
-
-    prefix: bytes
-    decoder: msgspec.json.Decoder[wire.Piece]
-
-
-def _kind(type: type[wire.Piece]) -> _Kind:
-    prefix = f"event: {wire.NAMES[type]}\ndata: ".encode()
-    return _Kind(prefix, msgspec.json.Decoder(type))
-
-
-_KINDS = {type: _kind(type) for type in wire.NAMES}
+# By the type of a delta: what stands before its payload, and the payload's decoder.
+_KINDS = {
+    type: (f"event: {name}\ndata: ".encode(), msgspec.json.Decoder(type))
+    for type, name in wire.NAMES.items()
+}
 
 
 class ResponsesRun(DeltaRun):
