@@ -13,232 +13,136 @@ anyio, and what opens connections an HTTP library.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamnorm import sse
-    from streamnorm._registry import decoder, detect, encoder
-    from streamnorm.accumulate import Accumulator, accumulate, message_events
-    from streamnorm.aio import (
-        Stream,
-        SyncStream,
-        connect,
-        events,
-        iter_events,
-        iter_transcode,
-        tap,
-        transcode,
-    )
-    from streamnorm.asgi import EventStreamResponse
-    from streamnorm.blocks import (
-        Block,
-        Citation,
-        Document,
-        Image,
-        OpaqueBlock,
-        Reasoning,
-        RedactedReasoning,
-        Refusal,
-        ServerToolCall,
-        ServerToolResult,
-        Text,
-        ToolCall,
-        ToolResult,
-    )
-    from streamnorm.codec import Decoder, Encoder, Feed
-    from streamnorm.errors import (
-        ArgumentsError,
-        DecodeError,
-        LimitExceeded,
-        LocalProtocolError,
-        LossyEncoding,
-        NotAStream,
-        ProtocolError,
-        RecordingError,
-        RemoteProtocolError,
-        StreamnormError,
-        TruncatedStream,
-        UnknownDialect,
-        UnrecordedRequest,
-        UpstreamError,
-    )
-    from streamnorm.events import (
-        Abandoned,
-        BlockStart,
-        BlockStop,
-        CitationDelta,
-        Completed,
-        Event,
-        Failed,
-        JSONDelta,
-        MessageStart,
-        MessageStop,
-        Opaque,
-        Outcome,
-        Ping,
-        ReasoningDelta,
-        RefusalDelta,
-        SignatureDelta,
-        StopReason,
-        StreamError,
-        TextDelta,
-        Truncated,
-        Usage,
-        UsageUpdate,
-    )
-    from streamnorm.grammar import Violation
-    from streamnorm.limits import Limits
-    from streamnorm.losses import Loss, Note, project
-    from streamnorm.messages import Message
-    from streamnorm.partial_json import PartialJSON, ValueDelta
-    from streamnorm.recording import Recording
-    from streamnorm.transcode import Transcoder
-    from streamnorm.validation import validate
+    from streamnorm import sse as sse
+    from streamnorm._core.accumulate import Accumulator as Accumulator
+    from streamnorm._core.accumulate import accumulate as accumulate
+    from streamnorm._core.accumulate import message_events as message_events
+    from streamnorm._core.blocks import Block as Block
+    from streamnorm._core.blocks import Citation as Citation
+    from streamnorm._core.blocks import Document as Document
+    from streamnorm._core.blocks import Image as Image
+    from streamnorm._core.blocks import OpaqueBlock as OpaqueBlock
+    from streamnorm._core.blocks import Reasoning as Reasoning
+    from streamnorm._core.blocks import RedactedReasoning as RedactedReasoning
+    from streamnorm._core.blocks import Refusal as Refusal
+    from streamnorm._core.blocks import ServerToolCall as ServerToolCall
+    from streamnorm._core.blocks import ServerToolResult as ServerToolResult
+    from streamnorm._core.blocks import Text as Text
+    from streamnorm._core.blocks import ToolCall as ToolCall
+    from streamnorm._core.blocks import ToolResult as ToolResult
+    from streamnorm._core.codec import Decoder as Decoder
+    from streamnorm._core.codec import Encoder as Encoder
+    from streamnorm._core.codec import Feed as Feed
+    from streamnorm._core.errors import ArgumentsError as ArgumentsError
+    from streamnorm._core.errors import DecodeError as DecodeError
+    from streamnorm._core.errors import LimitExceeded as LimitExceeded
+    from streamnorm._core.errors import LocalProtocolError as LocalProtocolError
+    from streamnorm._core.errors import LossyEncoding as LossyEncoding
+    from streamnorm._core.errors import NotAStream as NotAStream
+    from streamnorm._core.errors import ProtocolError as ProtocolError
+    from streamnorm._core.errors import RecordingError as RecordingError
+    from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
+    from streamnorm._core.errors import StreamnormError as StreamnormError
+    from streamnorm._core.errors import TruncatedStream as TruncatedStream
+    from streamnorm._core.errors import UnknownDialect as UnknownDialect
+    from streamnorm._core.errors import UnrecordedRequest as UnrecordedRequest
+    from streamnorm._core.errors import UpstreamError as UpstreamError
+    from streamnorm._core.events import Abandoned as Abandoned
+    from streamnorm._core.events import BlockStart as BlockStart
+    from streamnorm._core.events import BlockStop as BlockStop
+    from streamnorm._core.events import CitationDelta as CitationDelta
+    from streamnorm._core.events import Completed as Completed
+    from streamnorm._core.events import Event as Event
+    from streamnorm._core.events import Failed as Failed
+    from streamnorm._core.events import JSONDelta as JSONDelta
+    from streamnorm._core.events import MessageStart as MessageStart
+    from streamnorm._core.events import MessageStop as MessageStop
+    from streamnorm._core.events import Opaque as Opaque
+    from streamnorm._core.events import Outcome as Outcome
+    from streamnorm._core.events import Ping as Ping
+    from streamnorm._core.events import ReasoningDelta as ReasoningDelta
+    from streamnorm._core.events import RefusalDelta as RefusalDelta
+    from streamnorm._core.events import SignatureDelta as SignatureDelta
+    from streamnorm._core.events import StopReason as StopReason
+    from streamnorm._core.events import StreamError as StreamError
+    from streamnorm._core.events import TextDelta as TextDelta
+    from streamnorm._core.events import Truncated as Truncated
+    from streamnorm._core.events import Usage as Usage
+    from streamnorm._core.events import UsageUpdate as UsageUpdate
+    from streamnorm._core.grammar import Violation as Violation
+    from streamnorm._core.limits import Limits as Limits
+    from streamnorm._core.losses import Loss as Loss
+    from streamnorm._core.losses import Note as Note
+    from streamnorm._core.losses import project as project
+    from streamnorm._core.messages import Message as Message
+    from streamnorm._core.partial_json import PartialJSON as PartialJSON
+    from streamnorm._core.partial_json import ValueDelta as ValueDelta
+    from streamnorm._registry import decoder as decoder
+    from streamnorm._registry import detect as detect
+    from streamnorm._registry import encoder as encoder
+    from streamnorm._transcoder import Transcoder as Transcoder
+    from streamnorm._validation import validate as validate
+    from streamnorm.aio import Stream as Stream
+    from streamnorm.aio import SyncStream as SyncStream
+    from streamnorm.aio import connect as connect
+    from streamnorm.aio import events as events
+    from streamnorm.aio import iter_events as iter_events
+    from streamnorm.aio import iter_transcode as iter_transcode
+    from streamnorm.aio import tap as tap
+    from streamnorm.aio import transcode as transcode
+    from streamnorm.asgi import EventStreamResponse as EventStreamResponse
+    from streamnorm.recording import Recording as Recording
 
-
-__all__ = [
-    "Abandoned",
-    "Accumulator",
-    "ArgumentsError",
-    "Block",
-    "BlockStart",
-    "BlockStop",
-    "Citation",
-    "CitationDelta",
-    "Completed",
-    "DecodeError",
-    "Decoder",
-    "Document",
-    "Encoder",
-    "Event",
-    "EventStreamResponse",
-    "Failed",
-    "Feed",
-    "Image",
-    "JSONDelta",
-    "LimitExceeded",
-    "Limits",
-    "LocalProtocolError",
-    "Loss",
-    "LossyEncoding",
-    "Message",
-    "MessageStart",
-    "MessageStop",
-    "NotAStream",
-    "Note",
-    "Opaque",
-    "OpaqueBlock",
-    "Outcome",
-    "PartialJSON",
-    "Ping",
-    "ProtocolError",
-    "Reasoning",
-    "ReasoningDelta",
-    "Recording",
-    "RecordingError",
-    "RedactedReasoning",
-    "Refusal",
-    "RefusalDelta",
-    "RemoteProtocolError",
-    "ServerToolCall",
-    "ServerToolResult",
-    "SignatureDelta",
-    "StopReason",
-    "Stream",
-    "StreamError",
-    "StreamnormError",
-    "SyncStream",
-    "Text",
-    "TextDelta",
-    "ToolCall",
-    "ToolResult",
-    "Transcoder",
-    "Truncated",
-    "TruncatedStream",
-    "UnknownDialect",
-    "UnrecordedRequest",
-    "UpstreamError",
-    "Usage",
-    "UsageUpdate",
-    "ValueDelta",
-    "Violation",
-    "accumulate",
-    "connect",
-    "decoder",
-    "detect",
-    "encoder",
-    "events",
-    "iter_events",
-    "iter_transcode",
-    "message_events",
-    "project",
-    "sse",
-    "tap",
-    "transcode",
-    "validate",
-]
-
-# Where each name is at home.
-_NAMES = {
-    "streamnorm._registry": "decoder detect encoder",
-    "streamnorm.accumulate": "Accumulator accumulate message_events",
-    "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
-    "streamnorm.asgi": "EventStreamResponse",
-    "streamnorm.blocks": (
+# The module of each public name, and, under `TYPE_CHECKING`, the same for type checkers.
+_MODULES = {
+    "streamnorm._core.accumulate": "Accumulator accumulate message_events",
+    "streamnorm._core.blocks": (
         "Block Citation Document Image OpaqueBlock Reasoning RedactedReasoning Refusal "
         "ServerToolCall ServerToolResult Text ToolCall ToolResult"
     ),
-    "streamnorm.codec": "Decoder Encoder Feed",
-    "streamnorm.errors": (
-        "ArgumentsError DecodeError LimitExceeded LocalProtocolError LossyEncoding "
-        "NotAStream ProtocolError RecordingError RemoteProtocolError StreamnormError "
-        "TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
+    "streamnorm._core.codec": "Decoder Encoder Feed",
+    "streamnorm._core.errors": (
+        "ArgumentsError DecodeError LimitExceeded LocalProtocolError LossyEncoding NotAStream "
+        "ProtocolError RecordingError RemoteProtocolError StreamnormError TruncatedStream "
+        "UnknownDialect UnrecordedRequest UpstreamError"
     ),
-    "streamnorm.events": (
+    "streamnorm._core.events": (
         "Abandoned BlockStart BlockStop CitationDelta Completed Event Failed JSONDelta "
         "MessageStart MessageStop Opaque Outcome Ping ReasoningDelta RefusalDelta "
         "SignatureDelta StopReason StreamError TextDelta Truncated Usage UsageUpdate"
     ),
-    "streamnorm.grammar": "Violation",
-    "streamnorm.limits": "Limits",
-    "streamnorm.losses": "Loss Note project",
-    "streamnorm.messages": "Message",
-    "streamnorm.partial_json": "PartialJSON ValueDelta",
+    "streamnorm._core.grammar": "Violation",
+    "streamnorm._core.limits": "Limits",
+    "streamnorm._core.losses": "Loss Note project",
+    "streamnorm._core.messages": "Message",
+    "streamnorm._core.partial_json": "PartialJSON ValueDelta",
+    "streamnorm._registry": "decoder detect encoder",
+    "streamnorm._transcoder": "Transcoder",
+    "streamnorm._validation": "validate",
+    "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
+    "streamnorm.asgi": "EventStreamResponse",
     "streamnorm.recording": "Recording",
-    "streamnorm.transcode": "Transcoder",
-    "streamnorm.validation": "validate",
 }
 
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+if not TYPE_CHECKING:
+    __all__ = sorted([*_MODULE_OF, "sse"])
 
 
 def __getattr__(name: str) -> Any:
     if name == "sse":
         return import_module("streamnorm.sse")
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Keep the names of functions from the modules that are called the same.
-
-    Importing `streamnorm.events` puts the module into the package, under its last name,
-    where the function `events` belongs.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and name in _HOMES):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    return sorted([*_MODULE_OF, "sse"])

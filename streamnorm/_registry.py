@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from streamnorm.codec import Checker, Decoder, Dialect, Encoder
+from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder
+from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.events import Event
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Note, OnLoss, OnNote, ReasoningField
 from streamnorm.dialects import anthropic, gemini, openai_chat, openai_responses
-from streamnorm.errors import UnknownDialect
-from streamnorm.events import Event
-from streamnorm.limits import Limits
-from streamnorm.losses import Note, OnLoss, OnNote, ReasoningField
 from streamnorm.sse import Frame, RawFrame
 
 __all__ = ["DIALECTS", "checker", "decoder", "detect", "encoder"]

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from streamnorm.limits import Limits
+from streamnorm._core.limits import Limits
 
 __all__ = ["Fragment", "Frame", "RawFrame", "SSEDecoder", "StrayLine", "encode_frame", "is_whole"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic_reader import Read, read
-from chat import DONE, call, calls, chunk, content, frame, reasoning
-from mutations import chunked
+from support.anthropic.reader import Read, read
+from support.mutations import chunked
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 
 from streamnorm import Completed, Transcoder, Truncated
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import chat_reader
-import gemini_reader
 import pytest
-import responses_reader
+from support.gemini import reader as gemini_reader
+from support.openai_chat import reader as chat_reader
+from support.openai_responses import reader as responses_reader
 from test_adversarial import CLEAN
 
 from streamnorm import Completed, Transcoder

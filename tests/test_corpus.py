@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-from corpus import (
+from support.corpus import (
     CorpusStream,
     corpus,
     each_provider,
@@ -23,7 +23,7 @@ from corpus import (
     payloads,
     pieces,
 )
-from terminals import finishes, terminal_was_read
+from support.terminals import finishes, terminal_was_read
 
 from streamnorm import (
     Completed,
@@ -40,7 +40,7 @@ from streamnorm import (
     project,
     validate,
 )
-from streamnorm.ordering import Sequencer
+from streamnorm._core.ordering import Sequencer
 
 SMALL_BYTES = 4_000
 PREFIX_BYTES = 12_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from corpus import CorpusStream, each_stream_of, payloads
-from streams import decode
+from support.corpus import CorpusStream, each_stream_of, payloads
+from support.streams import decode
 
 from streamnorm import (
     Block,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
-from chat import DONE, call, calls, chunk, content, frame, reasoning
-from mutations import chunked
-from work import KIB, operations, peak
+from support.mutations import chunked
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
+from support.operation_counts import KIB, operations, peak
 
 from streamnorm import Completed, Limits, Transcoder, decoder
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import gemini_frames as gemini
 import pytest
-import responses_frames as responses
 import test_cost
 import test_cost_directions as anthropic
-from mutations import chunked
-from responses_frames import added, args, call, done, event, part, part_added, text
-from streams import DIALECTS
-from work import KIB, operations, peak
+from support.gemini import frames as gemini
+from support.mutations import chunked
+from support.openai_responses import frames as responses
+from support.openai_responses.frames import added, args, call, done, event, part, part_added, text
+from support.operation_counts import KIB, operations, peak
+from support.streams import DIALECTS
 
 from streamnorm import Completed, Failed, Limits, Transcoder, decoder
 

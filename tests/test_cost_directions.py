@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import test_cost
-from anthropic_frames import STOP, block, delta, end, event, start, stop
-from mutations import chunked
-from work import KIB, operations, peak
+from support.anthropic.frames import STOP, block, delta, end, event, start, stop
+from support.mutations import chunked
+from support.operation_counts import KIB, operations, peak
 
 from streamnorm import Completed, Limits, Transcoder, decoder
 

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import anthropic_frames as anthropic
-import chat
-import gemini_frames as gemini
 import pytest
-import responses_frames as responses
-from chunkings import CHUNKINGS
-from delta_streams import delta_stream
-from mutations import chunked
-from streams import DIALECTS
-from work import KIB, lines, operations, peak
+from support.anthropic import frames as anthropic
+from support.chunkings import CHUNKINGS
+from support.delta_streams import delta_stream
+from support.gemini import frames as gemini
+from support.mutations import chunked
+from support.openai_chat import chunks as chat
+from support.openai_responses import frames as responses
+from support.operation_counts import KIB, lines, operations, peak
+from support.streams import DIALECTS
 
 from streamnorm import Completed, Limits, Transcoder, decoder
 from streamnorm.sse import SSEDecoder

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from inspect import getsource
+from pkgutil import iter_modules
 
 import pytest
 
@@ -50,11 +54,24 @@ def test_room_is_loaded_when_it_is_used_and_not_before() -> None:
     assert run.stdout == f"{loaded}\n"
 
 
-@pytest.mark.parametrize("name", ["accumulate", "events", "transcode"])
-def test_function_is_there_after_the_module_of_its_name_was_imported(name: str) -> None:
-    code = f"import streamnorm.{name}; print(callable(streamnorm.{name}))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "True\n"
+def test_no_module_has_the_name_of_a_public_function() -> None:
+    modules = {module.name for module in iter_modules(streamnorm.__path__)}
+    assert modules & {*streamnorm.__all__} == {"sse"}
+
+
+def test_type_checkers_see_what_is_there_at_run_time() -> None:
+    """The imports under `TYPE_CHECKING` and the lazy table name the same things."""
+    (guarded,) = (
+        node
+        for node in ast.parse(getsource(streamnorm)).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
+    names = [(node.module, alias.name) for node in imports for alias in node.names]
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)
+    assert sorted(name for _, name in names) == streamnorm.__all__
+    for module, name in names:
+        assert getattr(import_module(str(module)), name) is getattr(streamnorm, name)
 
 
 def test_module_that_is_a_public_name_loads_when_it_is_used() -> None:

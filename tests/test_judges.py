@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from bodies import make_source
-from dice import Dice, dice
 from hypothesis import given
-from judges import assert_client_has
-from streams import decode, overlaps, projected, transcode
+from support.bodies import make_source
+from support.judges import assert_client_has
+from support.seeded import Dice, dice
+from support.streams import decode, overlaps, projected, transcode
 
 ENDS = {"openai_responses": b"\n\n", "gemini": b"\r\n\r\n"}
 SAYS_NOTHING = b'"parts":[{"text":""}]'

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from chunkings import CHUNKINGS
-from delta_streams import DELTA_STREAMS, delta_stream
-from streams import DIALECTS
-from work import KIB, peak
+from support.chunkings import CHUNKINGS
+from support.delta_streams import DELTA_STREAMS, delta_stream
+from support.operation_counts import KIB, peak
+from support.streams import DIALECTS
 
 from streamnorm import (
     BlockStart,
@@ -23,8 +23,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.accumulate import UsageAccumulator
-from streamnorm.codec import Decoder
+from streamnorm._core.accumulate import UsageAccumulator
+from streamnorm._core.codec import Decoder
 
 each_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
 each_target = pytest.mark.parametrize("target", DIALECTS)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from anthropic_frames import STOP, block, decode, delta, end, event, start, stop, text
-from chat import frame
+from support.anthropic.frames import STOP, block, decode, delta, end, event, start, stop, text
+from support.openai_chat.chunks import frame
 
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamnorm.losses import CAPABILITIES, capabilities
+from streamnorm._core.losses import CAPABILITIES, capabilities
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from chat import DONE, calls, chunk, content, decode, frame
-from chat import call as piece
+from support.openai_chat.chunks import DONE, calls, chunk, content, decode, frame
+from support.openai_chat.chunks import call as piece
 
 from streamnorm import (
     BlockStart,
@@ -24,8 +24,8 @@ from streamnorm import (
     detect,
     encoder,
 )
+from streamnorm._core.codec import Dialect
 from streamnorm._registry import _BY_NAME, DIALECTS, checker
-from streamnorm.codec import Dialect
 from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")

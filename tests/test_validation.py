@@ -14,7 +14,7 @@ from streamnorm import (
     Violation,
     validate,
 )
-from streamnorm.codec import Dialect
+from streamnorm._core.codec import Dialect
 from streamnorm.dialects import anthropic
 
 CHAT = [

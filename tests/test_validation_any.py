@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-import strict_chat
-import strict_gemini
-import strict_messages
-import strict_responses
-from dice import Dice, dice
 from hypothesis import given
-from mutations import damaged, noise
-from work import operations
+from support.anthropic import violations as strict_messages
+from support.gemini import violations as strict_gemini
+from support.mutations import damaged, noise
+from support.openai_chat import violations as strict_chat
+from support.openai_responses import violations as strict_responses
+from support.operation_counts import operations
+from support.seeded import Dice, dice
 
 from streamnorm import validate
 

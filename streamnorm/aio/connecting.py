@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Protocol, cast
 
+from streamnorm._core.events import Event
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
 from streamnorm.aio.pump import Errors, OnEnd
 from streamnorm.aio.reading import EventPump
 from streamnorm.aio.sources import AsyncReader, AsyncResponse
 from streamnorm.aio.stream import Stream
-from streamnorm.events import Event
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
 
 __all__ = ["AsyncClient", "Connection", "connect"]
 

@@ -12,18 +12,18 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Un
 
 import msgspec
 
+from streamnorm._core.accumulate import Accumulator, UsageAccumulator
+from streamnorm._core.codec import Decoder
+from streamnorm._core.errors import LimitExceeded, LocalProtocolError, StreamnormError
+from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
+from streamnorm._core.failures import error_outcome
+from streamnorm._core.gate import Gate
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Note, OnNote
+from streamnorm._core.messages import Message
 from streamnorm._registry import decoder
-from streamnorm.accumulate import Accumulator, UsageAccumulator
+from streamnorm._transcoder import Transcoder
 from streamnorm.aio.raising import as_exception
-from streamnorm.codec import Decoder
-from streamnorm.errors import LimitExceeded, LocalProtocolError, StreamnormError
-from streamnorm.events import Abandoned, Outcome, StreamError, Usage
-from streamnorm.failures import error_outcome
-from streamnorm.gate import Gate
-from streamnorm.limits import Limits
-from streamnorm.losses import Loss, Note, OnNote
-from streamnorm.messages import Message
-from streamnorm.transcode import Transcoder
 
 __all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump", "ReadOptions"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnorm.errors import (
+from streamnorm._core.errors import (
     LimitExceeded,
     NotAStream,
     RemoteProtocolError,
@@ -10,9 +10,9 @@ from streamnorm.errors import (
     TruncatedStream,
     UpstreamError,
 )
-from streamnorm.events import StreamError
-from streamnorm.failures import NOT_A_STREAM
-from streamnorm.messages import Message
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import NOT_A_STREAM
+from streamnorm._core.messages import Message
 
 __all__ = ["as_exception"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from streamnorm._core.events import Event, StreamError
 from streamnorm.aio.pump import DecodingPump, Errors, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
-from streamnorm.events import Event, StreamError
 
 __all__ = ["EventPump", "events", "iter_events"]
 

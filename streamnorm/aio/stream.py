@@ -9,11 +9,11 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import anyio
 
+from streamnorm._core.errors import LocalProtocolError
+from streamnorm._core.events import Completed, Outcome, StreamError, Usage
+from streamnorm._core.losses import Loss, Note
+from streamnorm._core.messages import Message
 from streamnorm.aio.pump import Head, Pump
-from streamnorm.errors import LocalProtocolError
-from streamnorm.events import Completed, Outcome, StreamError, Usage
-from streamnorm.losses import Loss, Note
-from streamnorm.messages import Message
 
 __all__ = ["Stream", "SyncStream"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Unpack
 
+from streamnorm._core.events import Completed, Event, Failed, StreamError, Truncated
 from streamnorm.aio.pump import DecodingPump, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource
 from streamnorm.aio.stream import Stream
-from streamnorm.events import Completed, Event, Failed, StreamError, Truncated
 
 __all__ = ["TapPump", "tap"]
 

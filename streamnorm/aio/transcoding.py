@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from streamnorm._core.events import Failed, StreamError, Truncated, Usage
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._core.messages import Message
 from streamnorm._registry import encoder
+from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm.aio.pump import Head, OnEnd, Pump
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
-from streamnorm.events import Failed, StreamError, Truncated, Usage
-from streamnorm.limits import Limits
-from streamnorm.losses import Loss
-from streamnorm.messages import Message
-from streamnorm.transcode import TranscodeOptions, Transcoder
 
 __all__ = ["TranscodePump", "iter_transcode", "transcode"]
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from streamnorm._core.errors import LocalProtocolError
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.errors import LocalProtocolError
 
 __all__ = ["MAX_BODY_BYTES", "Application", "Request", "refuse", "start"]
 

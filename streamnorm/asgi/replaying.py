@@ -7,10 +7,10 @@ from typing import Unpack
 
 import anyio
 
+from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.asgi.application import Application, Request, refuse, start
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.headers import end_to_end
-from streamnorm.errors import UnrecordedRequest
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.playing import AsyncPlayer, Pace, PlaybackReset, PlaybackTimeout
 from streamnorm.recording.shelf import ReplayOptions, responder

@@ -9,16 +9,16 @@ from typing import Any, Self, TypeVar, cast
 
 from msgspec import structs
 
-from streamnorm.aio import Stream
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.asgi.keep_alive import KeepAlive
-from streamnorm.errors import (
+from streamnorm._core.errors import (
     NotAStream,
     ProtocolError,
     StreamnormError,
     UpstreamError,
 )
-from streamnorm.events import Failed, Truncated
+from streamnorm._core.events import Failed, Truncated
+from streamnorm.aio import Stream
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.keep_alive import KeepAlive
 
 __all__ = ["EventStreamResponse"]
 

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from streamnorm._core.errors import RecordingError
 from streamnorm.cli.console import AddParser, UsageError
-from streamnorm.errors import RecordingError
 
 __all__ = ["add_commands"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.cli.console import STATUSES, AddParser, UsageError, complain, say
 from streamnorm.cli.faulty import read_fault
-from streamnorm.errors import RecordingError, UnrecordedRequest
 
 if TYPE_CHECKING:
     from streamnorm.recording.exchange import Playback, Responder, WireRequest

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import msgspec
 
+from streamnorm._core.errors import LossyEncoding, RecordingError, UnknownDialect
+from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.losses import Loss, ReasoningField
 from streamnorm._registry import DIALECTS, decoder, encoder
+from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import STATUSES, AddParser, Parser, UsageError, complain
-from streamnorm.errors import LossyEncoding, RecordingError, UnknownDialect
-from streamnorm.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm.inspect.page import BOX_CHARACTERS, render
 from streamnorm.inspect.printable import printable
 from streamnorm.inspect.survey import Report, Survey, writable
 from streamnorm.inspect.timeline import MIN_WIDTH
-from streamnorm.losses import Loss, ReasoningField
 from streamnorm.recording import load_companion
 from streamnorm.recording.format import split_name
-from streamnorm.transcode import Transcoder
 
 __all__ = ["add_commands"]
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from streamnorm._json import FAST_ERRORS, compact
-from streamnorm._text import TextBuffer
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     Document,
     Image,
@@ -22,7 +20,7 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.events import (
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -37,7 +35,9 @@ from streamnorm.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.limits import Limits
+from streamnorm._core.json import FAST_ERRORS, compact
+from streamnorm._core.limits import Limits
+from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["HEAD_CHARS", "Course", "Track"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 
-from streamnorm.events import (
+from streamnorm._core.events import (
     Completed,
     Failed,
     MessageStop,

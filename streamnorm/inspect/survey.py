@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from streamnorm._core.events import MessageStop, Outcome, Usage
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Note
 from streamnorm._registry import DIALECTS, decoder
-from streamnorm.events import MessageStop, Outcome, Usage
+from streamnorm._transcoder import Transcoder
 from streamnorm.inspect.course import Course, Track
-from streamnorm.limits import Limits
-from streamnorm.losses import Loss, Note
 from streamnorm.sse import SSEDecoder
-from streamnorm.transcode import Transcoder
 
 __all__ = ["Report", "Survey", "writable"]
 

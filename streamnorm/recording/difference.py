@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from streamnorm._json import is_array, is_object
+from streamnorm._core.json import is_array, is_object
 from streamnorm.recording.format import RecordedRequest
 
 __all__ = ["difference", "likeness"]

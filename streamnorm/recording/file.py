@@ -11,13 +11,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS
+from streamnorm._core.accumulate import accumulate
+from streamnorm._core.errors import RecordingError, UnknownDialect
+from streamnorm._core.events import Abandoned, Event, Outcome
+from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.limits import Limits
+from streamnorm._core.messages import Message
 from streamnorm._registry import decoder
-from streamnorm.accumulate import accumulate
-from streamnorm.errors import RecordingError, UnknownDialect
-from streamnorm.events import Abandoned, Event, Outcome
-from streamnorm.limits import Limits
-from streamnorm.messages import Message
 from streamnorm.recording.chunking import Rechunk, cut_points, pieces_of
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (

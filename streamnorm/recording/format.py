@@ -51,9 +51,9 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from streamnorm._json import FAST_ERRORS, compact, too_deep
-from streamnorm.errors import RecordingError
-from streamnorm.limits import Limits
+from streamnorm._core.errors import RecordingError
+from streamnorm._core.json import FAST_ERRORS, compact, too_deep
+from streamnorm._core.limits import Limits
 
 __all__ = [
     "Chunk",

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from msgspec import UNSET
 
-from streamnorm._json import is_array, is_object
+from streamnorm._core.json import is_array, is_object
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.operations import dialect_of, path_of, query_of
 from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_header

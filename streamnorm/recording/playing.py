@@ -9,7 +9,7 @@ from typing import Self
 
 import anyio
 
-from streamnorm.errors import StreamnormError
+from streamnorm._core.errors import StreamnormError
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 
 __all__ = ["AsyncPlayer", "Pace", "PlaybackReset", "PlaybackTimeout", "Player"]

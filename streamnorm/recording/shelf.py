@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 import msgspec
 from msgspec import UNSET, structs
 
-from streamnorm.errors import RecordingError, UnrecordedRequest
+from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.recording.chunking import Rechunk, cut_points
 from streamnorm.recording.difference import difference, likeness
 from streamnorm.recording.exchange import Playback, Responder, WireRequest

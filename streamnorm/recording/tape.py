@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from msgspec import structs
 
-from streamnorm.errors import RecordingError
-from streamnorm.limits import Limits
+from streamnorm._core.errors import RecordingError
+from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.file import replace_file
 from streamnorm.recording.format import (

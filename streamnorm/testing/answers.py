@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from streamnorm.errors import RecordingError, UnrecordedRequest
+from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.file import Recording
 from streamnorm.recording.operations import path_of

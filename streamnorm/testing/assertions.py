@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import structs
 
-from streamnorm.blocks import Block, ServerToolCall, Text, ToolCall
-from streamnorm.events import Event, Usage
-from streamnorm.messages import Message
-from streamnorm.validation import validate
+from streamnorm._core.blocks import Block, ServerToolCall, Text, ToolCall
+from streamnorm._core.events import Event, Usage
+from streamnorm._core.messages import Message
+from streamnorm._validation import validate
 
 __all__ = ["assert_grammatical", "assert_same_message"]
 

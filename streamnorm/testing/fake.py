@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
 
-from streamnorm._json import InvalidJSON, decode_any, is_object
+from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import InvalidJSON, decode_any, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
-from streamnorm.errors import UnknownDialect, UnrecordedRequest
-from streamnorm.events import StreamError
-from streamnorm.limits import Limits
-from streamnorm.losses import Loss
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header

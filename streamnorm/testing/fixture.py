@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from streamnorm.errors import RecordingError
+from streamnorm._core.errors import RecordingError
 from streamnorm.recording.file import Recording
 from streamnorm.recording.shelf import Shelf
 from streamnorm.testing.answers import Answers, EndingRecorder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamnorm.errors import RecordingError
+from streamnorm._core.errors import RecordingError
 from streamnorm.recording.file import Recording
 from streamnorm.recording.format import split_name
 

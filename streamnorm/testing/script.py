@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeGuard, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from streamnorm import grammar
-from streamnorm.accumulate import message_events
-from streamnorm.blocks import Block, Reasoning, Refusal, Text, ToolCall
-from streamnorm.errors import LocalProtocolError
-from streamnorm.events import (
+from streamnorm._core import grammar
+from streamnorm._core.accumulate import message_events
+from streamnorm._core.blocks import Block, Reasoning, Refusal, Text, ToolCall
+from streamnorm._core.errors import LocalProtocolError
+from streamnorm._core.events import (
     Event,
     JSONDelta,
     ReasoningDelta,
@@ -24,7 +24,7 @@ from streamnorm.events import (
     TextDelta,
     Usage,
 )
-from streamnorm.messages import Message
+from streamnorm._core.messages import Message
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.file import Recording
 

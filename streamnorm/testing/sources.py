@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from streamnorm.errors import LocalProtocolError
+from streamnorm._core.errors import LocalProtocolError
 from streamnorm.recording.chunking import Rechunk
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.file import Recording

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from streamnorm.errors import UnrecordedRequest
+from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording.exchange import Responder
 from streamnorm.recording.tape import Recorder
 

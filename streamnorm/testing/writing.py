@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from streamnorm._core.codec import StreamWriter
+from streamnorm._core.errors import UnrecordedRequest
+from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
+from streamnorm._core.failures import NOT_A_STREAM
+from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
-from streamnorm.codec import StreamWriter
-from streamnorm.errors import UnrecordedRequest
-from streamnorm.events import Event, Failed, MessageStart, StreamError, Truncated
-from streamnorm.failures import NOT_A_STREAM
-from streamnorm.losses import Loss
+from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.file import Recording
-from streamnorm.transcode import Transcoder
 
 __all__ = ["STREAM", "Writer"]
 

@@ -9,7 +9,7 @@ from typing import Unpack
 
 import httpx
 
-from streamnorm.errors import RecordingError
+from streamnorm._core.errors import RecordingError
 from streamnorm.recording.exchange import Responder
 from streamnorm.recording.shelf import ReplayOptions
 from streamnorm.recording.tape import Recorder

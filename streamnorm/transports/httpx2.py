@@ -12,7 +12,7 @@ try:
 except ImportError as exc:
     raise ImportError("no httpx2, expected pip install 'streamnorm[httpx2]'") from exc
 
-from streamnorm.errors import RecordingError
+from streamnorm._core.errors import RecordingError
 from streamnorm.recording.exchange import Responder
 from streamnorm.recording.shelf import ReplayOptions
 from streamnorm.recording.tape import Recorder

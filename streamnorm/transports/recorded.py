@@ -18,7 +18,7 @@ from typing import Any, Generic, Self
 
 import anyio
 
-from streamnorm.errors import RecordingError
+from streamnorm._core.errors import RecordingError
 from streamnorm.recording.format import End
 from streamnorm.recording.tape import Recorder, Tape
 from streamnorm.transports.family import (

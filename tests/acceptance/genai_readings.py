@@ -18,7 +18,7 @@ from google.genai import types
 from pydantic import ValidationError
 
 from streamnorm import Message, Reasoning, RedactedReasoning, Text, ToolCall, Usage
-from streamnorm.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import seal_reasoning, tag_signature
 
 __all__ = ["Client", "Said", "Source", "client", "our_words", "sdk_words"]
 

@@ -23,7 +23,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm.ids import escape_id, seal_reasoning, tag_signature
+from streamnorm._core.ids import escape_id, seal_reasoning, tag_signature
 
 __all__ = [
     "Words",

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import anthropic
 import httpx2
 import openai
-from corpus import recordings
 from google import genai
 from google.genai import types
+from support.corpus import recordings
 from transports.families import FAMILIES, FamilyUnderTest
 
 __all__ = ["CLIENTS", "Client"]

@@ -16,7 +16,7 @@ import pytest
 from acceptance.anthropic_wire import broken_rules
 from anthropic.types import Message as SDKMessage
 from anthropic.types import RawMessageStreamEvent
-from corpus import (
+from support.corpus import (
     CorpusStream,
     corpus,
     each_recording,
@@ -39,7 +39,7 @@ from streamnorm import (
     decoder,
     project,
 )
-from streamnorm.ids import escape_id, tag_signature
+from streamnorm._core.ids import escape_id, tag_signature
 from streamnorm.recording import Recording
 
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": []}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from acceptance import chat_frameworks as frameworks
 from acceptance.chat_readers import Read, Said, Served, openai_chunks, openai_helper, said
-from corpus import corpus, needs_corpus, recordings
+from support.corpus import corpus, needs_corpus, recordings
 
 from streamnorm import (
     Failed,
@@ -30,7 +30,7 @@ from streamnorm import (
     decoder,
     project,
 )
-from streamnorm.losses import ReasoningField
+from streamnorm._core.losses import ReasoningField
 from streamnorm.recording import Recording
 
 pytestmark = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from acceptance.genai_readings import client
-from gemini_arrays import CHUNKS, TOLD, array, events_of
 from google.genai import errors, types
+from support.gemini.arrays import CHUNKS, TOLD, array, events_of
 
 from streamnorm import Transcoder
 

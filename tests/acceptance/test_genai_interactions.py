@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
-from corpus import recordings
 from google import genai
 from google.genai import types
+from support.corpus import recordings
 
 from streamnorm import (
     Message,

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 import pytest
 from acceptance.genai_readings import client, our_words, sdk_words
-from corpus import CorpusStream, each_recording_of, each_stream_of
-from dice import Dice, dice
-from event_strategies import make_stream
 from google.genai import errors, types
 from hypothesis import given
+from support.corpus import CorpusStream, each_recording_of, each_stream_of
+from support.event_strategies import make_stream
+from support.seeded import Dice, dice
 
 from streamnorm import (
     BlockStart,
@@ -30,9 +30,9 @@ from streamnorm import (
     decoder,
     project,
 )
+from streamnorm._core.ordering import Sequencer
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import GeminiEncoder
-from streamnorm.ordering import Sequencer
 from streamnorm.recording import Recording
 
 Read: TypeAlias = Callable[[bytes], list[types.GenerateContentResponse]]

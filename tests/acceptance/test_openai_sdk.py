@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import openai
 import pytest
 from acceptance.readings import Call, Counts, Reading, our_reading, sdk_chunks, sdk_reading
-from corpus import CorpusStream, corpus, each_stream, needs_corpus, payloads
 from openai.types.chat import ChatCompletionChunk
+from support.corpus import CorpusStream, corpus, each_stream, needs_corpus, payloads
 
 from streamnorm import StreamError, decoder
 

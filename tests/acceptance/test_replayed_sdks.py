@@ -11,7 +11,7 @@ import pytest
 from acceptance.replayed_clients import CLIENTS, Client
 from transports.families import recorded_in
 
-from streamnorm.errors import UnrecordedRequest
+from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording, faults
 from streamnorm.recording.chunking import cut_points, pieces_of
 

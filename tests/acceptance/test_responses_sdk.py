@@ -16,12 +16,12 @@ import httpx2
 import openai
 import pytest
 from acceptance.responses_wire import broken_rules, frames
-from corpus import CorpusStream, each_recording_of, each_stream_of
-from dice import Dice, dice
-from event_strategies import make_stream
 from hypothesis import given
 from msgspec import structs
 from openai.types.responses import Response, ResponseStreamEvent
+from support.corpus import CorpusStream, each_recording_of, each_stream_of
+from support.event_strategies import make_stream
+from support.seeded import Dice, dice
 
 from streamnorm import (
     BlockStart,
@@ -41,10 +41,10 @@ from streamnorm import (
     decoder,
     project,
 )
+from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.ordering import Sequencer
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
-from streamnorm.ids import seal_reasoning, tag_signature
-from streamnorm.ordering import Sequencer
 from streamnorm.recording import Recording
 
 # Items of kinds that the SDK does not know.

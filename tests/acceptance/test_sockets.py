@@ -12,10 +12,10 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from corpus import pieces, recordings
+from support.corpus import pieces, recordings
 
 from streamnorm import Transcoder, accumulate, decoder, project
-from streamnorm.ids import escape_id
+from streamnorm._core.ids import escape_id
 from streamnorm.recording import Recording
 
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": []}

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from byte_source import AsyncResponse
-from gemini_arrays import CHUNKS, TOLD, array, events_of
-from mutations import chunked
-from streams import decode, transcode
+from support.byte_source import AsyncResponse
+from support.gemini.arrays import CHUNKS, TOLD, array, events_of
+from support.mutations import chunked
+from support.streams import decode, transcode
 
 import streamnorm
 from streamnorm import NotAStream, StreamError, Truncated, UpstreamError, iter_events

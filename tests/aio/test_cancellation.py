@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from byte_source import AsyncBytes, Cut
-from chat import DONE, content
-from corpus import each_recording, pieces, recordings
-from stream_kinds import (
+from support.byte_source import AsyncBytes, Cut
+from support.corpus import each_recording, pieces, recordings
+from support.openai_chat.chunks import DONE, content
+from support.stream_kinds import (
     Open,
     each_kind,
     open_events,

@@ -12,7 +12,7 @@ import httpx
 import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from chat import DONE, content
+from support.openai_chat.chunks import DONE, content
 
 import streamnorm
 from streamnorm import (

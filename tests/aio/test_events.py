@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
-from byte_source import AsyncBytes, AsyncResponse, Cut
-from chat import DONE, chunk, content, frame
-from corpus import each_recording, pieces
+from support.byte_source import AsyncBytes, AsyncResponse, Cut
+from support.corpus import each_recording, pieces
+from support.openai_chat.chunks import DONE, chunk, content, frame
 
 import streamnorm
 from streamnorm import (

@@ -11,8 +11,8 @@ import httpx
 import httpx2
 import httpx_sse
 import pytest
-from byte_source import AsyncBytes, Bytes
-from chat import DONE, content
+from support.byte_source import AsyncBytes, Bytes
+from support.openai_chat.chunks import DONE, content
 
 import streamnorm
 from streamnorm import NotAStream, Stream, TextDelta, TruncatedStream, UpstreamError

@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from byte_source import AsyncBytes, Bytes, Cut
-from chat import DONE, content
-from corpus import each_recording, pieces
+from support.byte_source import AsyncBytes, Bytes, Cut
+from support.corpus import each_recording, pieces
+from support.openai_chat.chunks import DONE, content
 
 import streamnorm
 from streamnorm import (

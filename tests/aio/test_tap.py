@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from byte_source import AsyncBytes, AsyncResponse, Cut
-from chat import DONE, content, frame
-from corpus import each_recording, pieces
+from support.byte_source import AsyncBytes, AsyncResponse, Cut
+from support.corpus import each_recording, pieces
+from support.openai_chat.chunks import DONE, content, frame
 
 import streamnorm
 from streamnorm import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from byte_source import AsyncBytes, AsyncResponse, Cut
-from chat import DONE, call, calls, content, frame
-from corpus import each_recording, pieces
+from support.byte_source import AsyncBytes, AsyncResponse, Cut
+from support.corpus import each_recording, pieces
+from support.openai_chat.chunks import DONE, call, calls, content, frame
 
 import streamnorm
 from streamnorm import (

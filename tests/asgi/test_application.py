@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-from asgi_caller import Caller
-from asgi_client import Message
+from support.asgi_caller import Caller
+from support.asgi_client import Message
 
 from streamnorm import LocalProtocolError
 from streamnorm.asgi.application import MAX_BODY_BYTES, Application, Request, refuse, start

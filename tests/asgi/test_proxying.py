@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from asgi_caller import Caller, Upstream
-from asgi_client import CHUNKS, Message
-from byte_source import AsyncBytes
+from support.asgi_caller import Caller, Upstream
+from support.asgi_client import CHUNKS, Message
+from support.byte_source import AsyncBytes
 
 from streamnorm.asgi import RecordingProxy
 from streamnorm.recording import Recording

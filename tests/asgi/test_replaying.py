@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from asgi_caller import Caller
-from asgi_client import Message
+from support.asgi_caller import Caller
+from support.asgi_client import Message
 from trio.testing import MockClock
 
 from streamnorm import UnrecordedRequest

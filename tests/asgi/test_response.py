@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from asgi_client import CHUNKS, HEADERS, Client, Message, refused, transcode
-from byte_source import AsyncBytes, Cut
-from chat import content, frame
-from work import operations
+from support.asgi_client import CHUNKS, HEADERS, Client, Message, refused, transcode
+from support.byte_source import AsyncBytes, Cut
+from support.openai_chat.chunks import content, frame
+from support.operation_counts import operations
 
 import streamnorm
 from streamnorm import (

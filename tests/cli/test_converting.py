@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from asgi_client import CHUNKS
+from support.asgi_client import CHUNKS
 
 from streamnorm.cli import main
 from streamnorm.recording import Companion, RecordedRequest, Recording

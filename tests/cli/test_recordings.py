@@ -10,8 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from asgi_client import CHUNKS
-from cli_servers import provider, running
+from support.asgi_client import CHUNKS
+from support.cli_servers import provider, running
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.cli import main

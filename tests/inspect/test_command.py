@@ -13,7 +13,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from chat import DONE, call, calls, chunk, content, frame, reasoning
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 
 from streamnorm.cli import main
 from streamnorm.inspect.survey import writable

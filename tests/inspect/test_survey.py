@@ -5,9 +5,9 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from chat import DONE, call, calls, chunk, content, frame, reasoning
-from corpus import each_recording
-from mutations import chunked
+from support.corpus import each_recording
+from support.mutations import chunked
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 
 from streamnorm import (
     Completed,

@@ -6,10 +6,10 @@ import random
 from itertools import groupby
 
 import pytest
-from chunkings import events_of
-from corpus import CorpusStream, corpus, each_provider_of, needs_corpus, pieces
-from judges import assert_client_has
-from streams import (
+from support.chunkings import events_of
+from support.corpus import CorpusStream, corpus, each_provider_of, needs_corpus, pieces
+from support.judges import assert_client_has
+from support.streams import (
     DIALECTS,
     WAYS,
     decode,
@@ -20,7 +20,7 @@ from streams import (
     said,
     transcode,
 )
-from terminals import cuts, terminal_was_read
+from support.terminals import cuts, terminal_was_read
 
 from streamnorm import (
     Completed,

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bodies import any_body, make_source
-from chunkings import CHUNKINGS, events_of
-from corpus import CorpusStream, each_provider_of, each_recording_of, pieces
-from delta_streams import DELTA_STREAMS, delta_stream
-from dice import Dice, dice
-from encoded_streams import make_encoded_stream
 from hypothesis import given, note
 from msgspec.structs import replace
-from mutations import cut_anywhere
-from run_comparison import (
+from support.bodies import any_body, make_source
+from support.chunkings import CHUNKINGS, events_of
+from support.corpus import CorpusStream, each_provider_of, each_recording_of, pieces
+from support.delta_streams import DELTA_STREAMS, delta_stream
+from support.encoded_streams import make_encoded_stream
+from support.mutations import cut_anywhere
+from support.operation_counts import operations
+from support.run_comparison import (
     Route,
     assert_same_without_run,
     every_frame_in_full,
@@ -30,9 +30,9 @@ from run_comparison import (
     some,
     stream_routes,
 )
-from short_streams import PINGS
-from streams import DIALECTS
-from work import operations
+from support.seeded import Dice, dice
+from support.short_streams import PINGS
+from support.streams import DIALECTS
 
 from streamnorm import Event, decoder
 from streamnorm.recording import Recording

@@ -11,11 +11,11 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from chunkings import CHUNKINGS
-from delta_streams import DELTA_STREAMS, MARK, DeltaStream, delta_stream
 from msgspec.structs import replace
-from run_comparison import Reading, Route, assert_same_without_run, one, some, stream_routes
-from streams import DIALECTS
+from support.chunkings import CHUNKINGS
+from support.delta_streams import DELTA_STREAMS, MARK, DeltaStream, delta_stream
+from support.run_comparison import Reading, Route, assert_same_without_run, one, some, stream_routes
+from support.streams import DIALECTS
 
 from streamnorm import Completed, Failed, Limits
 

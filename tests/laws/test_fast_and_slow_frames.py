@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from anthropic_frames import STOP, block, end, start, stop
-from chunkings import CHUNKINGS
-from delta_mutations import damaged_bytes, other_payloads, other_spellings
-from delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
-from mutations import chunked
-from recorded import comparable
-from run_comparison import Route, assert_same_without_run, one, some, stream_routes
+from support.anthropic.frames import STOP, block, end, start, stop
+from support.chunkings import CHUNKINGS
+from support.delta_mutations import damaged_bytes, other_payloads, other_spellings
+from support.delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
+from support.mutations import chunked
+from support.recordings import comparable
+from support.run_comparison import Route, assert_same_without_run, one, some, stream_routes
 
 from streamnorm import (
     BlockStart,

@@ -7,18 +7,18 @@ import re
 from typing import Any
 
 import pytest
-import responses_reader
-from anthropic_reader import frames
-from bodies import make_source
-from chat_reader import chunks
-from corpus import each_recording_of, payloads
-from dice import Dice, dice, shared
 from hypothesis import given, note
-from mutations import chunked
-from streams import DIALECTS, decode, overlaps, transcode
+from support.anthropic.reader import frames
+from support.bodies import make_source
+from support.corpus import each_recording_of, payloads
+from support.mutations import chunked
+from support.openai_chat.reader import chunks
+from support.openai_responses import reader as responses_reader
+from support.seeded import Dice, dice, shared
+from support.streams import DIALECTS, decode, overlaps, transcode
 
 from streamnorm import BlockStart, Event, ToolCall, Transcoder, decoder
-from streamnorm.ordering import Sequencer
+from streamnorm._core.ordering import Sequencer
 from streamnorm.recording import Recording
 
 GROWING = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from bodies import make_source
-from corpus import recordings
-from dice import Dice, dice, shared
 from hypothesis import given
-from judges import ends_in_error
-from streams import DIALECTS, decode, transcode
-from terminals import cuts, terminal_was_read
+from support.bodies import make_source
+from support.corpus import recordings
+from support.judges import ends_in_error
+from support.seeded import Dice, dice, shared
+from support.streams import DIALECTS, decode, transcode
+from support.terminals import cuts, terminal_was_read
 
 from streamnorm import Completed, MessageStart, MessageStop, Ping, Truncated, decoder
 from streamnorm.recording import Recording

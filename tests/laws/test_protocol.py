@@ -11,7 +11,7 @@ import re
 from functools import cache
 
 import pytest
-from corpus import corpus, needs_corpus, recordings
+from support.corpus import corpus, needs_corpus, recordings
 
 from streamnorm import Completed, Transcoder, validate
 

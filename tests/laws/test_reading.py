@@ -6,14 +6,14 @@ And that of every generator: what was written is what is read.
 from __future__ import annotations
 
 import pytest
-from bodies import any_body, make_source
-from corpus import each_recording_of
-from dice import Dice, dice, shared
 from hypothesis import example, given
-from mutations import chunked, cut_anywhere
-from sources import gives_back
-from strategies import agrees
-from streams import DIALECTS, Decoded, decode
+from support.bodies import any_body, make_source
+from support.corpus import each_recording_of
+from support.made_streams import gives_back
+from support.mutations import chunked, cut_anywhere
+from support.openai_chat.strategies import agrees
+from support.seeded import Dice, dice, shared
+from support.streams import DIALECTS, Decoded, decode
 
 from streamnorm import (
     Completed,

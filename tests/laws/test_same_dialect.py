@@ -7,13 +7,13 @@ from itertools import accumulate as running_join
 from typing import Any
 
 import pytest
-from bodies import any_body, make_source
-from chunkings import events_of
-from corpus import each_recording_of
-from dice import Dice, dice, shared
 from hypothesis import given
-from mutations import chunked, cut_anywhere
-from streams import DIALECTS, decode, projected, said, transcode
+from support.bodies import any_body, make_source
+from support.chunkings import events_of
+from support.corpus import each_recording_of
+from support.mutations import chunked, cut_anywhere
+from support.seeded import Dice, dice, shared
+from support.streams import DIALECTS, decode, projected, said, transcode
 
 from streamnorm import Completed, Failed, Message, StreamError, accumulate, decoder
 from streamnorm.recording import Recording

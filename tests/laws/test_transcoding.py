@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bodies import any_body, make_source
-from corpus import each_recording_of
-from dice import Dice, dice
 from hypothesis import given, note
-from judges import assert_client_has, ends_in_error
-from mutations import chunked, cut_anywhere
-from sources import gives_back
-from strategies import agrees
-from streams import (
+from support.bodies import any_body, make_source
+from support.corpus import each_recording_of
+from support.judges import assert_client_has, ends_in_error
+from support.made_streams import gives_back
+from support.mutations import chunked, cut_anywhere
+from support.openai_chat.strategies import agrees
+from support.seeded import Dice, dice
+from support.streams import (
     DIALECTS,
     WAYS,
     decode,

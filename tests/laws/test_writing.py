@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corpus import each_recording_of
-from dice import Dice, dice, shared
-from event_strategies import make_stream
 from hypothesis import given
-from judges import assert_client_has
-from streams import DIALECTS, WAYS, decode, encode, in_any_order, overlaps, projected, said
+from support.corpus import each_recording_of
+from support.event_strategies import make_stream
+from support.judges import assert_client_has
+from support.seeded import Dice, dice, shared
+from support.streams import DIALECTS, WAYS, decode, encode, in_any_order, overlaps, projected, said
 
 from streamnorm import (
     Event,
@@ -23,7 +23,7 @@ from streamnorm import (
     encoder,
     validate,
 )
-from streamnorm.ids import carried_signature
+from streamnorm._core.ids import carried_signature
 from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playbacks import outcome
-from recorded import comparable
+from support.playbacks import outcome
+from support.recordings import comparable
 
 from streamnorm import Completed, decoder, iter_events
 from streamnorm.recording import Recording, faults

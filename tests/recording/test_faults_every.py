@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corpus import each_recording_of
-from streams import DIALECTS
+from support.corpus import each_recording_of
+from support.streams import DIALECTS
 
 from streamnorm.recording import Companion, RecordedResponse, Recording, faults
 

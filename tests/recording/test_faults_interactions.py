@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from corpus import recordings
-from playbacks import outcome
+from support.corpus import recordings
+from support.playbacks import outcome
 
 from streamnorm import Completed, Failed, StreamError
 from streamnorm.recording import Companion, Recording, faults

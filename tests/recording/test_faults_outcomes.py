@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from corpus import recordings
-from streams import DIALECTS
-from terminals import terminal_was_read
+from support.corpus import recordings
+from support.streams import DIALECTS
+from support.terminals import terminal_was_read
 
 from streamnorm import Completed, Event, Failed, Outcome, Truncated, decoder
-from streamnorm.gate import Gate
+from streamnorm._core.gate import Gate
 from streamnorm.recording import Recording, faults
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults import Fault

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, structs
-from shelves import CHAT, MESSAGES, ask, played, record, refused, write, write_script
+from support.recording_libraries import (
+    CHAT,
+    MESSAGES,
+    ask,
+    played,
+    record,
+    refused,
+    write,
+    write_script,
+)
 
 from streamnorm import RecordingError
 from streamnorm.recording import Recording

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shelves import CHAT, MESSAGES, ask, played, record, refused, write_script
+from support.recording_libraries import CHAT, MESSAGES, ask, played, record, refused, write_script
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.shelf import DriftWarning, Shelf

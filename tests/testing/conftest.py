@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugin_project import Project
+from support.plugin_project import Project
 
 
 @pytest.fixture

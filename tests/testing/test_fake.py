@@ -10,7 +10,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from asking import ask, chat, message_of, messages, post
+from support.provider_requests import ask, chat, message_of, messages, post
 
 from streamnorm import (
     Message,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from plugin_project import Project
+from support.plugin_project import Project
 
 BODY = "data: one\n\ndata: to a\n\n"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from plugin_project import Project
+from support.plugin_project import Project
 
 ASKS = """
 def test_asks(streamnorm_recording):

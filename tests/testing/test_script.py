@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from asking import ask, chat, messages, said
+from support.provider_requests import ask, chat, messages, said
 
 from streamnorm import (
     BlockStart,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import ask, chat, messages, said
+from support.provider_requests import ask, chat, messages, said
 
 from streamnorm import (
     Failed,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import httpx2
 import pytest
-from byte_source import AsyncBytes, Bytes
+from support.byte_source import AsyncBytes, Bytes
 
 import streamnorm.transports.httpx
 import streamnorm.transports.httpx2

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from byte_source import Cut
+from support.byte_source import Cut
 from transports.families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec import UNSET
 from transports.families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
-from streamnorm.errors import RecordingError
+from streamnorm._core.errors import RecordingError
 
 # Requests
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from transports.families import READS, URL, FamilyUnderTest, each_family
 
-from streamnorm.errors import UnrecordedRequest
+from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, Step, WireRequest
 from streamnorm.recording.format import Chunk, Companion, RecordedRequest, RecordedResponse

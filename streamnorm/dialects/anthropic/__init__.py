@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import Struct
 
-from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import Dialect, on_first_use
+from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]

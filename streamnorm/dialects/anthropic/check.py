@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm._json import is_array, is_object
-from streamnorm.codec import Checker
+from streamnorm._core.codec import Checker
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.shapes import found, misnamed, parse_object, problems
 from streamnorm.dialects.anthropic.check_blocks import Blocks
 from streamnorm.dialects.anthropic.shapes import EVENTS
-from streamnorm.shapes import found, misnamed, parse_object, problems
 from streamnorm.sse import Frame
 
 __all__ = ["AnthropicChecker"]

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamnorm._json import is_object
+from streamnorm._core.json import is_object
+from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.anthropic.shapes import BLOCKS, DELTAS, TOOLS
-from streamnorm.shapes import holds_object, is_count
 
 __all__ = ["Blocks"]
 

@@ -13,12 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from streamnorm._json import clean, compact, is_json, rejoin
-from streamnorm.blocks import Block, OpaqueBlock, Reasoning, ServerToolCall, Text, ToolCall
-from streamnorm.codec import Delta
-from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.starts import DIALECT, Start, citation, signed_by
-from streamnorm.events import (
+from streamnorm._core.blocks import Block, OpaqueBlock, Reasoning, ServerToolCall, Text, ToolCall
+from streamnorm._core.codec import Delta
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -30,9 +27,12 @@ from streamnorm.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm.failures import Fatal, too_large
-from streamnorm.ids import mint_id
-from streamnorm.limits import Limits
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.ids import mint_id
+from streamnorm._core.json import clean, compact, is_json, rejoin
+from streamnorm._core.limits import Limits
+from streamnorm.dialects.anthropic import wire
+from streamnorm.dialects.anthropic.starts import DIALECT, Start, citation, signed_by
 
 __all__ = ["Content", "Open"]
 

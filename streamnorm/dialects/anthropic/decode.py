@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from streamnorm._json import (
+from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    UsageUpdate,
+)
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean,
@@ -20,26 +31,15 @@ from streamnorm._json import (
     is_object,
     string_of,
 )
-from streamnorm.codec import Decoder, DeltaRun
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
+from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import Content
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.starts import DIALECT, Start, read_start
 from streamnorm.dialects.anthropic.stops import stop_reason
 from streamnorm.dialects.anthropic.usage import UsageReader
-from streamnorm.events import (
-    Completed,
-    Event,
-    MessageStart,
-    MessageStop,
-    Opaque,
-    Ping,
-    UsageUpdate,
-)
-from streamnorm.failures import Fatal, too_large
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
-from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame
 
 __all__ = ["AnthropicDecoder"]

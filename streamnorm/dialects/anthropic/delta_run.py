@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import DeltaRun
+from streamnorm._core.codec import DeltaRun
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.content import Content
 

@@ -14,8 +14,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS, compact, is_object
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     OpaqueBlock,
     Reasoning,
@@ -25,11 +24,8 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.codec import EncodeOptions, Encoder
-from streamnorm.dialects.anthropic.starts import citation_to_wire
-from streamnorm.dialects.anthropic.stops import reason_to_wire
-from streamnorm.dialects.anthropic.usage import usage_to_wire
-from streamnorm.events import (
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -44,7 +40,11 @@ from streamnorm.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.ids import escape_id, tag_signature
+from streamnorm._core.ids import escape_id, tag_signature
+from streamnorm._core.json import FAST_ERRORS, compact, is_object
+from streamnorm.dialects.anthropic.starts import citation_to_wire
+from streamnorm.dialects.anthropic.stops import reason_to_wire
+from streamnorm.dialects.anthropic.usage import usage_to_wire
 from streamnorm.sse import encode_frame
 
 __all__ = ["AnthropicEncoder"]

@@ -9,7 +9,7 @@ session at them.
 
 from __future__ import annotations
 
-from streamnorm.shapes import (
+from streamnorm._core.shapes import (
     ANYTHING,
     ARRAY,
     BOOLEAN,

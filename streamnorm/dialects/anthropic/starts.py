@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import clean, compact, objects_of
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     Citation,
     OpaqueBlock,
@@ -18,7 +17,8 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.ids import unescape_id, untag_signature
+from streamnorm._core.ids import unescape_id, untag_signature
+from streamnorm._core.json import clean, compact, objects_of
 
 __all__ = ["DIALECT", "Start", "citation", "citation_to_wire", "read_start", "signed_by"]
 

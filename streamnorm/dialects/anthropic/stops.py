@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnorm.events import StopReason
+from streamnorm._core.events import StopReason
 
 __all__ = ["reason_to_wire", "stop_reason"]
 

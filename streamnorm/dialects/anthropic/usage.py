@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import count_of, is_object
-from streamnorm.events import Usage
+from streamnorm._core.events import Usage
+from streamnorm._core.json import count_of, is_object
 
 __all__ = ["UsageReader", "usage_to_wire"]
 

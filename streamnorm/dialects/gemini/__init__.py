@@ -1,6 +1,6 @@
 """Gemini: `generateContent`, and its Interactions API, which is only read."""
 
-from streamnorm.codec import Dialect, on_first_use
+from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini.array import ARRAY
 from streamnorm.dialects.gemini.marks import recognises
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from streamnorm._json import clean, compact, rejoin
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     Citation,
     Reasoning,
@@ -23,11 +22,7 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.dialects.gemini.offsets import Offsets
-from streamnorm.dialects.gemini.partial_args import PartialArguments
-from streamnorm.dialects.gemini.shared import DIALECT, Shared, answered
-from streamnorm.dialects.gemini.stops import stop_reason
-from streamnorm.events import (
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -39,7 +34,12 @@ from streamnorm.events import (
     SignatureDelta,
     TextDelta,
 )
-from streamnorm.ids import sealed_reasoning, tag_signature, untag_signature
+from streamnorm._core.ids import sealed_reasoning, tag_signature, untag_signature
+from streamnorm._core.json import clean, compact, rejoin
+from streamnorm.dialects.gemini.offsets import Offsets
+from streamnorm.dialects.gemini.partial_args import PartialArguments
+from streamnorm.dialects.gemini.shared import DIALECT, Shared, answered
+from streamnorm.dialects.gemini.stops import stop_reason
 
 __all__ = ["Answer", "issued"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from streamnorm.codec import Form
+from streamnorm._core.codec import Form
 from streamnorm.dialects.gemini.marks import recognises
 
 __all__ = ["ARRAY", "ArrayReader"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm._json import is_array, is_object
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.shapes import is_count
 from streamnorm.dialects.gemini.shapes import DATA, MODIFIERS, VALUES
-from streamnorm.shapes import is_count
 
 __all__ = ["Candidate"]
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from streamnorm._json import (
+from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean,
@@ -21,7 +24,9 @@ from streamnorm._json import (
     objects_of,
     string_of,
 )
-from streamnorm.codec import Decoder, DeltaRun
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
+from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.answer import Answer
 from streamnorm.dialects.gemini.array import ARRAY
@@ -33,11 +38,6 @@ from streamnorm.dialects.gemini.parts import cleaned, read_part
 from streamnorm.dialects.gemini.shared import DIALECT, Shared
 from streamnorm.dialects.gemini.stops import UNSPECIFIED, failed_finish
 from streamnorm.dialects.gemini.usage import UsageReader
-from streamnorm.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
-from streamnorm.failures import Fatal, too_large
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
-from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame
 
 __all__ = ["GeminiDecoder"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import DeltaRun
+from streamnorm._core.codec import DeltaRun
+from streamnorm._core.events import UsageUpdate
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.gemini.answer import Answer
 from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import Counts, decode_text
-from streamnorm.events import UsageUpdate
 
 __all__ = ["GeminiRun"]
 

@@ -16,8 +16,7 @@ from typing import Any, Unpack
 import msgspec
 from msgspec import Struct
 
-from streamnorm._text import TextBuffer
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     Citation,
     Document,
@@ -30,18 +29,8 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.codec import EncodeOptions, Encoder
-from streamnorm.dialects.gemini.encode_grounding import sources_to_wire
-from streamnorm.dialects.gemini.encode_places import OF_CHUNK, blocked_by, opaque_fields
-from streamnorm.dialects.gemini.encode_usage import usage_to_wire
-from streamnorm.dialects.gemini.encode_words import (
-    FAILURES,
-    error_to_wire,
-    reason_to_wire,
-    redacted_to_wire,
-    signature_to_wire,
-)
-from streamnorm.events import (
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -55,6 +44,17 @@ from streamnorm.events import (
     TextDelta,
     Usage,
     UsageUpdate,
+)
+from streamnorm._core.text_buffer import TextBuffer
+from streamnorm.dialects.gemini.encode_grounding import sources_to_wire
+from streamnorm.dialects.gemini.encode_places import OF_CHUNK, blocked_by, opaque_fields
+from streamnorm.dialects.gemini.encode_usage import usage_to_wire
+from streamnorm.dialects.gemini.encode_words import (
+    FAILURES,
+    error_to_wire,
+    reason_to_wire,
+    redacted_to_wire,
+    signature_to_wire,
 )
 
 __all__ = ["GeminiEncoder"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import compact, is_array
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
+from streamnorm._core.json import compact, is_array
 
 __all__ = ["sources_to_wire"]
 

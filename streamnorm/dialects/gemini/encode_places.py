@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS, is_object
-from streamnorm.events import Opaque
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import FAST_ERRORS, is_object
 
 __all__ = ["OF_CHUNK", "Place", "blocked_by", "opaque_fields"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import count_of
-from streamnorm.events import Usage
+from streamnorm._core.events import Usage
+from streamnorm._core.json import count_of
 
 __all__ = ["usage_to_wire"]
 

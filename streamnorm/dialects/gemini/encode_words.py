@@ -6,9 +6,9 @@ import re
 from base64 import b64decode, b64encode
 from typing import Any
 
-from streamnorm.blocks import RedactedReasoning
-from streamnorm.events import MessageStop, StopReason, StreamError
-from streamnorm.ids import seal_reasoning, sealed_reasoning, tag_signature, untag_signature
+from streamnorm._core.blocks import RedactedReasoning
+from streamnorm._core.events import MessageStop, StopReason, StreamError
+from streamnorm._core.ids import seal_reasoning, sealed_reasoning, tag_signature, untag_signature
 
 __all__ = [
     "FAILURES",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import count_of, is_array, is_object
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
+from streamnorm._core.json import count_of, is_array, is_object
 from streamnorm.dialects.gemini.offsets import Offsets
 
 __all__ = ["recited", "supported"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from streamnorm._json import FAST_ERRORS
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.gemini.interactions.wire import speaks
 from streamnorm.sse import Frame
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import clean, compact, rejoin
-from streamnorm.events import StreamError
-from streamnorm.failures import Fatal, too_large
-from streamnorm.limits import Limits
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import clean, compact, rejoin
+from streamnorm._core.limits import Limits
 
 __all__ = ["PartialArguments"]
 

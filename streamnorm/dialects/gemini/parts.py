@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from streamnorm._json import clean, compact, is_array, is_object, string_of
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     Document,
     Image,
@@ -21,11 +20,12 @@ from streamnorm.blocks import (
     ServerToolResult,
     ToolCall,
 )
+from streamnorm._core.events import Event, StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import clean, compact, is_array, is_object, string_of
 from streamnorm.dialects.gemini.answer import Answer
 from streamnorm.dialects.gemini.shared import DIALECT
 from streamnorm.dialects.gemini.wire import PIECES, RawCall, RawPart
-from streamnorm.events import Event, StreamError
-from streamnorm.failures import Fatal
 
 __all__ = ["cleaned", "media", "read_part"]
 

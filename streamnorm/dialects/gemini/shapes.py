@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from streamnorm.shapes import (
+from streamnorm._core.shapes import (
     ANYTHING,
     BOOLEAN,
     COUNT,

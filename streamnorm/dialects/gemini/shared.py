@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from streamnorm.failures import too_large
-from streamnorm.ids import mint_id
-from streamnorm.limits import Limits
+from streamnorm._core.failures import too_large
+from streamnorm._core.ids import mint_id
+from streamnorm._core.limits import Limits
 
 __all__ = ["DIALECT", "Shared", "answered"]
 

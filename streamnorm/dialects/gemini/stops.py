@@ -5,8 +5,8 @@ https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).
 
 from __future__ import annotations
 
-from streamnorm.events import StopReason, StreamError
-from streamnorm.failures import upstream_error
+from streamnorm._core.events import StopReason, StreamError
+from streamnorm._core.failures import upstream_error
 
 __all__ = ["UNSPECIFIED", "failed_finish", "stop_reason"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import count_of
+from streamnorm._core.events import Usage
+from streamnorm._core.json import count_of
 from streamnorm.dialects.gemini.wire import Counts
-from streamnorm.events import Usage
 
 __all__ = ["UsageReader"]
 

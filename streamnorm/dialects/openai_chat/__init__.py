@@ -1,9 +1,9 @@
 """OpenAI Chat Completions, and what compatible servers make of it."""
 
-from streamnorm._json import InvalidJSON, decode_any, is_object
-from streamnorm.codec import Dialect, on_first_use
-from streamnorm.limits import Limits
-from streamnorm.provider_errors import find_error
+from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm._core.json import InvalidJSON, decode_any, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
 
 __all__ = ["Sources"]
 

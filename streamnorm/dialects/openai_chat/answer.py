@@ -12,8 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from streamnorm._json import clean, compact, rejoin, too_deep
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     Block,
     Citation,
     Reasoning,
@@ -22,14 +21,8 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.codec import Delta
-from streamnorm.dialects.openai_chat.arguments import ENDS
-from streamnorm.dialects.openai_chat.calls import Call, Calls
-from streamnorm.dialects.openai_chat.shared import Shared
-from streamnorm.dialects.openai_chat.stops import message_stop
-from streamnorm.dialects.openai_chat.think import ThinkTags
-from streamnorm.dialects.openai_chat.waiting import Kind, LaterText, Queue
-from streamnorm.events import (
+from streamnorm._core.codec import Delta
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -43,8 +36,15 @@ from streamnorm.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm.failures import Fatal, too_large
-from streamnorm.ids import mint_id
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.ids import mint_id
+from streamnorm._core.json import clean, compact, rejoin, too_deep
+from streamnorm.dialects.openai_chat.arguments import ENDS
+from streamnorm.dialects.openai_chat.calls import Call, Calls
+from streamnorm.dialects.openai_chat.shared import Shared
+from streamnorm.dialects.openai_chat.stops import message_stop
+from streamnorm.dialects.openai_chat.think import ThinkTags
+from streamnorm.dialects.openai_chat.waiting import Kind, LaterText, Queue
 
 __all__ = ["Answer"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from streamnorm._json import is_json
-from streamnorm._text import TextBuffer
+from streamnorm._core.json import is_json
+from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["ENDS", "Arguments"]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from streamnorm._json import clean
+from streamnorm._core.events import JSONDelta, StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import clean
 from streamnorm.dialects.openai_chat.arguments import ENDS, Arguments
-from streamnorm.events import JSONDelta, StreamError
-from streamnorm.failures import Fatal
 
 __all__ = ["Call", "Calls"]
 

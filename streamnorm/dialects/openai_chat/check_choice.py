@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamnorm._json import is_array, is_object
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.shapes import found, holds_object, is_count, problems
 from streamnorm.dialects.openai_chat.shapes import CUSTOM_START, FUNCTION_START, LATER_PIECE
-from streamnorm.shapes import found, holds_object, is_count, problems
 
 __all__ = ["Choice"]
 

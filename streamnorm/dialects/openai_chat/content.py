@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import compact, is_array, is_object
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
+from streamnorm._core.events import Event
+from streamnorm._core.ids import untag_signature
+from streamnorm._core.json import compact, is_array, is_object
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.details import issued
-from streamnorm.events import Event
-from streamnorm.ids import untag_signature
 
 __all__ = ["read_delta"]
 

@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import (
+from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.events import (
+    BlockStop,
+    Completed,
+    Event,
+    MessageStart,
+    Opaque,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean,
@@ -21,7 +32,9 @@ from streamnorm._json import (
     is_object,
     too_deep,
 )
-from streamnorm.codec import Decoder, DeltaRun
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
+from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.content import read_delta
@@ -30,19 +43,6 @@ from streamnorm.dialects.openai_chat.quirks import quirks
 from streamnorm.dialects.openai_chat.shared import Shared
 from streamnorm.dialects.openai_chat.stops import failed_finish
 from streamnorm.dialects.openai_chat.usage import UsageReader
-from streamnorm.events import (
-    BlockStop,
-    Completed,
-    Event,
-    MessageStart,
-    Opaque,
-    Usage,
-    UsageUpdate,
-)
-from streamnorm.failures import Fatal, too_large
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
-from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame
 
 __all__ = ["ChatDecoder"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from streamnorm._json import FAST_ERRORS, too_deep
-from streamnorm.codec import Delta, DeltaRun
+from streamnorm._core.codec import Delta, DeltaRun
+from streamnorm._core.events import TextDelta, UsageUpdate
+from streamnorm._core.json import FAST_ERRORS, too_deep
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.answer import Answer
 from streamnorm.dialects.openai_chat.template import Template, learn_template
 from streamnorm.dialects.openai_chat.usage import UsageReader
-from streamnorm.events import TextDelta, UsageUpdate
 
 __all__ = ["ChatRun"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm.ids import tag_signature, untag_signature
+from streamnorm._core.ids import tag_signature, untag_signature
 
 __all__ = ["Details", "issued", "redacted_detail"]
 

@@ -14,14 +14,9 @@ from typing import Any, Unpack
 import msgspec
 from msgspec import Struct
 
-from streamnorm._json import count_of
-from streamnorm.blocks import Block, Reasoning, RedactedReasoning, Refusal, Text, ToolCall
-from streamnorm.codec import EncodeOptions, Encoder
-from streamnorm.dialects.openai_chat.annotations import Sources
-from streamnorm.dialects.openai_chat.details import Details, redacted_detail
-from streamnorm.dialects.openai_chat.opaques import opaque_fields
-from streamnorm.dialects.openai_chat.usage import usage_to_wire
-from streamnorm.events import (
+from streamnorm._core.blocks import Block, Reasoning, RedactedReasoning, Refusal, Text, ToolCall
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -37,7 +32,12 @@ from streamnorm.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.ids import tag_signature
+from streamnorm._core.ids import tag_signature
+from streamnorm._core.json import count_of
+from streamnorm.dialects.openai_chat.annotations import Sources
+from streamnorm.dialects.openai_chat.details import Details, redacted_detail
+from streamnorm.dialects.openai_chat.opaques import opaque_fields
+from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 __all__ = ["ChatEncoder"]
 

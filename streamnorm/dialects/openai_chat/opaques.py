@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS, is_array, is_object
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import FAST_ERRORS, is_array, is_object
 from streamnorm.dialects.openai_chat.wire import SIDE_FIELDS
-from streamnorm.events import Opaque
 
 __all__ = ["opaque_fields"]
 

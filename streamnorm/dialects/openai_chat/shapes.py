@@ -6,7 +6,7 @@ official SDKs (read 2026-11-21).  Fields that are not named here may be there.
 
 from __future__ import annotations
 
-from streamnorm.shapes import (
+from streamnorm._core.shapes import (
     COUNT,
     NAME,
     NULL_OR_TEXT,

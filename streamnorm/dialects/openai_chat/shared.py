@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_chat.quirks import Quirks
-from streamnorm.limits import Limits
 
 __all__ = ["Shared"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm.events import MessageStop, StopReason, StreamError
-from streamnorm.failures import upstream_error
+from streamnorm._core.events import MessageStop, StopReason, StreamError
+from streamnorm._core.failures import upstream_error
 
 __all__ = ["failed_finish", "message_stop"]
 

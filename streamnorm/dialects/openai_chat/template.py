@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS
+from streamnorm._core.json import FAST_ERRORS
 
 __all__ = ["Template", "learn_template"]
 

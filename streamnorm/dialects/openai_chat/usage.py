@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._json import count_of, is_object
-from streamnorm.events import Usage
+from streamnorm._core.events import Usage
+from streamnorm._core.json import count_of, is_object
 
 __all__ = ["UsageReader", "merge_usage", "usage_to_wire"]
 

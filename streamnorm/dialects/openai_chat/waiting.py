@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._text import TextBuffer
+from streamnorm._core.events import Event
+from streamnorm._core.failures import too_large
+from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_chat.calls import Call
-from streamnorm.events import Event
-from streamnorm.failures import too_large
 
 __all__ = ["Kind", "Later", "LaterText", "Queue"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
+from streamnorm._core.json import clean
 
 __all__ = ["citation"]
 

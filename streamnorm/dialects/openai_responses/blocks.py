@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm.blocks import Block, Refusal, ServerToolCall, ToolCall
-from streamnorm.events import BlockStart, Event
-from streamnorm.failures import too_large
-from streamnorm.ids import mint_id
-from streamnorm.limits import Limits
+from streamnorm._core.blocks import Block, Refusal, ServerToolCall, ToolCall
+from streamnorm._core.events import BlockStart, Event
+from streamnorm._core.failures import too_large
+from streamnorm._core.ids import mint_id
+from streamnorm._core.limits import Limits
 
 __all__ = ["DIALECT", "Blocks"]
 

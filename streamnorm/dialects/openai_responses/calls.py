@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import string_of
-from streamnorm.blocks import ToolCall
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import string_of
 from streamnorm.dialects.openai_responses import wire as pieces
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.item import Item, rest
-from streamnorm.events import BlockStop, Event, JSONDelta, StreamError
-from streamnorm.failures import Fatal
 
 __all__ = ["CallItem"]
 

@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm._json import is_object
-from streamnorm.codec import Checker
+from streamnorm._core.codec import Checker
+from streamnorm._core.json import is_object
+from streamnorm._core.shapes import is_count, misnamed, parse_object, problems
 from streamnorm.dialects.openai_responses.check_items import Items
 from streamnorm.dialects.openai_responses.shapes import ERROR, ERROR_NESTED, EVENTS
-from streamnorm.shapes import is_count, misnamed, parse_object, problems
 from streamnorm.sse import Frame
 
 __all__ = ["ResponsesChecker"]

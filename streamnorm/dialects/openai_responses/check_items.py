@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import is_array, is_object
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.openai_responses.check_texts import STEPS, Texts
 from streamnorm.dialects.openai_responses.shapes import PROGRESS
-from streamnorm.shapes import holds_object, is_count
 
 __all__ = ["Items"]
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from streamnorm._json import is_array, is_object
-from streamnorm.shapes import is_count
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.shapes import is_count
 
 __all__ = ["STEPS", "Step", "Texts"]
 

@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from streamnorm._json import (
+from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    StreamError,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.failures import Fatal, too_large, upstream_error
+from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean,
@@ -19,7 +32,9 @@ from streamnorm._json import (
     is_object,
     string_of,
 )
-from streamnorm.codec import Decoder, DeltaRun
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
+from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
 from streamnorm.dialects.openai_responses.calls import CallItem
@@ -31,21 +46,6 @@ from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, Rea
 from streamnorm.dialects.openai_responses.sequence import Numbers
 from streamnorm.dialects.openai_responses.stops import stop_reason
 from streamnorm.dialects.openai_responses.usage import merge_usage
-from streamnorm.events import (
-    Completed,
-    Event,
-    MessageStart,
-    MessageStop,
-    Opaque,
-    Ping,
-    StreamError,
-    Usage,
-    UsageUpdate,
-)
-from streamnorm.failures import Fatal, too_large, upstream_error
-from streamnorm.limits import Limits
-from streamnorm.losses import OnNote
-from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame
 
 __all__ = ["ResponsesDecoder"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from streamnorm._json import FAST_ERRORS
-from streamnorm.codec import Delta, DeltaRun
+from streamnorm._core.codec import Delta, DeltaRun
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.sequence import Numbers

@@ -12,8 +12,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS, is_array, is_object
-from streamnorm.blocks import (
+from streamnorm._core.blocks import (
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
@@ -23,17 +22,8 @@ from streamnorm.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm.codec import EncodeOptions, Encoder
-from streamnorm.dialects.openai_responses import encode_items as items
-from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
-from streamnorm.dialects.openai_responses.encode_message import Message, Part
-from streamnorm.dialects.openai_responses.encode_response import (
-    error_fields,
-    response_id,
-    skeleton,
-    usage_to_wire,
-)
-from streamnorm.events import (
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
@@ -49,8 +39,18 @@ from streamnorm.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.ids import seal_reasoning, tag_signature
-from streamnorm.limits import Limits
+from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.json import FAST_ERRORS, is_array, is_object
+from streamnorm._core.limits import Limits
+from streamnorm.dialects.openai_responses import encode_items as items
+from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
+from streamnorm.dialects.openai_responses.encode_message import Message, Part
+from streamnorm.dialects.openai_responses.encode_response import (
+    error_fields,
+    response_id,
+    skeleton,
+    usage_to_wire,
+)
 
 __all__ = ["ResponsesEncoder"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS, clean, is_object
+from streamnorm._core.json import FAST_ERRORS, clean, is_object
 
 __all__ = ["Frames", "dumps"]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from streamnorm._json import FAST_ERRORS, is_object
-from streamnorm._text import TextBuffer
-from streamnorm.blocks import ServerToolCall, ToolCall
+from streamnorm._core.blocks import ServerToolCall, ToolCall
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import FAST_ERRORS, is_object
+from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
-from streamnorm.events import Opaque
 
 __all__ = ["Call", "Item", "Reasoning", "ServerCall", "WholeItem"]
 

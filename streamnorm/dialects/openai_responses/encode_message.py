@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from streamnorm._text import TextBuffer
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
+from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
 from streamnorm.dialects.openai_responses.encode_items import Item
 

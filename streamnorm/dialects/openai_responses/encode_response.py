@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import is_object
-from streamnorm.events import StreamError, Usage
-from streamnorm.ids import escape_id
+from streamnorm._core.events import StreamError, Usage
+from streamnorm._core.ids import escape_id
+from streamnorm._core.json import is_object
 
 __all__ = ["error_fields", "response_id", "skeleton", "usage_to_wire"]
 

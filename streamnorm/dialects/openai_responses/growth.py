@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from streamnorm._json import rejoin
+from streamnorm._core.json import rejoin
 
 __all__ = ["Growth"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
-from streamnorm._json import string_of
+from streamnorm._core.events import Event
+from streamnorm._core.json import string_of
 from streamnorm.dialects.openai_responses.blocks import Blocks
-from streamnorm.events import Event
 
 __all__ = ["Item", "pair", "rest"]
 

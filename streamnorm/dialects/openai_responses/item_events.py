@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from streamnorm._json import compact, is_object, string_of
+from streamnorm._core.events import Event, Opaque
+from streamnorm._core.json import compact, is_object, string_of
 from streamnorm.dialects.openai_responses.blocks import DIALECT
 from streamnorm.dialects.openai_responses.calls import CallItem
 from streamnorm.dialects.openai_responses.message import MessageItem
 from streamnorm.dialects.openai_responses.output import Output
 from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
 from streamnorm.dialects.openai_responses.served import ServedItem, WholeItem
-from streamnorm.events import Event, Opaque
 
 __all__ = ["ItemEvents"]
 

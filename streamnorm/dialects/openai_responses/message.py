@@ -6,15 +6,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._json import compact, is_array, is_object, objects_of, string_of
-from streamnorm.blocks import OpaqueBlock, Refusal, Text
-from streamnorm.dialects.openai_responses import wire as pieces
-from streamnorm.dialects.openai_responses.annotations import citation
-from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
-from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.growth import Growth
-from streamnorm.dialects.openai_responses.item import Item, pair, rest
-from streamnorm.events import (
+from streamnorm._core.blocks import OpaqueBlock, Refusal, Text
+from streamnorm._core.events import (
     BlockStop,
     CitationDelta,
     Event,
@@ -22,6 +15,13 @@ from streamnorm.events import (
     RefusalDelta,
     TextDelta,
 )
+from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
+from streamnorm.dialects.openai_responses import wire as pieces
+from streamnorm.dialects.openai_responses.annotations import citation
+from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
+from streamnorm.dialects.openai_responses.delta_run import OpenText
+from streamnorm.dialects.openai_responses.growth import Growth
+from streamnorm.dialects.openai_responses.item import Item, pair, rest
 
 __all__ = ["MessageItem"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from streamnorm._json import objects_of, string_of
+from streamnorm._core.events import Event
+from streamnorm._core.json import objects_of, string_of
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.calls import CallItem
 from streamnorm.dialects.openai_responses.item import Item
@@ -21,7 +22,6 @@ from streamnorm.dialects.openai_responses.served import (
     ResultItem,
     ServedItem,
 )
-from streamnorm.events import Event
 
 __all__ = ["Output"]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import objects_of, string_of
-from streamnorm.blocks import Reasoning, RedactedReasoning
+from streamnorm._core.blocks import Reasoning, RedactedReasoning
+from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
+from streamnorm._core.ids import sealed_reasoning, untag_signature
+from streamnorm._core.json import objects_of, string_of
 from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.growth import Growth
 from streamnorm.dialects.openai_responses.item import Item, pair, rest
 from streamnorm.dialects.openai_responses.wire import Piece
-from streamnorm.events import BlockStop, Event, ReasoningDelta, SignatureDelta
-from streamnorm.ids import sealed_reasoning, untag_signature
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._json import compact, string_of
-from streamnorm.blocks import Block, OpaqueBlock, ServerToolCall, ServerToolResult
+from streamnorm._core.blocks import Block, OpaqueBlock, ServerToolCall, ServerToolResult
+from streamnorm._core.events import BlockStop, Event, JSONDelta, Opaque
+from streamnorm._core.json import compact, string_of
 from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
 from streamnorm.dialects.openai_responses.item import Item
-from streamnorm.events import BlockStop, Event, JSONDelta, Opaque
 
 __all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem", "WholeItem"]
 

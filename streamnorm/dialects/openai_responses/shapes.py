@@ -8,18 +8,7 @@ the SDKs do not know are told, since the helper of openai-node throws at them, b
 
 from __future__ import annotations
 
-from streamnorm.dialects.openai_responses.shapes_items import (
-    ANNOTATION,
-    DONE,
-    EMPTY_ARRAY,
-    LOGPROBS,
-    PART_DONE,
-    PART_STARTED,
-    STARTED,
-    SUMMARY_DONE,
-    SUMMARY_STARTED,
-)
-from streamnorm.shapes import (
+from streamnorm._core.shapes import (
     ANYTHING,
     ARRAY,
     BOOLEAN,
@@ -33,6 +22,17 @@ from streamnorm.shapes import (
     nullable,
     object_of,
     word,
+)
+from streamnorm.dialects.openai_responses.shapes_items import (
+    ANNOTATION,
+    DONE,
+    EMPTY_ARRAY,
+    LOGPROBS,
+    PART_DONE,
+    PART_STARTED,
+    STARTED,
+    SUMMARY_DONE,
+    SUMMARY_STARTED,
 )
 
 __all__ = ["ERROR", "ERROR_NESTED", "EVENTS", "PROGRESS"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamnorm.shapes import (
+from streamnorm._core.shapes import (
     ANYTHING,
     ARRAY,
     BOOLEAN,

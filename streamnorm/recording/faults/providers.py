@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from streamnorm._json import InvalidJSON, compact, decode_any, is_array, is_object
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import InvalidJSON, compact, decode_any, is_array, is_object
+from streamnorm._core.limits import Limits
 from streamnorm._registry import detect, encoder
-from streamnorm.events import StreamError
-from streamnorm.limits import Limits
 from streamnorm.recording.faults.layout import Located, events_of, line_end
 from streamnorm.sse import Frame
 

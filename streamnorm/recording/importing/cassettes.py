@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from streamnorm._json import InvalidJSON, convert, is_array, is_object
+from streamnorm._core.json import InvalidJSON, convert, is_array, is_object
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.importing.entries import Entry, checked, decoded
 from streamnorm.recording.importing.trees import Foreign, Unreadable, json_value

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct, json, structs
 
-from streamnorm._json import is_json
+from streamnorm._core.json import is_json
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.file import Recording
 from streamnorm.recording.format import (

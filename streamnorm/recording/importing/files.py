@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from streamnorm._json import InvalidJSON, decode_any, is_object
-from streamnorm.errors import RecordingError
-from streamnorm.limits import Limits
+from streamnorm._core.errors import RecordingError
+from streamnorm._core.json import InvalidJSON, decode_any, is_object
+from streamnorm._core.limits import Limits
 from streamnorm.recording.file import Recording
 from streamnorm.recording.format import read_bounded
 from streamnorm.recording.importing.cassettes import cassette_entries

@@ -20,9 +20,9 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import UNSET, Struct, field, structs
 
-from streamnorm._json import InvalidJSON, convert, is_object
-from streamnorm.errors import RecordingError
-from streamnorm.limits import Limits
+from streamnorm._core.errors import RecordingError
+from streamnorm._core.json import InvalidJSON, convert, is_object
+from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.file import Recording, replace_file
 from streamnorm.recording.format import (

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from streamnorm._json import clean, is_array, is_object, too_deep
+from streamnorm._core.json import clean, is_array, is_object, too_deep
 
 __all__ = ["Foreign", "Plain", "Unreadable", "json_value", "read_yaml"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote, unquote_plus
 
-from streamnorm._json import is_array, is_object
+from streamnorm._core.json import is_array, is_object
 
 __all__ = [
     "in_form",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
-from streamnorm._json import InvalidJSON, decode_any
-from streamnorm.limits import Limits
+from streamnorm._core.json import InvalidJSON, decode_any
+from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.secrets.credentials import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from strict_messages import (
+from support.anthropic.violations import (
     CODE,
     OVERLOADED,
     PING,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from strict_messages import (
+from support.anthropic.violations import (
     CODE,
     STOP,
     TEXT,

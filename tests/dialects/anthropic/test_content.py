@@ -5,8 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from anthropic_frames import STOP, block, body, decode, delta, end, message, start, stop, text
-from chat import anonymous
+from support.anthropic.frames import (
+    STOP,
+    block,
+    body,
+    decode,
+    delta,
+    end,
+    message,
+    start,
+    stop,
+    text,
+)
+from support.openai_chat.chunks import anonymous
 
 from streamnorm import (
     BlockStart,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from anthropic_frames import STOP, block, body, decode, delta, end, start, stop, text
+from support.anthropic.frames import STOP, block, body, decode, delta, end, start, stop, text
 
 from streamnorm import (
     BlockStart,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from anthropic_frames import STOP, block, decode, delta, end, event, start, stop, text
-from chat import frame
+from support.anthropic.frames import STOP, block, decode, delta, end, event, start, stop, text
+from support.openai_chat.chunks import frame
 
 from streamnorm import (
     BlockStart,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from anthropic_frames import STOP, decode, end, event, start, text
-from chat import frame
+from support.anthropic.frames import STOP, decode, end, event, start, text
+from support.openai_chat.chunks import frame
 
 from streamnorm import (
     BlockStart,

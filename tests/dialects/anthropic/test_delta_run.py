@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from anthropic_frames import STOP, block, delta, end, event, start, stop
-from delta_runs import offer, read_chunks, read_each_way
+from support.anthropic.frames import STOP, block, delta, end, event, start, stop
+from support.delta_runs import offer, read_chunks, read_each_way
 
 from streamnorm import (
     BlockStart,

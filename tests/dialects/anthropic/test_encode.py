@@ -35,7 +35,7 @@ from streamnorm import (
     UsageUpdate,
     encoder,
 )
-from streamnorm.ids import tag_signature
+from streamnorm._core.ids import tag_signature
 
 START = MessageStart("msg_1", "model-1")
 

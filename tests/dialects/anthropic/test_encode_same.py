@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from anthropic_reader import frames
+from support.anthropic.reader import frames
 
 from streamnorm import (
     BlockStart,

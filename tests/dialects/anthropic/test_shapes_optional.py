@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strict_messages import (
+from support.anthropic.violations import (
     OVERLOADED,
     STOP,
     TEXT,

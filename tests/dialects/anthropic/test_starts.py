@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic_frames import STOP, block, body, decode, end, message, start, stop
+from support.anthropic.frames import STOP, block, body, decode, end, message, start, stop
 
 from streamnorm import (
     Block,
@@ -20,8 +20,8 @@ from streamnorm import (
     Text,
     ToolCall,
 )
+from streamnorm._core.ids import tag_signature
 from streamnorm.dialects.anthropic.starts import citation, citation_to_wire
-from streamnorm.ids import tag_signature
 
 SEARCHED = [{"type": "web_search_result", "url": "https://u", "title": "T", "page_age": None}]
 

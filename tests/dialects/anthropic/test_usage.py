@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic_frames import STOP, decode, end, start
-from dice import Dice, dice
-from event_strategies import make_usage
 from hypothesis import given
+from support.anthropic.frames import STOP, decode, end, start
+from support.event_strategies import make_usage
+from support.seeded import Dice, dice
 
 from streamnorm import Usage, UsageUpdate
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire

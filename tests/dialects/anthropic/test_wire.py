@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from anthropic_frames import STOP, block, decode, end, start, stop
-from chat import frame
+from support.anthropic.frames import STOP, block, decode, end, start, stop
+from support.openai_chat.chunks import frame
 
 from streamnorm import JSONDelta, ReasoningDelta, TextDelta
-from streamnorm._json import FAST_ERRORS
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.anthropic import wire
 
 

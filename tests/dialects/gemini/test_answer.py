@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from gemini_frames import blocks, decode, frame, parts, text, thought
+from support.gemini.frames import blocks, decode, frame, parts, text, thought
 
 from streamnorm import (
     BlockStart,
@@ -22,7 +22,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import seal_reasoning, tag_signature
 
 CALL = {"functionCall": {"id": "c1", "name": "tide"}}
 SEALED = base64.b64encode(seal_reasoning("c2ln", "anthropic").encode()).decode()

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from dice import Dice, dice
-from gemini_strategies import make_gemini_array
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import cut_anywhere
-from sources import gives_back
-from streams import decode
+from support.gemini.strategies import make_gemini_array
+from support.made_streams import gives_back
+from support.mutations import cut_anywhere
+from support.seeded import Dice, dice
+from support.streams import decode
 
 from streamnorm import Completed, validate
 from streamnorm.dialects.gemini.array import ArrayReader

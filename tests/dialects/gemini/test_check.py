@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
-from strict_gemini import COUNTS, ERROR, FINISH, Chunk, candidate, chunk, parts, sse, text
+from support.gemini.violations import (
+    COUNTS,
+    ERROR,
+    FINISH,
+    Chunk,
+    candidate,
+    chunk,
+    parts,
+    sse,
+    text,
+)
 
 from streamnorm import Violation, validate
 

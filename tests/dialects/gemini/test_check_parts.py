@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strict_gemini import FINISH, Chunk, call, candidate, chunk, parts, sse, text
+from support.gemini.violations import FINISH, Chunk, call, candidate, chunk, parts, sse, text
 
 from streamnorm import Violation, validate
 

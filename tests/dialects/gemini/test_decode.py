@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from gemini_frames import BEGUN_ID, candidate, chunk, decode, frame, parts, text, thought
 from hypothesis import given
 from hypothesis import strategies as st
+from support.gemini.frames import BEGUN_ID, candidate, chunk, decode, frame, parts, text, thought
 
 from streamnorm import (
     BlockStart,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from delta_runs import offer, read_chunks, read_each_way
-from gemini_frames import candidate, chunk, parts, text, thought
 from hypothesis import given
 from hypothesis import strategies as st
+from support.delta_runs import offer, read_chunks, read_each_way
+from support.gemini.frames import candidate, chunk, parts, text, thought
 
 from streamnorm import (
     Event,
@@ -20,7 +20,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.codec import Decoder
+from streamnorm._core.codec import Decoder
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 
 DETAILS = {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}]}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from delta_runs import Reading, read_chunks
-from gemini_frames import candidate, chunk
+from support.delta_runs import Reading, read_chunks
+from support.gemini.frames import candidate, chunk
 
 from streamnorm import ReasoningDelta, TextDelta, Usage, UsageUpdate
 

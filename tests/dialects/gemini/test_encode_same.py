@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from corpus import each_recording_of
-from dice import Dice, dice
-from event_strategies import make_stream
 from hypothesis import given
-from streams import said
+from support.corpus import each_recording_of
+from support.event_strategies import make_stream
+from support.seeded import Dice, dice
+from support.streams import said
 
 from streamnorm import (
     BlockStart,
@@ -35,9 +35,9 @@ from streamnorm import (
     decoder,
     project,
 )
+from streamnorm._core.ordering import Sequencer
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import GeminiEncoder
-from streamnorm.ordering import Sequencer
 from streamnorm.recording import Recording
 
 

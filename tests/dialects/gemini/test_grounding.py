@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gemini_frames import blocks, parts, text, thought
+from support.gemini.frames import blocks, parts, text, thought
 
 from streamnorm import (
     BlockStart,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm import Limits
+from streamnorm._core.failures import Fatal
 from streamnorm.dialects.gemini.partial_args import PartialArguments
-from streamnorm.failures import Fatal
 
 texts = st.text('aé—🙂"\\\n', max_size=6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from chat import anonymous
-from gemini_frames import blocks, decode, parts
+from support.gemini.frames import blocks, decode, parts
+from support.openai_chat.chunks import anonymous
 
 from streamnorm import (
     Block,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded import assert_outcome, comparable, decode
+from support.recordings import assert_outcome, comparable, decode
 
 from streamnorm import (
     Failed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strict_gemini import COUNTS, ERROR, FINISH, Chunk, candidate, chunk, parts, sse
+from support.gemini.violations import COUNTS, ERROR, FINISH, Chunk, candidate, chunk, parts, sse
 
 from streamnorm import Violation, validate
 

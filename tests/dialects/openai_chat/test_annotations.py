@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from chat import DONE, chunk, content, decode
+from support.openai_chat.chunks import DONE, chunk, content, decode
 
 from streamnorm import (
     BlockStart,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat import DONE, call, calls, chunk, content, decode, message, reasoning
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message, reasoning
 
 from streamnorm import (
     BlockStart,

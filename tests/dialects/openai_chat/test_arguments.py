@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from chat import DONE, call, calls, chunk, content, decode, message
-from dice import Dice, dice
 from hypothesis import given
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message
+from support.seeded import Dice, dice
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
 from streamnorm.dialects.openai_chat.arguments import Arguments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat import DONE, anonymous, call, calls, chunk, content, decode, message
+from support.openai_chat.chunks import DONE, anonymous, call, calls, chunk, content, decode, message
 
 from streamnorm import (
     BlockStart,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from strict_chat import (
+from support.openai_chat.violations import (
     DONE,
     ERROR,
     FINISH,

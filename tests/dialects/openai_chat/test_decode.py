@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from chat import DONE, call, calls, chunk, content, decode, frame, message
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, frame, message
 
 from streamnorm import (
     BlockStart,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat import call, calls, chunk, content
-from delta_runs import Reading, read_chunks
+from support.delta_runs import Reading, read_chunks
+from support.openai_chat.chunks import call, calls, chunk, content
 
 from streamnorm import (
     Failed,

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from chat import DONE, call, calls, chunk, content, frame, reasoning
-from delta_runs import Reading, read_chunks, read_each_way
-from dice import Dice, dice
 from hypothesis import given
+from support.delta_runs import Reading, read_chunks, read_each_way
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
+from support.seeded import Dice, dice
 
 from streamnorm import Note, TextDelta
 from streamnorm.dialects.openai_chat import wire

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from streams import decode
+from support.streams import decode
 
 from streamnorm import (
     BlockStart,
@@ -23,8 +23,8 @@ from streamnorm import (
     accumulate,
     encoder,
 )
+from streamnorm._core.ids import tag_signature
 from streamnorm.dialects.openai_chat.details import Details, issued, redacted_detail
-from streamnorm.ids import tag_signature
 
 ISSUERS = {
     "anthropic": "anthropic-claude-v1",

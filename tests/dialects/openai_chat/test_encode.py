@@ -33,7 +33,7 @@ from streamnorm import (
     UsageUpdate,
     encoder,
 )
-from streamnorm.ids import tag_signature
+from streamnorm._core.ids import tag_signature
 
 START = MessageStart("chatcmpl-1", "gpt")
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "gpt"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strict_chat import (
+from support.openai_chat.violations import (
     DONE,
     ERROR,
     FINISH,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from chat import DONE, call, calls, chunk, content, decode, frame
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, frame
 
 from streamnorm import Completed, Event, MessageStop, StreamError, Truncated, Usage
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from chat import DONE, call, calls, chunk, content, message
-from dice import Dice, dice
 from hypothesis import given
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, message
+from support.seeded import Dice, dice
 
 from streamnorm import Block, Reasoning, Text, ToolCall, decoder
 from streamnorm.dialects.openai_chat.think import ThinkTags

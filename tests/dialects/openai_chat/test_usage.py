@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat import DONE, chunk, content, decode, frame
-from dice import Dice, dice
-from event_strategies import make_usage
 from hypothesis import given
 from msgspec import structs
+from support.event_strategies import make_usage
+from support.openai_chat.chunks import DONE, chunk, content, decode, frame
+from support.seeded import Dice, dice
 
 from streamnorm import Completed, Usage, UsageUpdate
 from streamnorm.dialects.openai_chat.usage import merge_usage, usage_to_wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from chat import DONE, chunk, content, decode, frame
+from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 
 from streamnorm import MessageStart, MessageStop
 from streamnorm.dialects.openai_chat import wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from responses_frames import (
+from support.openai_responses.frames import (
     START,
     added,
     call,
@@ -19,7 +19,7 @@ from responses_frames import (
 )
 
 from streamnorm import Completed, StreamError
-from streamnorm.limits import Limits
+from streamnorm._core.limits import Limits
 
 
 def error_of(frames: list[bytes], limits: Limits) -> str | None:

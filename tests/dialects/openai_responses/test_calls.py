@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat import anonymous
-from responses_frames import START, added, args, body, call, completed, decode, delta, done, event
+from support.openai_chat.chunks import anonymous
+from support.openai_responses.frames import (
+    START,
+    added,
+    args,
+    body,
+    call,
+    completed,
+    decode,
+    delta,
+    done,
+    event,
+)
 
 from streamnorm import BlockStart, BlockStop, JSONDelta, MessageStop, Note, StreamError, ToolCall
 

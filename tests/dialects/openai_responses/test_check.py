@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from strict_responses import (
+from support.openai_responses.violations import (
     CALL,
     CREATED,
     ERROR,

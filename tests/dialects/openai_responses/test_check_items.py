@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from strict_responses import (
+from support.openai_responses.violations import (
     CALL,
     CREATED,
     IN_PROGRESS,

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat import frame
-from responses_frames import DONE, START, added, completed, decode, event, messages, part, text
+from support.openai_chat.chunks import frame
+from support.openai_responses.frames import (
+    DONE,
+    START,
+    added,
+    completed,
+    decode,
+    event,
+    messages,
+    part,
+    text,
+)
 
 from streamnorm import (
     BlockStart,
@@ -24,8 +34,8 @@ from streamnorm import (
     Truncated,
     Usage,
 )
+from streamnorm._core.errors import LocalProtocolError
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
-from streamnorm.errors import LocalProtocolError
 from streamnorm.sse import Frame
 
 BEGUN = MessageStart("resp_1", "gpt")

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from delta_runs import offer
-from responses_frames import START, added, call, completed, done, event, part_added
-from responses_pieces import (
+from support.delta_runs import offer
+from support.openai_responses.frames import START, added, call, completed, done, event, part_added
+from support.openai_responses.pieces import (
     ARGUMENTS,
     MAKE,
     MESSAGE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from delta_runs import offer
-from responses_frames import START, added, call, completed, done, event
-from responses_pieces import ARGUMENTS, MESSAGE, TEXT, numbered, piece, read
+from support.delta_runs import offer
+from support.openai_responses.frames import START, added, call, completed, done, event
+from support.openai_responses.pieces import ARGUMENTS, MESSAGE, TEXT, numbered, piece, read
 
 from streamnorm import BlockStop, Event, JSONDelta, MessageStop, Note, TextDelta
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder

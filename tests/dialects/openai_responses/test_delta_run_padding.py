@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from responses_frames import START
-from responses_pieces import MAKE, OPENING, TEXT, each_delta_type, piece, read
+from support.openai_responses.frames import START
+from support.openai_responses.pieces import MAKE, OPENING, TEXT, each_delta_type, piece, read
 
 from streamnorm import decoder
 

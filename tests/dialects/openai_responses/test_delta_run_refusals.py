@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from corpus import CorpusStream, each_recording_of, each_stream_of, recordings
-from dice import Dice, dice
 from hypothesis import given
-from mutations import damaged
-from responses_frames import START, added, call, completed, done, event
-from responses_pieces import (
+from support.corpus import CorpusStream, each_recording_of, each_stream_of, recordings
+from support.mutations import damaged
+from support.openai_responses.frames import START, added, call, completed, done, event
+from support.openai_responses.pieces import (
     ARGUMENTS,
     OPENING,
     OTHER,
@@ -21,6 +20,7 @@ from responses_pieces import (
     piece,
     read,
 )
+from support.seeded import Dice, dice
 
 from streamnorm import Recording, Transcoder
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import ResponseStreamEvent
-from responses import BEGUN, find, write
+from support.openai_responses.streams import BEGUN, find, write
 
 from streamnorm import (
     BlockStart,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from responses import BEGUN, encode, find, types, write
+from support.openai_responses.streams import BEGUN, encode, find, types, write
 
 from streamnorm import (
     BlockStart,
@@ -19,7 +19,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.ids import tag_signature
+from streamnorm._core.ids import tag_signature
 
 # Reasoning
 

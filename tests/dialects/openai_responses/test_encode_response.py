@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from responses import encode, write
+from support.openai_responses.streams import encode, write
 
 from streamnorm import (
     BlockStart,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from responses import BEGUN, encode, find, types, write
+from support.openai_responses.streams import BEGUN, encode, find, types, write
 
 from streamnorm import (
     BlockStart,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from responses_frames import (
+from support.openai_responses.frames import (
     START,
     added,
     body,

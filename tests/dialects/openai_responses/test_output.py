@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from responses_frames import (
+from support.openai_responses.frames import (
     START,
     added,
     args,

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from responses_frames import START, added, body, completed, decode, delta, done, event
+from support.openai_responses.frames import (
+    START,
+    added,
+    body,
+    completed,
+    decode,
+    delta,
+    done,
+    event,
+)
 
 from streamnorm import (
     BlockStart,
@@ -17,7 +26,7 @@ from streamnorm import (
     RedactedReasoning,
     SignatureDelta,
 )
-from streamnorm.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import seal_reasoning, tag_signature
 
 BEGUN = added(0, "reasoning", id="rs_1", summary=[])
 STARTED = BlockStart(0, Reasoning(), extra={"item_id": "rs_1"})

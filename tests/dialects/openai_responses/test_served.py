@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat import anonymous
-from responses_frames import (
+from support.openai_chat.chunks import anonymous
+from support.openai_responses.frames import (
     START,
     added,
     body,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strict_responses import (
+from support.openai_responses.violations import (
     Event,
     added,
     answer,

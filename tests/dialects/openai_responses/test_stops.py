@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from responses_frames import START, added, args, call, completed, decode, done, text
+from support.openai_responses.frames import START, added, args, call, completed, decode, done, text
 
 from streamnorm import MessageStop, StopReason, StreamError
 from streamnorm.dialects.openai_responses.stops import stop_reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from responses_frames import START, completed, decode, event
+from support.openai_responses.frames import START, completed, decode, event
 
 from streamnorm import MessageStart, Usage, UsageUpdate
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from responses_frames import START, args, completed, decode, delta, part, text
+from support.openai_responses.frames import START, args, completed, decode, delta, part, text
 
 from streamnorm import JSONDelta, ReasoningDelta, TextDelta
-from streamnorm._json import FAST_ERRORS
+from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.openai_responses import wire
 
 TEXT = "response.output_text.delta"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import recordings
 from msgspec import UNSET
+from support.corpus import recordings
 
 from streamnorm import Recording, RecordingError
 from streamnorm.recording import Companion, RecordedRequest, RecordedResponse

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._json import clean, compact, rejoin
-from streamnorm.blocks import Block
+from streamnorm._core.blocks import Block
+from streamnorm._core.events import BlockStart, Event, Opaque
+from streamnorm._core.json import clean, compact, rejoin
 from streamnorm.dialects.gemini.shared import Shared
-from streamnorm.events import BlockStart, Event, Opaque
 
 __all__ = ["INTERACTIONS", "Blocks", "Growth"]
 

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    UsageUpdate,
+)
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
+from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.gemini.interactions.blocks import Blocks
 from streamnorm.dialects.gemini.interactions.series import Series
 from streamnorm.dialects.gemini.interactions.steps import rest_of
@@ -20,15 +29,6 @@ from streamnorm.dialects.gemini.interactions.wire import PIECES, decode_delta
 from streamnorm.dialects.gemini.interactions.words import TERMINAL, failed_status, status_reason
 from streamnorm.dialects.gemini.shared import Shared
 from streamnorm.dialects.gemini.usage import UsageReader
-from streamnorm.events import (
-    Completed,
-    Event,
-    MessageStart,
-    MessageStop,
-    UsageUpdate,
-)
-from streamnorm.failures import Fatal
-from streamnorm.provider_errors import find_error, named_error
 from streamnorm.sse import Frame
 
 __all__ = ["Interactions"]

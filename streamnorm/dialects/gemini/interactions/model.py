@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import is_array, is_object, string_of
-from streamnorm.blocks import Reasoning, Text
-from streamnorm.dialects.gemini.answer import issued
-from streamnorm.dialects.gemini.interactions.blocks import Blocks, Growth
-from streamnorm.dialects.gemini.interactions.sources import source
-from streamnorm.dialects.gemini.interactions.steps import Step, rest_of
-from streamnorm.dialects.gemini.interactions.wire import Delta, MoreText
-from streamnorm.dialects.gemini.offsets import Offsets
-from streamnorm.dialects.gemini.parts import media
-from streamnorm.events import (
+from streamnorm._core.blocks import Reasoning, Text
+from streamnorm._core.events import (
     BlockStop,
     CitationDelta,
     Event,
@@ -25,6 +17,14 @@ from streamnorm.events import (
     SignatureDelta,
     TextDelta,
 )
+from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm.dialects.gemini.answer import issued
+from streamnorm.dialects.gemini.interactions.blocks import Blocks, Growth
+from streamnorm.dialects.gemini.interactions.sources import source
+from streamnorm.dialects.gemini.interactions.steps import Step, rest_of
+from streamnorm.dialects.gemini.interactions.wire import Delta, MoreText
+from streamnorm.dialects.gemini.offsets import Offsets
+from streamnorm.dialects.gemini.parts import media
 
 __all__ = ["OutputStep", "ThoughtStep"]
 

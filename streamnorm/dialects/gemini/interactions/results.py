@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean, compact, is_array, string_of
-from streamnorm.blocks import OpaqueBlock, ServerToolResult
+from streamnorm._core.blocks import OpaqueBlock, ServerToolResult
+from streamnorm._core.events import BlockStop, Event
+from streamnorm._core.json import clean, compact, is_array, string_of
 from streamnorm.dialects.gemini.interactions.blocks import INTERACTIONS, Blocks
 from streamnorm.dialects.gemini.interactions.steps import Step
 from streamnorm.dialects.gemini.interactions.wire import cleaned
 from streamnorm.dialects.gemini.shared import answered
-from streamnorm.events import BlockStop, Event
 
 __all__ = ["OWN_KIND", "OpaqueStep", "ResultStep"]
 

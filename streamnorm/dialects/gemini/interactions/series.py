@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean, compact, is_array, is_object, string_of
+from streamnorm._core.events import Event
+from streamnorm._core.json import clean, compact, is_array, is_object, string_of
 from streamnorm.dialects.gemini.interactions.blocks import Blocks
 from streamnorm.dialects.gemini.interactions.results import ResultStep
 from streamnorm.dialects.gemini.interactions.steps import Step
 from streamnorm.dialects.gemini.interactions.tools import make_step, step_of_delta
 from streamnorm.dialects.gemini.interactions.wire import RawStep, raw_event
-from streamnorm.events import Event
 
 __all__ = ["Series"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean, count_of
-from streamnorm.blocks import Citation
+from streamnorm._core.blocks import Citation
+from streamnorm._core.json import clean, count_of
 from streamnorm.dialects.gemini.offsets import Offsets
 
 __all__ = ["source"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from streamnorm._core.events import Event
 from streamnorm.dialects.gemini.interactions.blocks import Blocks
 from streamnorm.dialects.gemini.interactions.wire import Delta, cleaned
-from streamnorm.events import Event
 
 __all__ = ["Step", "rest_of"]
 

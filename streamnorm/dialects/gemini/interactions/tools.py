@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import clean, string_of
-from streamnorm.blocks import ServerToolCall, ToolCall
+from streamnorm._core.blocks import ServerToolCall, ToolCall
+from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import clean, string_of
 from streamnorm.dialects.gemini.answer import issued
 from streamnorm.dialects.gemini.interactions.blocks import Blocks, Growth
 from streamnorm.dialects.gemini.interactions.model import OutputStep, ThoughtStep
 from streamnorm.dialects.gemini.interactions.results import OWN_KIND, OpaqueStep, ResultStep
 from streamnorm.dialects.gemini.interactions.steps import Step, rest_of
 from streamnorm.dialects.gemini.interactions.wire import Delta, MoreArguments
-from streamnorm.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
-from streamnorm.failures import Fatal
 
 __all__ = ["FUNCTION_CALL", "make_step", "step_of_delta"]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from streamnorm._json import FAST_ERRORS, compact, decode_any
+from streamnorm._core.json import FAST_ERRORS, compact, decode_any
 from streamnorm.sse import Frame
 
 __all__ = [

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._json import is_array, is_object
-from streamnorm.events import StopReason, StreamError
-from streamnorm.failures import upstream_error
-from streamnorm.provider_errors import find_error
+from streamnorm._core.events import StopReason, StreamError
+from streamnorm._core.failures import upstream_error
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.provider_errors import find_error
 
 __all__ = ["TERMINAL", "failed_status", "status_reason"]
 

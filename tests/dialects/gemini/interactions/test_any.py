@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from interactions_frames import CREATED, completed, delta, event, start, step, stop
-from mutations import chunked
+from support.gemini_interactions.frames import CREATED, completed, delta, event, start, step, stop
+from support.mutations import chunked
 
 from streamnorm import Limits, StreamError, validate
 from streamnorm.dialects.gemini.decode import GeminiDecoder

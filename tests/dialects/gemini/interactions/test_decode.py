@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from gemini_frames import decode, frame
-from interactions_frames import CREATED, completed, delta, event, kinds, start, step, stop
+from support.gemini.frames import decode, frame
+from support.gemini_interactions.frames import (
+    CREATED,
+    completed,
+    delta,
+    event,
+    kinds,
+    start,
+    step,
+    stop,
+)
 
 from streamnorm import (
     BlockStart,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from gemini_frames import decode, frame
-from interactions_frames import CREATED, completed, delta, event, kinds, start, step
+from support.gemini.frames import decode, frame
+from support.gemini_interactions.frames import CREATED, completed, delta, event, kinds, start, step
 
 from streamnorm import (
     BlockStart,

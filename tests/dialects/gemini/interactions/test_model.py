@@ -5,8 +5,18 @@ from __future__ import annotations
 import base64
 
 import pytest
-from gemini_frames import decode
-from interactions_frames import CREATED, blocks, completed, delta, event, kinds, start, step, stop
+from support.gemini.frames import decode
+from support.gemini_interactions.frames import (
+    CREATED,
+    blocks,
+    completed,
+    delta,
+    event,
+    kinds,
+    start,
+    step,
+    stop,
+)
 
 from streamnorm import (
     BlockStart,
@@ -22,7 +32,7 @@ from streamnorm import (
     Text,
     TextDelta,
 )
-from streamnorm.ids import tag_signature
+from streamnorm._core.ids import tag_signature
 
 OWN = "gemini_interactions"
 

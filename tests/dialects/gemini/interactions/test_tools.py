@@ -5,8 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from gemini_frames import decode
-from interactions_frames import CREATED, blocks, completed, delta, event, kinds, start, step, stop
+from support.gemini.frames import decode
+from support.gemini_interactions.frames import (
+    CREATED,
+    blocks,
+    completed,
+    delta,
+    event,
+    kinds,
+    start,
+    step,
+    stop,
+)
 
 from streamnorm import (
     BlockStart,

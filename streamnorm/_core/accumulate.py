@@ -1,0 +1,399 @@
+"""Events to a message, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamnorm._core.blocks import (
+    GROWING_BLOCKS,
+    Block,
+    Citation,
+    Reasoning,
+    Refusal,
+    ServerToolCall,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.errors import LimitExceeded, LocalProtocolError
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.json import compact, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.messages import Message
+from streamnorm._core.partial_json import PartialJSON, ValueDelta
+from streamnorm._core.text_buffer import TextBuffer
+
+__all__ = ["Accumulator", "UsageAccumulator", "accumulate", "message_events"]
+
+# Text is packed in batches, which costs a tenth of packing each delta.
+_BATCH_BYTES = 1400  # of memory that is held until then
+_STRING_BYTES = 48  # of memory that a string takes besides its characters
+_MAX_BYTES_PER_CHAR = 4
+
+
+class _Growing(Struct):
+    """A block under construction; its text is written, not concatenated."""
+
+    start: Block
+    choice: int
+    extra: dict[str, Any] | None
+    parts: list[TextBuffer]
+    citations: list[Citation]
+    signature: str | None = None
+    issuer: str | None = None
+
+    def part(self, number: int) -> TextBuffer:
+        while len(self.parts) <= number:
+            self.parts.append(TextBuffer())
+        return self.parts[number]
+
+    def block(self) -> Block:
+        signed: dict[str, Any] = {}
+        if self.signature is not None:
+            signed = {"signature": self.signature, "issuer": self.issuer}
+        texts = tuple(part.text() for part in self.parts)
+        match self.start:
+            case Text() as block:
+                citations = (*block.citations, *self.citations)
+                text = block.text + "".join(texts)
+                return structs.replace(block, text=text, citations=citations, **signed)
+            case Reasoning() as block:
+                return structs.replace(block, parts=texts, **signed)
+            case Refusal(text):
+                return Refusal(text + "".join(texts))
+            case ToolCall() as block:
+                arguments = block.arguments + "".join(texts)
+                return structs.replace(block, arguments=arguments, **signed)
+            case ServerToolCall() as block:
+                return structs.replace(block, arguments=block.arguments + "".join(texts))
+            case whole:
+                return whole
+
+
+class Accumulator:
+    """Add events up to messages, one for each choice.
+
+    Args:
+        limits: `max_accumulated_bytes` bounds the text of all deltas and the JSON of blocks'
+            starts and of citations, in UTF-8 bytes; `max_json_depth` the nesting of partial
+            arguments.
+
+    Attributes:
+        start: How the message began.
+        usage: The last snapshot of the tokens.
+    """
+
+    def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+        self.start = MessageStart()
+        self.usage = Usage()
+        self._max_bytes = limits.max_accumulated_bytes
+        self._max_json_depth = limits.max_json_depth
+        self._bytes = 0  # of what is kept, but for the text that is not packed
+        # Memory that may be appended before the text has to be packed and counted: so little
+        # that the bound cannot be passed until then.
+        self._unchecked_bytes = 0
+        self._unpacked: list[TextBuffer] = []
+        self._blocks: dict[int, _Growing] = {}
+        self._stops: dict[int, MessageStop] = {}
+        self._inputs: dict[int, PartialJSON] = {}  # of the calls that somebody asked about
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has arrived yet."""
+        return not self._blocks and self.start == MessageStart() and self.usage == Usage()
+
+    def push(self, event: Event) -> None:
+        """Add one event.
+
+        Raises:
+            LimitExceeded: The message is larger than `max_accumulated_bytes`.
+        """
+        match event:
+            case TextDelta(index, text) | JSONDelta(index, text) | RefusalDelta(index, text):
+                self._append(self._blocks[index].part(0), text)
+            case ReasoningDelta(index, text, part):
+                self._append(self._blocks[index].part(part), text)
+            case BlockStart():
+                self._open(event)
+            case UsageUpdate(usage):
+                self.usage = usage
+            case SignatureDelta(index, signature, issuer):
+                growing = self._blocks[index]
+                growing.signature, growing.issuer = signature, issuer
+                self._count(signature)
+            case CitationDelta(index, citation):
+                self._blocks[index].citations.append(citation)
+                self._count(compact(citation))
+            case MessageStart():
+                self.start = event
+            case MessageStop():
+                self._stops[event.choice] = event
+            case _:
+                pass
+
+    def extend(self, events: Iterable[Event]) -> None:
+        """Add events, as `push` does."""
+        for event in events:
+            self.push(event)
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Add events, and end the stream that is too long.
+
+        Returns:
+            `events`; where the message passes its bound, those before that, and a
+            `StreamError("too_large")`.
+        """
+        for number, event in enumerate(events):
+            try:
+                self.push(event)
+            except LimitExceeded as exc:
+                return [*events[:number], StreamError("too_large", str(exc), code=exc.limit)]
+        return events
+
+    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+        """Return a function that appends text to an open block, as `push` does with a delta."""
+        buffer, unpacked = self._blocks[index].part(part), self._unpacked
+        fresh = buffer.fresh
+
+        def append(text: str) -> None:  # `_append`, without looking up what stays the same
+            if not fresh:
+                unpacked.append(buffer)
+            fresh.append(text)
+            self._unchecked_bytes -= len(text) + _STRING_BYTES
+            if self._unchecked_bytes < 0:
+                self._pack()
+
+        return append
+
+    def message(self, choice: int = 0) -> Message:
+        """Return what has arrived so far.
+
+        Raises:
+            LimitExceeded: It is larger than `max_accumulated_bytes`.
+        """
+        self._pack()
+        stop = self._stops.get(choice)
+        blocks = [block for block in self._blocks.values() if block.choice == choice]
+        extras = tuple(block.extra for block in blocks)
+        return Message(
+            id=self.start.id,
+            model=self.start.model,
+            blocks=tuple(block.block() for block in blocks),
+            stop_reason=stop.reason if stop else None,
+            raw_stop_reason=stop.raw_reason if stop else None,
+            stop_sequence=stop.stop_sequence if stop else None,
+            usage=self.usage,
+            extra=self.start.extra,
+            stop_extra=stop.extra if stop else None,
+            block_extras=extras if any(extras) else (),
+        )
+
+    def partial_input(self, index: int) -> dict[str, object]:
+        """Return what is known so far of the arguments of the call in block `index`.
+
+        It is `{}` while no object has begun, and stays so where none ever does (text that is
+        no object, a custom call).  It stays as it is from where text stops being JSON;
+        `ToolCall.input()` raises there.  `PartialJSON.value` says what reading costs and
+        what you may do with the value.
+
+        Raises:
+            LocalProtocolError: There is no call in that block.
+            LimitExceeded: As `push`.
+        """
+        value = self._input(index).value
+        return value if is_object(value) else {}
+
+    def input_deltas(self, index: int) -> list[ValueDelta]:
+        """Return what the arguments of the call in block `index` gained since the last call.
+
+        The first call returns all that has come.
+
+        Raises:
+            LocalProtocolError: There is no call in that block.
+            LimitExceeded: As `push`.
+        """
+        return self._input(index).deltas()
+
+    def _input(self, index: int) -> PartialJSON:
+        """Return the parser of a call, which has read all that has come."""
+        self._pack()
+        growing = self._blocks.get(index)
+        if growing is None or not isinstance(growing.start, (ToolCall, ServerToolCall)):
+            found = type(growing.start).__name__ if growing else "nothing"
+            raise LocalProtocolError(f"block {index} is {found}, expected a call")
+        if growing.start.kind == "custom":
+            return PartialJSON()  # free text has no members
+        parser = self._inputs.get(index)
+        if parser is None:
+            parser = self._inputs[index] = PartialJSON(max_depth=self._max_json_depth)
+            parser.feed(growing.start.arguments)
+        parser.feed(growing.part(0).unread())
+        return parser
+
+    def _append(self, buffer: TextBuffer, text: str) -> None:
+        self._unchecked_bytes -= len(text) + _STRING_BYTES
+        fresh = buffer.fresh
+        if not fresh:
+            self._unpacked.append(buffer)
+        fresh.append(text)
+        if self._unchecked_bytes < 0:
+            self._pack()
+
+    def _pack(self) -> None:
+        """Pack the text of the last deltas, and count it.
+
+        Raises:
+            LimitExceeded: The message is larger than `max_accumulated_bytes`.
+        """
+        if self._bytes <= self._max_bytes:
+            for buffer in self._unpacked:
+                self._bytes += buffer.pack()
+        for buffer in self._unpacked:
+            buffer.fresh.clear()  # what came after the bound was passed
+        self._unpacked.clear()
+        left = self._max_bytes - self._bytes
+        self._unchecked_bytes = min(_BATCH_BYTES, left // _MAX_BYTES_PER_CHAR)
+        if left < 0:
+            message = f"message of {self._bytes} bytes, expected at most {self._max_bytes}"
+            raise LimitExceeded(message, limit="max_accumulated_bytes")
+
+    def _open(self, event: BlockStart) -> None:
+        block = event.block
+        growing = _Growing(block, event.choice, event.extra, [], [])
+        if isinstance(block, Reasoning):
+            growing.parts = [TextBuffer(text) for text in block.parts]
+        elif isinstance(block, GROWING_BLOCKS):
+            growing.part(0)
+        self._blocks[event.index] = growing
+        self._count(compact(block))
+        if event.extra:
+            self._count(compact(event.extra))
+
+    def _count(self, text: str) -> None:
+        size = len(text) if text.isascii() else len(text.encode())
+        self._bytes += size
+        self._unchecked_bytes -= size
+        if self._unchecked_bytes < 0:
+            self._pack()
+
+
+class UsageAccumulator:
+    """Keep the start and the usage of a message, and nothing of its content.
+
+    Attributes:
+        start: How the message began.
+        usage: The last snapshot of the tokens.
+    """
+
+    def __init__(self) -> None:
+        self.start = MessageStart()
+        self.usage = Usage()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has arrived yet."""
+        return self.start == MessageStart() and self.usage == Usage()
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Keep what `events` say of the start and the usage, and return them."""
+        for event in events:
+            if isinstance(event, UsageUpdate):
+                self.usage = event.usage
+            elif isinstance(event, MessageStart):
+                self.start = event
+        return events
+
+    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+        """Return a function that drops text."""
+        return _drop
+
+    def message(self, choice: int = 0) -> Message:
+        """Refuse: there is none.
+
+        Raises:
+            LocalProtocolError: Always.
+        """
+        raise LocalProtocolError("message of a stream with keep_message=False, expected none")
+
+
+def _drop(text: str) -> None:
+    pass
+
+
+def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
+    """Return the message that events add up to, complete or not.
+
+    Args:
+        events: A legal stream (see `grammar`).
+        choice: Which answer, where several were asked for.
+
+    Raises:
+        LimitExceeded: The message is larger than the default `max_accumulated_bytes`.
+    """
+    accumulator = Accumulator()
+    accumulator.extend(events)
+    return accumulator.message(choice)
+
+
+def message_events(message: Message) -> list[Event]:
+    """Return the stream that adds up to a message."""
+    events: list[Event] = [MessageStart(message.id, message.model, message.extra)]
+    extras = message.block_extras or (None,) * len(message.blocks)
+    for index, (block, extra) in enumerate(zip(message.blocks, extras, strict=True)):
+        events += _block_events(index, block, extra)
+    if message.usage != Usage():
+        events.append(UsageUpdate(message.usage))
+    if message.stop_reason is not None:
+        events.append(
+            MessageStop(
+                message.stop_reason,
+                message.raw_stop_reason,
+                message.stop_sequence,
+                extra=message.stop_extra,
+            )
+        )
+    return events
+
+
+def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> list[Event]:
+    deltas: list[Event] = []
+    start: Block = block
+    match block:
+        case Text(text, citations):
+            start = Text()
+            deltas = [TextDelta(index, text)] if text else []
+            deltas += [CitationDelta(index, citation) for citation in citations]
+        case Reasoning(parts):
+            start = Reasoning()
+            deltas = [ReasoningDelta(index, text, part) for part, text in enumerate(parts) if text]
+        case Refusal(text):
+            start = Refusal()
+            deltas = [RefusalDelta(index, text)] if text else []
+        case ToolCall(arguments=arguments):
+            start = structs.replace(block, arguments="")
+            deltas = [JSONDelta(index, arguments)] if arguments else []
+        case ServerToolCall(arguments=arguments):
+            start = structs.replace(block, arguments="")
+            deltas = [JSONDelta(index, arguments)] if arguments else []
+        case _:
+            pass
+    if isinstance(block, (Text, Reasoning)) and block.signature is not None:
+        deltas.append(SignatureDelta(index, block.signature, block.issuer))
+    return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index)]

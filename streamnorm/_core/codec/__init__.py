@@ -1,0 +1,37 @@
+"""The contracts that every dialect fills in, and what is written once for all of them.
+
+A room subclasses `Decoder` and `Encoder`.  Framing, limits, the judgement of a body
+that is no stream, notes and the end of a stream stand here; the room reads one frame
+(`read`), knows its terminal (`end`), and writes one event (`render`).
+"""
+
+from streamnorm._core.codec.body_format import Form, FormReader, Opening
+from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
+from streamnorm._core.codec.decoder import Decoder
+from streamnorm._core.codec.delta import Delta, delta_factory, part_of
+from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
+from streamnorm._core.codec.dialect import Dialect, Feed, on_first_use
+from streamnorm._core.codec.encoder import EncodeOptions, Encoder
+from streamnorm._core.codec.passthrough import Passthrough
+from streamnorm._core.codec.stream_writer import StreamWriter
+
+__all__ = [
+    "MAX_PROBLEMS",
+    "Checker",
+    "Decoder",
+    "Delta",
+    "DeltaForwarder",
+    "DeltaRun",
+    "Dialect",
+    "EncodeOptions",
+    "Encoder",
+    "Feed",
+    "Form",
+    "FormReader",
+    "Opening",
+    "Passthrough",
+    "StreamWriter",
+    "delta_factory",
+    "on_first_use",
+    "part_of",
+]

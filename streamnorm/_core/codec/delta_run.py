@@ -1,0 +1,231 @@
+"""The fast path: consecutive deltas of open blocks, taken from frame to consumer as text.
+
+Nearly every frame of a stream extends an open block and does nothing else.  Each frame is
+therefore offered to the room's `DeltaRun` first; what it refuses is read in full
+(`Decoder.read_raw`).  Both ways give the same events and bytes, under every chunking.
+
+Three consumers ask a run: `Decoder.feed` makes events of the texts; a `DeltaForwarder`
+appends them to the message and writes them in another dialect, or appends them only where
+the original bytes are passed on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from streamnorm._core.codec.delta import Delta, delta_factory, part_of
+from streamnorm._core.errors import LimitExceeded
+from streamnorm._core.events import Event, JSONDelta, StreamError, TextDelta, UsageUpdate
+from streamnorm.sse import RawFrame, SSEDecoder
+
+__all__ = ["DeltaForwarder", "DeltaRun", "TextSinks"]
+
+_NO_FRAMING = SSEDecoder()
+_LF, _CR = 10, 13
+
+_Append: TypeAlias = Callable[[str], None]
+_Write: TypeAlias = Callable[[str], bytes | None]
+_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # with the delta that they are for
+
+
+class DeltaRun(ABC):
+    """Read the frames of one stream that only extend an open block.
+
+    A room subclasses it, and keeps it informed of the blocks that are open.  Blocks may
+    take turns, as parallel calls do.
+
+    Attributes:
+        prefix: What stands before the payload of its frames.
+        delta: After a text, a delta of the block and part that it extends; its own text
+            means nothing.  The same object for the same block and part, as long as no
+            frame is read in full.
+        tells_usage: Whether frames of the run may report tokens.
+        reads_are_events: Whether the last read was one event, as the next may be, too.
+        framing: What cuts the bytes of the stream; one that never starts where a body in
+            another form is read.
+    """
+
+    prefix: bytes = b"data: "
+    delta: Delta
+    framing: SSEDecoder = _NO_FRAMING
+    tells_usage: bool = False
+
+    def __init__(self) -> None:
+        self.reads_are_events = False
+        self._made: Delta | None = None  # the delta that `_make` makes others of
+        self._make: Callable[[str], Delta]
+
+    @abstractmethod
+    def decode(self, payload: bytes) -> str | None:
+        """Return the text of a frame that only extends an open block; "" if it adds nothing.
+
+        None leaves everything as it was, and the frame is to be read in full: wherever a
+        block stops, half a surrogate pair, a second event, or a note is involved.
+
+        Args:
+            payload: The JSON of a frame, a single line.
+        """
+
+    def text_of(self, raw: bytes) -> str | None:
+        """Return what `decode` does of a whole event as `SSEDecoder.split` returns it."""
+        start = len(self.prefix)
+        payload = raw[start:]
+        if raw[:start] != self.prefix or _LF in payload:
+            return None
+        return self.decode(payload)
+
+    def text_of_read(self, data: bytes) -> str | None:
+        """Return what `decode` does of a read that is one event, which needs no split.
+
+        To be asked where `reads_are_events`.
+        """
+        framing, prefix = self.framing, self.prefix
+        if framing.carries or len(data) > framing.safe_bytes:
+            return None
+        start = len(prefix)
+        if data[-2:] == b"\n\n":
+            payload = data[start:-2]
+        elif data[-4:] == b"\r\n\r\n":
+            payload = data[start:-4]
+        else:
+            return None
+        if data[:start] != prefix or _LF in payload or _CR in payload:
+            return None
+        text = self.decode(payload)
+        if text is not None:
+            framing.frames += 1
+        return text
+
+    def append_events(self, text: str, events: list[Event]) -> None:
+        """Append the events of a frame whose text was just returned."""
+        if text:
+            if self.delta is not self._made:
+                self._made, self._make = self.delta, delta_factory(self.delta)
+            events.append(self._make(text))
+        if self.tells_usage and (usage := self.pending_usage()) is not None:
+            events.append(usage)
+
+    def pending_usage(self) -> UsageUpdate | None:
+        """Return the tokens that frames of the run reported since the last call, if any.
+
+        To be asked before any other event is read, and before the message, the usage or
+        the end is.
+        """
+        return None
+
+    def retract_usage(self) -> None:  # noqa: B027 - few runs report tokens
+        """Forget the tokens of the last frame, whose text has passed a limit."""
+
+
+class TextSinks(Protocol):
+    """What keeps the texts of a run: an accumulator."""
+
+    def text_sink(self, index: int, part: int = 0) -> _Append:
+        """Return a function that appends text to an open block."""
+        ...
+
+
+class _DeltaSinks(Protocol):
+    """What writes the texts of a run: a `StreamWriter`."""
+
+    def delta_sink(self, delta: Delta) -> _Write:
+        """Return a function that writes more text of a block."""
+        ...
+
+
+class DeltaForwarder:
+    """Accumulate and write the deltas of a run without creating events.
+
+    Args:
+        run: Of the decoder that reads the stream.
+        accumulator: Keeps the texts.
+        writer: Writes them; None where the original bytes are passed on.
+
+    Attributes:
+        run: The run.
+        failure: The limit that a frame has passed, after which the stream is at its end.
+    """
+
+    def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
+        self.failure: StreamError | None = None
+        self.run = run
+        self._accumulator = accumulator
+        self._writer = writer
+        self._sinks: dict[int, _Sinks] = {}  # by block
+        # Those of the last block.
+        self._delta: Delta | None = None
+        self._append: _Append = _drop
+        self._write: _Write | None = None
+
+    def forward_read(self, data: bytes) -> bytes | None:
+        """Return the bytes of a read that is one frame, if the run takes it."""
+        run = self.run
+        text = run.text_of_read(data) if run.reads_are_events else None
+        if not text:
+            return None if text is None else b""
+        if run.delta is not self._delta:
+            self._select(run.delta)
+        try:
+            self._append(text)
+            return (self._write is not None and self._write(text)) or b""
+        except LimitExceeded as exc:
+            self._fail(exc)
+            return b""
+
+    def forward(self, frames: list[RawFrame], parts: list[bytes], position: int = 0) -> int:
+        """Forward frames that only extend open blocks.
+
+        Args:
+            frames: What was read.
+            parts: Where to append the bytes that they make known.
+            position: The first frame to forward.
+
+        Returns:
+            The position of the first frame that is to be read in full.
+        """
+        run = self.run
+        run.reads_are_events = len(frames) == 1
+        text_of = run.text_of
+        delta, append, write = self._delta, self._append, self._write
+        try:
+            for raw in frames[position:] if position else frames:
+                if type(raw) is not bytes or (text := text_of(raw)) is None:
+                    break
+                position += 1
+                if text:
+                    if run.delta is not delta:
+                        delta, append, write = self._select(run.delta)
+                    append(text)
+                    if write is not None and (written := write(text)):
+                        parts.append(written)
+        except LimitExceeded as exc:
+            self._fail(exc)
+        return position
+
+    def invalidate(self, events: list[Event]) -> None:
+        """Make the sinks anew after events that change where text of a block goes."""
+        for event in events:
+            if type(event) is not TextDelta and type(event) is not JSONDelta:
+                self._delta = None
+                self._sinks.clear()
+                return
+
+    def _fail(self, exc: LimitExceeded) -> None:
+        self.failure = StreamError("too_large", str(exc), code=exc.limit)
+        self.run.retract_usage()
+
+    def _select(self, delta: Delta) -> _Sinks:
+        """Use the sinks of the block and part of `delta`."""
+        sinks = self._sinks.get(delta.index)
+        if sinks is None or sinks[0] is not delta:
+            append = self._accumulator.text_sink(delta.index, part_of(delta))
+            write = None if self._writer is None else self._writer.delta_sink(delta)
+            sinks = self._sinks[delta.index] = (delta, append, write)
+        self._delta, self._append, self._write = sinks
+        return sinks
+
+
+def _drop(text: str) -> None:
+    """Stand for the sink of a block while there is none."""

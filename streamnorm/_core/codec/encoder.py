@@ -1,0 +1,199 @@
+"""What every encoder does: the projection to its dialect, and the count of losses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, TypedDict
+
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+    UsageUpdate,
+)
+from streamnorm._core.losses import Loss, Losses, OnLoss, Projector, ReasoningField, capabilities
+
+__all__ = ["EncodeOptions", "Encoder"]
+
+
+class EncodeOptions(TypedDict, total=False):
+    """How a stream is written; see `Encoder`."""
+
+    model: str | None
+    strict: bool
+    on_loss: OnLoss | None
+    include_usage: bool
+    reasoning: ReasoningField | None
+    extras: bool
+
+
+class Encoder(ABC):
+    """Write events as the SSE of one dialect.
+
+    Args:
+        model: Model to name in place of the one that answered.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+        on_loss: Called with each loss as it happens, with a count of 1.
+        include_usage: Whether to write the tokens, where the dialect's clients ask for them.
+        reasoning: Field that reasoning is written to, where the dialect has several; None
+            leaves it out.
+        extras: Whether to write the vendor's own fields (`extra`) back: for events that
+            were decoded from the same dialect.
+    """
+
+    dialect: ClassVar[str]
+    _renders: ClassVar[dict[type, Callable[[Any, Any], bytes]]]
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        strict: bool = False,
+        on_loss: OnLoss | None = None,
+        include_usage: bool = True,
+        reasoning: ReasoningField | None = "reasoning_content",
+        extras: bool = False,
+    ) -> None:
+        can = capabilities(self.dialect, reasoning=reasoning, include_usage=include_usage)
+        self.extras = extras
+        self._model = model
+        self._tier: str | None = None
+        self._losses = Losses(strict=strict, on_loss=on_loss)
+        self._projector = Projector(can, self._losses)
+
+    def __init_subclass__(cls) -> None:
+        cls._renders = {
+            TextDelta: cls._text,
+            JSONDelta: cls._json,
+            ReasoningDelta: cls._reasoning,
+            RefusalDelta: cls._refusal,
+            SignatureDelta: cls._signature,
+            CitationDelta: cls._citation,
+            BlockStart: cls._block_start,
+            BlockStop: cls._block_stop,
+            MessageStart: cls._message_start,
+            UsageUpdate: cls._usage_update,
+            MessageStop: cls._message_stop,
+            StreamError: cls._error,
+            Ping: lambda encoder, _: encoder.ping(),
+            Opaque: cls._opaque,
+        }
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the dialect could not carry, in order of first appearance."""
+        return self._losses.list()
+
+    def encode(self, event: Event) -> bytes:
+        """Return the bytes of one event.
+
+        Raises:
+            LocalProtocolError: `event` may not come here.
+            LossyEncoding: `strict`, and the dialect cannot carry it.
+        """
+        return b"".join([self.render(passed) for passed in self._projector.push(event)])
+
+    def count_held(self, size: int) -> None:
+        """Count text that still waited for its turn when the stream failed."""
+        self._losses.count("held", "failed stream", f"{size} bytes dropped")
+
+    @property
+    def projector(self) -> Projector:
+        """What stands between the events and `render`."""
+        return self._projector
+
+    def render(self, event: Event) -> bytes:
+        """Return the bytes of an event that the projector let through."""
+        return self._renders[type(event)](self, event)
+
+    @abstractmethod
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
+        """Return a fast serializer for further deltas of block `index`.
+
+        It does what `render` does with a delta of the type that the block grows by; some
+        text or arguments of the block must have been written already.
+        """
+
+    def resume_after_passthrough(  # noqa: B027 - few need it
+        self, start: MessageStart, next_sequence_number: int
+    ) -> None:
+        """Prepare to write behind events whose original bytes were passed on.
+
+        Args:
+            start: The first of them.
+            next_sequence_number: The number of the next event, where the dialect numbers them.
+        """
+
+    @abstractmethod
+    def ping(self) -> bytes:
+        """Return a sign of life that every client of the dialect ignores."""
+
+    @abstractmethod
+    def error_body(self, error: StreamError) -> bytes:
+        """Return the JSON body of the error response that stands in for a stream."""
+
+    @abstractmethod
+    def close(self) -> bytes:
+        """Return what follows the last event.  Never a success that was not encoded."""
+
+    def _note_tier(self, word: object) -> None:
+        """Take what the source calls its tier of service, if this dialect has a word for it."""
+        if isinstance(word, str):
+            self._tier = self._projector.capabilities.service_tiers.get(word)
+
+    def _tiered(self) -> dict[str, Any]:
+        """Return the field that tells the tier of service, if it is known."""
+        return {"service_tier": self._tier} if self._tier is not None else {}
+
+    # One event each; the projector lets through what the dialect has a place for.
+
+    @abstractmethod
+    def _text(self, event: TextDelta) -> bytes: ...
+
+    @abstractmethod
+    def _json(self, event: JSONDelta) -> bytes: ...
+
+    @abstractmethod
+    def _reasoning(self, event: ReasoningDelta) -> bytes: ...
+
+    def _refusal(self, event: RefusalDelta) -> bytes:
+        raise AssertionError("refusal passed the projection")
+
+    @abstractmethod
+    def _signature(self, event: SignatureDelta) -> bytes: ...
+
+    @abstractmethod
+    def _citation(self, event: CitationDelta) -> bytes: ...
+
+    @abstractmethod
+    def _block_start(self, event: BlockStart) -> bytes: ...
+
+    @abstractmethod
+    def _block_stop(self, event: BlockStop) -> bytes: ...
+
+    @abstractmethod
+    def _message_start(self, event: MessageStart) -> bytes: ...
+
+    @abstractmethod
+    def _usage_update(self, event: UsageUpdate) -> bytes: ...
+
+    @abstractmethod
+    def _message_stop(self, event: MessageStop) -> bytes: ...
+
+    @abstractmethod
+    def _error(self, event: StreamError) -> bytes: ...
+
+    @abstractmethod
+    def _opaque(self, event: Opaque) -> bytes: ...

@@ -1,0 +1,118 @@
+"""Events to the bytes of a dialect: what it can carry, one block at a time, rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from streamnorm._core.codec.delta import Delta, delta_factory, part_of
+from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.events import Event, JSONDelta, ReasoningDelta, StreamError, UsageUpdate
+from streamnorm._core.limits import Limits
+from streamnorm._core.ordering import Sequencer
+
+__all__ = ["StreamWriter"]
+
+
+class StreamWriter:
+    """Write a stream with an encoder.
+
+    Args:
+        encoder: Of the dialect that is written.
+        ordered: Whether one block is written at a time; if not, blocks are written as they
+            come.
+        limits: Bounds.
+
+    Attributes:
+        failure: The error that ended the stream here, whatever its source says.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        ordered: bool = True,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
+        self.failure: StreamError | None = None
+        self._encoder = encoder
+        self._render = encoder.render
+        self._projector = encoder.projector
+        self._sequencer: Sequencer | None = None
+        if ordered:
+            self._sequencer = Sequencer(
+                overlapping=self._projector.capabilities.overlapping,
+                max_held_bytes=limits.max_held_bytes,
+            )
+
+    def write(self, events: Iterable[Event]) -> list[bytes]:
+        """Return the bytes of events, in pieces.
+
+        Raises:
+            LossyEncoding: `strict`, and the dialect cannot carry something.
+        """
+        parts: list[bytes] = []
+        for event in events:
+            if type(event) is UsageUpdate:
+                self.count(event)
+                continue
+            for passed in self._projector.push(event):
+                if isinstance(passed, StreamError) and passed is not event:
+                    parts.append(self._end_with(passed))
+                    return parts
+                for ordered in self._in_order(passed):
+                    if isinstance(ordered, StreamError) and ordered is not event:
+                        parts.append(self.fail(ordered))
+                        return parts
+                    if written := self._render(ordered):
+                        parts.append(written)
+            if isinstance(event, StreamError):
+                self._count_dropped()
+        return parts
+
+    def count(self, usage: UsageUpdate) -> None:
+        """Take tokens, which every dialect tells at the end of a stream, or with its start."""
+        self._render(self._projector.usage(usage))
+
+    def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
+        """Return a function that writes more text of a block, as `write` does with a delta.
+
+        It returns its bytes, or none if the text waits for other blocks or for its end.
+        Valid until `write` gets an event other than `TextDelta` and `JSONDelta`: a stop lets
+        held blocks go, and another part of a summary is written apart.
+
+        Args:
+            delta: A delta of the block and part.
+        """
+        index, projector = delta.index, self._projector
+        collect = projector.argument_sink(index) if isinstance(delta, JSONDelta) else None
+        if collect is not None:
+            return collect
+        if projector.passthrough_delta(index) == (type(delta), part_of(delta)):
+            projected = delta
+            if isinstance(delta, ReasoningDelta) and not projector.capabilities.reasoning_parts:
+                projected = ReasoningDelta(index, "")
+            hold = None if self._sequencer is None else self._sequencer.held_sink(projected)
+            if hold is not None:
+                return hold
+            return self._encoder.delta_writer(index)
+        make = delta_factory(delta)
+        return lambda text: b"".join(self.write((make(text),)))
+
+    def fail(self, error: StreamError) -> bytes:
+        """End the stream here, whatever its source says, and return the bytes of the error."""
+        self._projector.push(error)
+        if self._sequencer is not None:
+            self._sequencer.push(error)
+        return self._end_with(error)
+
+    def _end_with(self, error: StreamError) -> bytes:
+        self.failure = error
+        self._count_dropped()
+        return self._render(error)
+
+    def _in_order(self, event: Event) -> list[Event]:
+        return [event] if self._sequencer is None else self._sequencer.push(event)
+
+    def _count_dropped(self) -> None:
+        if self._sequencer is not None and self._sequencer.dropped_bytes:
+            self._encoder.count_held(self._sequencer.dropped_bytes)

@@ -1,0 +1,209 @@
+"""Everything streamnorm raises.
+
+    StreamnormError
+    ├── ProtocolError
+    │   ├── LocalProtocolError     you broke the event grammar, or used a closed object
+    │   └── RemoteProtocolError    the peer did; .frame, .dialect
+    │       ├── LimitExceeded      .limit
+    │       └── TruncatedStream    the stream ended before the message did; .partial
+    ├── UpstreamError              the server said so; .status, .code, .message, .retryable
+    ├── NotAStream                 status or content says this is no event stream; .status, .snippet
+    ├── DecodeError                a body is not of its dialect; .path
+    ├── ArgumentsError             tool arguments are not what their kind demands; .position
+    ├── LossyEncoding              strict encoding would drop something; .losses
+    ├── RecordingError             a recording cannot be read or written
+    ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
+    └── UnknownDialect             no dialect of that name (also a LookupError)
+
+Texts carry sizes, names and types, never a payload, a header or a key.  The two
+exceptions are `UpstreamError.message`, which is what the provider said, and
+`UnrecordedRequest`, which shows a test's author what the test asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamnorm._core.losses import Loss
+    from streamnorm._core.messages import Message
+
+__all__ = [
+    "ArgumentsError",
+    "DecodeError",
+    "LimitExceeded",
+    "LocalProtocolError",
+    "LossyEncoding",
+    "NotAStream",
+    "ProtocolError",
+    "RecordingError",
+    "RemoteProtocolError",
+    "StreamnormError",
+    "TruncatedStream",
+    "UnknownDialect",
+    "UnrecordedRequest",
+    "UpstreamError",
+]
+
+
+class StreamnormError(Exception):
+    """Base of all errors of this library."""
+
+
+class ProtocolError(StreamnormError):
+    """Somebody broke a protocol."""
+
+
+class LocalProtocolError(ProtocolError):
+    """You broke the event grammar, or used an object after its end."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent what its dialect does not allow.
+
+    Attributes:
+        dialect: Name of the dialect that was being read, if known.
+        frame: Number of the frame at which it happened, from 0, if known.
+    """
+
+    def __init__(
+        self, message: str, *, dialect: str | None = None, frame: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.dialect = dialect
+        self.frame = frame
+
+
+class LimitExceeded(RemoteProtocolError):
+    """The peer passed a bound of `Limits`.
+
+    Attributes:
+        limit: Name of the field of `Limits`.
+    """
+
+    def __init__(
+        self, message: str, *, limit: str, dialect: str | None = None, frame: int | None = None
+    ) -> None:
+        super().__init__(message, dialect=dialect, frame=frame)
+        self.limit = limit
+
+
+class TruncatedStream(RemoteProtocolError):
+    """The stream ended before its message did.
+
+    Attributes:
+        partial: What had arrived, if anybody kept it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        partial: Message | None = None,
+        dialect: str | None = None,
+        frame: int | None = None,
+    ) -> None:
+        super().__init__(message, dialect=dialect, frame=frame)
+        self.partial = partial
+
+
+class UpstreamError(StreamnormError):
+    """The provider reported an error, as an HTTP status or within the stream.
+
+    Attributes:
+        message: The provider's words.
+        status: HTTP status, or the one that the error's type stands for.
+        code: The provider's code or type, as spelt on the wire.
+        retryable: Whether the same request may succeed later; None if unknown.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.code = code
+        self.retryable = retryable
+
+
+class NotAStream(StreamnormError):
+    """The response is no event stream.
+
+    Attributes:
+        status: HTTP status, if there was one.
+        snippet: What kind of body it is and how long, never its text.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, snippet: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.snippet = snippet
+
+
+class DecodeError(StreamnormError):
+    """A body is not of its dialect.
+
+    Attributes:
+        path: Where, as `$.choices[0].delta`.
+    """
+
+    def __init__(self, message: str, *, path: str = "$") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class ArgumentsError(StreamnormError):
+    """Tool arguments are not what their kind demands.
+
+    Attributes:
+        position: Character of the arguments at which they stop being valid.
+    """
+
+    def __init__(self, message: str, *, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class LossyEncoding(StreamnormError):
+    """Strict encoding would drop something.
+
+    Attributes:
+        losses: What would be dropped.
+    """
+
+    def __init__(self, message: str, *, losses: Sequence[Loss]) -> None:
+        super().__init__(message)
+        self.losses = tuple(losses)
+
+
+class RecordingError(StreamnormError):
+    """A recording cannot be read, or contradicts itself."""
+
+
+class UnrecordedRequest(StreamnormError):
+    """No recording answers a request.
+
+    The text says how the request differs from the nearest recording, secrets left out, and
+    how to record it.
+
+    Attributes:
+        diff: The differences, as a unified diff; empty where there is nothing to compare with.
+        nearest: Name of the recording that it was compared with, if any.
+    """
+
+    def __init__(self, message: str, *, diff: str = "", nearest: str | None = None) -> None:
+        super().__init__(message)
+        self.diff = diff
+        self.nearest = nearest
+
+
+class UnknownDialect(StreamnormError, LookupError):
+    """No dialect of that name, or none that does what was asked."""

@@ -1,0 +1,160 @@
+"""Is this response a stream?  Judged by status, content type and first bytes, without I/O.
+
+    2xx, any other or no content type        open: the bytes go on
+    2xx, JSON or HTML                        open if the first bytes are SSE, or those of a
+                                             stream in another form; else collect
+    204, and whatever is no 2xx              collect
+
+What is collected is bounded; it becomes the provider's error or a `NOT_A_STREAM`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from msgspec import structs
+
+from streamnorm._core.codec import Opening
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import NOT_A_STREAM, upstream_error
+from streamnorm._core.limits import Limits
+
+__all__ = ["Gate", "judge"]
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # white space, and the bytes of a byte order mark
+_FIRST_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+Way: TypeAlias = Literal["open", "sniff", "collect"]
+
+
+def judge(status: int | None, content_type: str | None) -> Way:
+    """Return what the head of a response tells about its body.
+
+    Args:
+        status: HTTP status; None where the source is no response.
+        content_type: Its `content-type`; parameters and case do not count.
+    """
+    if status == 204 or not _is_success(status):
+        return "collect"
+    essence = (content_type or "").partition(";")[0].strip().lower()
+    if essence in ("application/json", "text/json", "text/html", "application/xhtml+xml"):
+        return "sniff"
+    return "sniff" if essence.endswith("+json") else "open"
+
+
+class Gate:
+    """Hold the first bytes of a body until it is known to be a stream.
+
+    Args:
+        status: HTTP status; None where the source is no response.
+        content_type: Its `content-type`.
+        body_error: Finds the provider's error in a body (see `Decoder.body_error`).
+        opening: Returns what tells whether a body that begins so is a stream in another form
+            (see `Decoder.opening`); by default there is none.
+        limits: `max_error_body_bytes` bounds what is collected.
+
+    Attributes:
+        open: Whether bytes go on.
+        error: Why they never will.
+    """
+
+    def __init__(
+        self,
+        status: int | None,
+        content_type: str | None,
+        *,
+        body_error: Callable[[str], StreamError | None],
+        opening: Callable[[bytes], Opening | None] | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
+        way = judge(status, content_type)
+        self.open = way == "open"
+        self.error: StreamError | None = None
+        self._sniffing = way == "sniff"
+        self._status = status
+        self._body_error = body_error
+        self._make_opening = opening
+        self._opening: Opening | None = None  # what tells about a body that is no event stream
+        self._max_bytes = limits.max_error_body_bytes
+        self._held = bytearray()
+        self._is_told = False  # whether that is an error in the provider's words
+        self._start = b""  # what is held, from the first byte that is not blank
+
+    @property
+    def refusal(self) -> bytes | None:
+        """The body in which the provider says why there is no stream; None if it does not."""
+        return bytes(self._held) if self._is_told and len(self._held) <= self._max_bytes else None
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes that go on: all that was held, once the gate is open."""
+        if self.open:
+            return data
+        self._held += data
+        if self._sniffing:
+            self._sniff(data)
+            if self.open:
+                return bytes(self._held)
+        if self._opening is None and len(self._held) > self._max_bytes:
+            self.error = self._verdict()
+        return b""
+
+    def close(self) -> None:
+        """Judge what was collected: the body has ended."""
+        if self._sniffing and (self._opening is not None or not self._held):
+            self.open = True  # of what is empty or cut the decoder knows that it is
+        if not self.open:
+            self.error = self._verdict()
+
+    def abort(self) -> None:
+        """Judge what was collected: the body has broken off."""
+        # An error status is an error without its body; half a 2xx is a broken transfer.
+        if _is_success(self._status):
+            self.open = True
+        else:
+            self.error = self._verdict()
+
+    def _sniff(self, data: bytes) -> None:
+        if self._opening is None:
+            self._start += data if self._start else data.lstrip(_BLANK)
+            if self._start.startswith(_FIRST_LINES):
+                self.open = True
+            if self.open or any(line.startswith(self._start) for line in _FIRST_LINES):
+                return
+            data = self._start
+            if self._make_opening is not None:
+                self._opening = self._make_opening(data)
+        is_stream = False if self._opening is None else self._opening.feed(data)
+        self.open = is_stream is True
+        if is_stream is False:
+            self._sniffing, self._opening = False, None
+
+    def _verdict(self) -> StreamError:
+        body = self._held[: self._max_bytes].lstrip(_BLANK)
+        told = self._body_error(str(body, "utf-8", "replace"))
+        self._is_told = told is not None
+        if _is_success(self._status):
+            return told or StreamError("malformed", self._no_stream(), code=NOT_A_STREAM)
+        plain = upstream_error(f"HTTP {self._status}", status=self._status)
+        if told is None:
+            return structs.replace(plain, status_hint=self._status)
+        return structs.replace(
+            told,
+            message=told.message or plain.message,
+            status_hint=self._status,
+            # The same request may succeed later only where neither says otherwise.
+            retryable=False if told.retryable is False else plain.retryable,
+        )
+
+    def _no_stream(self) -> str:
+        start = bytes(self._held.lstrip(_BLANK)[:1])
+        kind = "HTML" if start == b"<" else "JSON" if start in (b"{", b"[") else "text"
+        size = len(self._held)
+        bound = f"more than {self._max_bytes}" if size > self._max_bytes else str(size)
+        found = f"{kind} of {bound} bytes" if start else f"empty body with status {self._status}"
+        return f"{found}, expected an event stream"
+
+
+def _is_success(status: int | None) -> bool:
+    """Tell whether a status is 2xx, or there is none."""
+    return status is None or 200 <= status <= 299

@@ -1,0 +1,237 @@
+"""Blocks that overlap, one after the other.
+
+Chat may interleave the arguments of parallel calls; the clients of the other dialects
+append at a block's start and ignore the index they are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.errors import LimitExceeded
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    Opaque,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.json import compact
+from streamnorm._core.limits import Limits
+from streamnorm._core.text_buffer import TextBuffer
+
+__all__ = ["Sequencer"]
+
+
+_Delta: TypeAlias = TextDelta | RefusalDelta | ReasoningDelta | JSONDelta
+
+
+_LIMIT = "max_held_bytes"
+
+
+class _HeldDeltas:
+    """Held deltas of one type and part, emitted as one."""
+
+    __slots__ = ("last", "text")
+
+    def __init__(self, first: _Delta) -> None:
+        self.last = first
+        self.text = TextBuffer()
+
+    def takes(self, event: Event) -> bool:
+        """Tell whether `event` can be joined to it."""
+        return type(event) is type(self.last) and getattr(event, "part", 0) == getattr(
+            self.last, "part", 0
+        )
+
+    def event(self) -> Event:
+        """Return all of it as one delta."""
+        text = self.text.text()
+        match self.last:
+            case ReasoningDelta(index, _, part):
+                return ReasoningDelta(index, text, part)
+            case delta:
+                return type(delta)(delta.index, text)
+
+
+class _Lane(Struct):
+    """The blocks of one choice.
+
+    Attributes:
+        head: The open block that all later ones wait for; None if there is none.
+        held: What waits, by block, in order of start.
+        stopped: Of the blocks that wait, the complete ones.
+    """
+
+    head: int | None = None
+    held: dict[int, list[Event | _HeldDeltas]] = {}
+    stopped: set[int] = set()
+
+
+class Sequencer:
+    """Let through one block at a time.
+
+    Events of the lowest open block pass at once; events of later blocks wait until it
+    stops.  Order within a block never changes; deltas that waited go out joined.  It
+    starts, stops and renumbers nothing.  Blocks of different choices never wait for each
+    other.
+
+    Args:
+        overlapping: Blocks that may be open beside others: they wait for the others to
+            stop, and nothing waits for them.
+        max_held_bytes: Text and JSON that may wait, in UTF-8 bytes.
+
+    Attributes:
+        held_bytes: Text and JSON that waits, in UTF-8 bytes.
+        dropped_bytes: Text and JSON that still waited when the stream failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        overlapping: tuple[type, ...] = (),
+        max_held_bytes: int = Limits().max_held_bytes,
+    ) -> None:
+        self.held_bytes = 0
+        self.dropped_bytes = 0
+        self._overlapping = overlapping
+        self._max_held_bytes = max_held_bytes
+        self._lanes: dict[int, _Lane] = {}
+        self._lane: dict[int, _Lane] = {}  # of each block
+        self._done = False
+
+    def push(self, event: Event) -> list[Event]:
+        """Return the events that may now go out, oldest first.
+
+        Where more than `max_held_bytes` would wait, the last of them is a
+        `StreamError("too_large")`, and the sequencer is done.
+        """
+        if self._done:
+            return []
+        index: int | None = getattr(event, "index", None)
+        if index is None:
+            return [self._end(event)] if isinstance(event, StreamError) else [event]
+        if isinstance(event, BlockStart):
+            return self._start(event)
+        lane = self._lane[index]
+        if index in lane.held:
+            if isinstance(event, BlockStop):
+                lane.stopped.add(index)
+            return self._hold(lane.held[index], event)
+        if isinstance(event, BlockStop) and index == lane.head:
+            return [event, *self._advance(lane)]
+        return [event]
+
+    def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
+        """Return a function that holds more text of a block; None if its deltas pass at once.
+
+        It does what `push` does with a delta of the same type and part, and raises
+        `LimitExceeded` where that returns the error of too much.  Valid until a block starts or
+        stops, or something else of the block is pushed.
+        """
+        lane = self._lane.get(delta.index)
+        items = lane.held.get(delta.index) if lane is not None else None
+        if items is None:
+            return None
+        held: _HeldDeltas | None = None
+
+        def hold(text: str) -> None:
+            nonlocal held
+            self.held_bytes += len(text) if text.isascii() else len(text.encode())
+            if self.held_bytes > self._max_held_bytes:
+                raise LimitExceeded(self._overflow().message, limit=_LIMIT)
+            if held is None or items[-1] is not held:
+                held = _joinable(items, delta)
+            held.text.append(text)
+
+        return hold
+
+    def _start(self, event: BlockStart) -> list[Event]:
+        lane = self._lanes.setdefault(event.choice, _Lane())
+        self._lane[event.index] = lane
+        if lane.head is not None:
+            lane.held[event.index] = []
+            return self._hold(lane.held[event.index], event)
+        if not isinstance(event.block, self._overlapping):
+            lane.head = event.index
+        return [event]
+
+    def _advance(self, lane: _Lane) -> list[Event]:
+        """Let out what waits, up to the next block that others must wait for."""
+        out: list[Event] = []
+        lane.head = None
+        while lane.held and lane.head is None:
+            index = min(lane.held)
+            items = lane.held.pop(index)
+            for item in items:
+                event = item.event() if isinstance(item, _HeldDeltas) else item
+                self.held_bytes -= _size(event)
+                out.append(event)
+            waits = isinstance(first := items[0], BlockStart) and not isinstance(
+                first.block, self._overlapping
+            )
+            if waits and index not in lane.stopped:
+                lane.head = index
+            lane.stopped.discard(index)
+        return out
+
+    def _hold(self, items: list[Event | _HeldDeltas], event: Event) -> list[Event]:
+        self.held_bytes += _size(event)
+        if self.held_bytes > self._max_held_bytes:
+            return [self._overflow()]
+        match event:
+            case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
+                _joinable(items, event).text.append(text)
+            case ReasoningDelta(_, text):
+                _joinable(items, event).text.append(text)
+            case _:
+                items.append(event)
+        return []
+
+    def _overflow(self) -> StreamError:
+        message = (
+            f"{self.held_bytes} bytes wait behind an open block, "
+            f"expected at most {self._max_held_bytes}"
+        )
+        return self._end(StreamError("too_large", message, code=_LIMIT))
+
+    def _end(self, error: StreamError) -> StreamError:
+        self._done = True
+        self.dropped_bytes, self.held_bytes = self.held_bytes, 0
+        self._lanes.clear()
+        self._lane.clear()
+        return error
+
+
+def _joinable(items: list[Event | _HeldDeltas], delta: _Delta) -> _HeldDeltas:
+    """Return the held deltas at the end of a block that a delta can be joined to."""
+    last = items[-1]
+    if not isinstance(last, _HeldDeltas) or not last.takes(delta):
+        last = _HeldDeltas(delta)
+        items.append(last)
+    return last
+
+
+def _size(event: Event) -> int:
+    """Return the UTF-8 bytes of text and JSON in an event."""
+    match event:
+        case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):
+            pass
+        case JSONDelta(_, text) | SignatureDelta(_, text) | Opaque(data=text):
+            pass
+        case BlockStart(_, block):
+            text = compact(block)
+        case CitationDelta(_, citation):
+            text = compact(citation)
+        case _:
+            return 0
+    return len(text) if text.isascii() else len(text.encode())

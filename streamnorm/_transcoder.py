@@ -1,0 +1,329 @@
+"""One dialect's bytes to another's, without I/O; to the same, untouched or cleaned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypedDict
+
+from streamnorm._core.accumulate import Accumulator, UsageAccumulator
+from streamnorm._core.codec import DeltaForwarder, Passthrough, StreamWriter
+from streamnorm._core.events import Event, Outcome, StreamError, Usage, UsageUpdate
+from streamnorm._core.failures import error_outcome
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
+from streamnorm._core.messages import Message
+from streamnorm._registry import decoder, encoder
+from streamnorm.sse import RawFrame, is_whole
+
+__all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
+
+Ordering = Literal["sequential", "interleaved"]
+
+
+class TranscodeOptions(TypedDict, total=False):
+    """How a stream is transcoded; see `Transcoder`."""
+
+    ordering: Ordering
+    verbatim: bool
+    strict: bool
+    limits: Limits
+    on_loss: OnLoss | None
+    on_note: OnNote | None
+    server: str | None
+    think_tags: bool
+    model: str | None
+    include_usage: bool
+    reasoning: ReasoningField | None
+    keep_message: bool
+
+
+class Transcoder:
+    """Turn the stream of one dialect into the stream of another.
+
+    What can go out goes out in the same `feed`, as one piece of bytes.  A stream that
+    fails ends in the target's form of an error, never in its form of success.
+
+    With equal dialects the original bytes are returned unchanged, event by event, and only
+    observed; a JSON array is returned as the events that it is.  A failure that they do not
+    show (a cut, a limit, an error outside an event) is appended as an error event.
+
+    `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
+    other than the default: names and ids once, indexes dense, one block at a time.
+
+    Args:
+        source: Dialect to read; None to find out.
+        target: Dialect to write.
+        ordering: `sequential` writes one block at a time, as most clients need;
+            `interleaved` writes blocks as they come, for clients known to cope.
+        verbatim: Whether the bytes stay as they are where both dialects are the same.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+        limits: Bounds.
+        on_loss: Called with each loss as it happens.
+        on_note: Called with each note as it happens.
+        server: Who sends, where that decides between two readings.
+        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
+        model: Model to name in place of the one that answered.
+        include_usage: Whether to write the tokens in Chat Completions.
+        reasoning: Field of Chat Completions that reasoning is written to; None leaves
+            reasoning out, in any dialect.
+        keep_message: Whether to accumulate `message`; without, outcome and usage alone are
+            known, and `max_accumulated_bytes` does not apply.
+
+    Raises:
+        UnknownDialect: A dialect does not exist, or does not do its part.
+    """
+
+    def __init__(
+        self,
+        source: str | None,
+        target: str,
+        *,
+        ordering: Ordering = "sequential",
+        verbatim: bool = True,
+        strict: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_loss: OnLoss | None = None,
+        on_note: OnNote | None = None,
+        server: str | None = None,
+        think_tags: bool = False,
+        model: str | None = None,
+        include_usage: bool = True,
+        reasoning: ReasoningField | None = "reasoning_content",
+        keep_message: bool = True,
+    ) -> None:
+        self._decoder = decoder(
+            source, server=server, think_tags=think_tags, limits=limits, on_note=on_note
+        )
+        self._encoder = encoder(
+            target,
+            model=model,
+            strict=strict,
+            on_loss=on_loss,
+            include_usage=include_usage,
+            reasoning=reasoning,
+        )
+        self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
+        self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
+        self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
+        self._wrote_first_usage = False
+        self._wrote_end = False
+        changes = model is not None or not include_usage or reasoning != "reasoning_content"
+        self._verbatim = verbatim and not changes
+        self._passthrough: Passthrough | None = None  # where the original bytes are passed on
+        self._is_decided = False  # whether the source is known
+        self._undecided = b""  # original bytes that were read before the source was known
+        if self._decoder.dialect:
+            self._decide()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the bytes that `data` makes known, as one piece, or nothing.
+
+        Raises:
+            LossyEncoding: `strict`, and the target cannot carry something.
+            LocalProtocolError: The transcoder was closed.
+        """
+        forwarder, passthrough = self._forwarder, self._passthrough
+        if forwarder is not None and (written := forwarder.forward_read(data)) is not None:
+            if forwarder.failure is not None:
+                written = self._fail(forwarder.failure)
+            if passthrough is not None:
+                written = data + written if written else data
+            return [written] if written else []
+        frames = self._decoder.split(data)
+        parts: list[bytes] = []
+        position = 0 if forwarder is None else forwarder.forward(frames, parts)
+        if position == len(frames) and forwarder is not None and forwarder.failure is None:
+            if passthrough is None:
+                return [b"".join(parts)] if parts else []
+            if self._decoder.is_plain:
+                return [written] if (written := passthrough.take(data)) else []
+        return self._read_in_full(data, frames, position, parts)
+
+    def _read_in_full(
+        self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
+    ) -> list[bytes]:
+        """Do what `feed` does where some frame may be more than a delta.
+
+        Args:
+            data: The bytes of the read.
+            frames: Its frames.
+            position: The first that is to be read in full.
+            parts: The bytes of those before it, and where to append.
+        """
+        if self._writer.failure is not None:
+            return []
+        count = len(frames)
+        while self._writer.failure is None:
+            forwarder = self._forwarder
+            if forwarder is not None and forwarder.failure is not None:
+                parts.append(self._fail(forwarder.failure))
+                break
+            if position == count:
+                break
+            if written := self._read(frames[position]):
+                parts.append(written)
+            position += 1
+            if self._forwarder is not None:
+                position = self._forwarder.forward(frames, parts, position)
+        if self._passthrough is None:
+            if not self._is_decided:
+                self._undecided += self._decoder.framed(data)
+            return [written] if (written := b"".join(parts)) else []
+        if self._decoder.unframed:  # an error outside an event, which does not pass as one
+            position -= 1
+        unread = sum(map(is_whole, frames[position:]))
+        if self._undecided or not self._decoder.is_plain:
+            data, self._undecided = self._undecided + self._decoder.framed(data), b""
+            original = self._passthrough.take_other(data, unread)
+        else:
+            original = self._passthrough.take(data, unread)
+        return [written] if (written := b"".join([original, *parts])) else []
+
+    def close(self) -> list[bytes]:
+        """Return the bytes that the end of the source makes known."""
+        return self._end(self._decoder.close)
+
+    def abort(self, cause: BaseException) -> list[bytes]:
+        """Return the bytes that the failure of the source makes known."""
+        return self._end(lambda: self._decoder.abort(cause))
+
+    def ping(self) -> bytes:
+        """Return a sign of life for the client; nothing once the stream has ended."""
+        return b"" if self.outcome is not None else self._encoder.ping()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the stream ended; None until it has."""
+        failure = self._writer.failure
+        return error_outcome(failure) if failure else self._decoder.outcome
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect that is read; empty while that is not known."""
+        return self._decoder.dialect
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the bytes go out as they came; not before the dialect that is read is known."""
+        return self._passthrough is not None
+
+    @property
+    def frames(self) -> int:
+        """How many frames were read."""
+        return self._decoder.frames
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the target could not carry."""
+        return self._encoder.losses
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the decoder forgave."""
+        return self._decoder.notes
+
+    @property
+    def message(self) -> Message:
+        """What has arrived so far.
+
+        Raises:
+            LimitExceeded: It is larger than `max_accumulated_bytes`.
+            LocalProtocolError: `keep_message` is false.
+        """
+        self._take_pending_usage()
+        return self._accumulator.message()
+
+    @property
+    def usage(self) -> Usage:
+        """The last snapshot of the tokens."""
+        self._take_pending_usage()
+        return self._accumulator.usage
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the message was read yet."""
+        return self._accumulator.is_empty
+
+    def _decide(self) -> None:
+        """Choose what becomes of the stream, now that the source is known."""
+        self._is_decided = True
+        if self._decoder.dialect == self._encoder.dialect:
+            self._encoder.extras = True
+            if self._verbatim:
+                self._passthrough = Passthrough(self._decoder.framing)
+
+    def _read(self, raw: RawFrame) -> bytes:
+        """Read a frame in full, and return the bytes that it makes known."""
+        self._take_pending_usage()
+        events = self._decoder.read_raw(raw)
+        if not self._is_decided and self._decoder.dialect:
+            self._decide()
+        written = self._write(events) if events else b""
+        self._renew_forwarder(events)
+        return written
+
+    def _write(self, events: list[Event]) -> bytes:
+        """Accumulate events, and return their bytes; of a failure alone in a passthrough."""
+        kept = self._accumulator.take(events)
+        last = kept[-1]
+        error = last if isinstance(last, StreamError) else None
+        if self._passthrough is not None:
+            is_shown = error is None or (error.kind == "upstream" and not self._decoder.unframed)
+            return b"" if error is None or is_shown else self._fail(error)
+        if not self._wrote_first_usage and self._decoder.first_usage is not None:
+            self._wrote_first_usage = True
+            self._encoder.render(UsageUpdate(self._decoder.first_usage))
+        if error is not None and kept is not events:  # the message is too large
+            return b"".join([*self._writer.write(kept[:-1]), self._fail(error)])
+        parts = self._writer.write(kept)
+        if self._decoder.outcome is not None and not self._wrote_end:
+            self._wrote_end = True
+            parts.append(self._encoder.close())
+        return b"".join(parts)
+
+    def _renew_forwarder(self, events: list[Event]) -> None:
+        """Follow the delta run, which begins with the stream, and ends with it."""
+        run = None if self._writer.failure is not None else self._decoder.run
+        if self._forwarder is not None and self._forwarder.run is run:
+            self._forwarder.invalidate(events)
+        elif run is None:
+            self._forwarder = None
+        else:
+            writer = self._writer if self._passthrough is None else None
+            self._forwarder = DeltaForwarder(run, self._accumulator, writer)
+
+    def _fail(self, error: StreamError) -> bytes:
+        """End the stream with a failure of ours, and return its bytes."""
+        self._take_pending_usage()
+        self._forwarder = None
+        if self._passthrough is None:
+            return self._writer.fail(error)
+        self._writer.failure = error
+        self._encoder.resume_after_passthrough(
+            self._accumulator.start, self._decoder.next_sequence_number
+        )
+        return self._encoder.render(error)
+
+    def _end(self, end: Callable[[], list[Event]]) -> list[bytes]:
+        """Return the bytes of the last events."""
+        self._take_pending_usage()
+        self._forwarder = None
+        events = end()
+        if self._writer.failure is not None:
+            return []
+        if not self._is_decided and self._decoder.dialect:
+            self._decide()
+        written = self._write(events) if events else b""
+        if self._passthrough is not None:
+            original = self._passthrough.take_other(self._undecided)
+            # Half an event may not stand before our error, nor be completed by it.
+            rest = b"" if self._writer.failure is not None else self._passthrough.rest()
+            written = original + rest + written
+        return [written] if written else []
+
+    def _take_pending_usage(self) -> None:
+        """Take the tokens that frames of the delta run have reported."""
+        usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
+        if usage is not None:
+            self._accumulator.take([usage])
+            self._writer.count(usage)

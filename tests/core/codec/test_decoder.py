@@ -1,0 +1,301 @@
+"""What every decoder does: bodies that are no stream, strays, ends, notes, misuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.openai_chat.chunks import DONE, chunk, content, decode, frame
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    LocalProtocolError,
+    MessageStart,
+    MessageStop,
+    Note,
+    StreamError,
+    Truncated,
+    decoder,
+)
+from streamnorm._core.codec import Decoder
+from streamnorm.sse import Frame
+
+TEXT, END = content("hi"), chunk({}, "stop")
+NO_STREAM = "not_a_stream"
+
+
+# Bodies that are no stream
+
+
+@pytest.mark.parametrize("before", [b"", b"\n", b" \r\n\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n "])
+def test_json_error_in_place_of_a_stream_is_the_providers_error(before: bytes) -> None:
+    body = json.dumps({"error": {"message": "no", "code": 401}}, indent=2).encode()
+    assert decode(before + body).events == [StreamError("upstream", "no", "401", 401, False)]
+    assert decode(before + body, dialect=None) == decode(before + body)
+
+
+def test_json_error_in_an_array_is_the_providers_error() -> None:
+    body = b'[{"error":{"code":503,"message":"no","status":"UNAVAILABLE"}}]'
+    assert decode(body).events == [StreamError("upstream", "no", "UNAVAILABLE", 503, True)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id":"1","object":"chat.completion","choices":[{"message":{"content":"hi"}}]}',
+        b"<!DOCTYPE html><html><body>502</body></html>",
+        b"[1,2]",
+        b"{broken",
+        b'{"error":null}',
+    ],
+)
+def test_other_body_in_place_of_a_stream_is_told_by_its_first_character(body: bytes) -> None:
+    error = StreamError(
+        "malformed",
+        f"body that begins with {chr(body[0])!r}, expected an event stream",
+        code=NO_STREAM,
+    )
+    decoded = decode(body)
+    assert decoded.events == [error]
+    assert decoded.outcome == Failed(error)
+
+
+def test_nothing_of_a_body_is_read_as_frames() -> None:
+    assert decode(b'{"a":\n\n' + TEXT + END + DONE).events[0].code == NO_STREAM
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n\n", b": ping\n\n", b"\xef\xbb\xbf", b"\xef\xbb"])
+def test_source_that_says_nothing_is_a_cut(blank: bytes) -> None:
+    decoded = decode(blank)
+    assert isinstance(decoded.outcome, Truncated)
+    assert [event.kind for event in decoded.events] == ["truncated"]
+
+
+def test_brace_behind_a_first_field_is_no_body() -> None:
+    assert isinstance(decode(b": c\n{\n\n", TEXT, END, DONE).outcome, Completed)
+
+
+# Strays
+
+
+def test_strays_are_read_between_the_frames_they_stand_between() -> None:
+    body = TEXT + b"error: late\n\n" + END + DONE
+    assert decode(body).events[-1] == StreamError("upstream", "late")
+    assert isinstance(decode(TEXT + END + DONE + b"error: too late\n\n").outcome, Completed)
+
+
+def test_strays_beside_an_event_that_is_too_large_change_nothing_after_the_end() -> None:
+    reader = decoder("openai_chat")
+    events = reader.feed(b"stray\n" + TEXT + END + DONE + b"data: x" * 99 + b"\n\n")
+    assert isinstance(reader.outcome, Completed)
+    assert isinstance(events[-1], MessageStop)
+
+
+def test_many_strays_are_bounded() -> None:
+    lines = b"".join(b"%d\n" % number for number in range(50_000))
+    decoded_end = decoder("openai_chat")
+    decoded_end.feed(TEXT + lines)
+    assert [event.kind for event in decoded_end.close()] == ["truncated"]
+
+
+# Ends
+
+
+def test_source_that_fails_ends_in_transport_or_stalled() -> None:
+    for cause, kind in [
+        (ConnectionResetError("peer"), "transport"),
+        (TimeoutError(), "stalled"),
+        (OSError("secret"), "transport"),
+    ]:
+        reader = decoder("openai_chat")
+        reader.feed(TEXT)
+        error = StreamError(kind, f"{type(cause).__name__} after 1 frames", retryable=True)
+        assert reader.abort(cause) == [error]
+        assert reader.outcome == Truncated(error)
+        assert reader.abort(cause) == reader.close() == []
+
+
+def test_source_that_fails_after_the_end_changes_nothing() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(TEXT + END + DONE)
+    assert reader.abort(OSError()) == []
+    assert isinstance(reader.outcome, Completed)
+
+
+def test_source_that_fails_within_a_body_is_a_cut() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(b'{"error":{"message":')
+    assert [event.kind for event in reader.abort(OSError())] == ["transport"]
+
+
+def test_decoder_says_nothing_after_its_end() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(TEXT + END + DONE)
+    assert reader.feed(TEXT) == reader.feed_frame(Frame("message", "[DONE]")) == []
+    assert reader.close() == reader.close() == []
+
+
+def test_failed_decoder_says_nothing_more() -> None:
+    reader = decoder("openai_chat")
+    assert [event.kind for event in reader.feed(b"data: {broken\n\n" + TEXT)] == ["malformed"]
+    assert reader.feed(TEXT + b"error: x\n") == reader.close() == []
+
+
+def test_feeding_a_closed_decoder_is_a_mistake_of_the_caller() -> None:
+    for end in ("close", "abort"):
+        reader = decoder("openai_chat")
+        getattr(reader, end)(*([OSError()] if end == "abort" else []))
+        with pytest.raises(LocalProtocolError, match="feed after close"):
+            reader.feed(TEXT)
+        with pytest.raises(LocalProtocolError, match="feed after close"):
+            reader.feed_frame(Frame("message", "[DONE]"))
+
+
+def test_event_that_is_too_large_ends_the_stream_after_those_before_it() -> None:
+    large = b"data: " + b"x" * 2000
+    reader = decoder("openai_chat", limits=Limits(max_event_bytes=2000))
+    events = reader.feed(TEXT + large)
+    assert isinstance(events[0], MessageStart)
+    assert events[-1] == StreamError(
+        "too_large", "max_event_bytes of 2000 passed", code="max_event_bytes"
+    )
+
+
+# Frames and notes
+
+
+def test_frames_can_be_fed_as_they_are() -> None:
+    payloads = [frame[6:-2].decode() for frame in (TEXT, END, DONE)]
+    reader = decoder("openai_chat")
+    events = [event for text in payloads for event in reader.feed_frame(Frame("message", text))]
+    assert events == decode(TEXT, END, DONE).events
+    broken = decoder("openai_chat")
+    assert [event.kind for event in broken.feed_frame(Frame("message", "{"))] == ["malformed"]
+
+
+def test_frames_of_bytes_are_counted() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(b": ping\n\n" + TEXT + b"data\n\n" + END)
+    assert reader.frames == 3
+
+
+def test_what_is_forgiven_is_counted_together() -> None:
+    joined = TEXT.rstrip() + b"\n" + TEXT
+    reader = decoder("openai_chat")
+    reader.feed(joined + joined)
+    assert reader.notes == (Note("joined_frames", "frame", 2),)
+
+
+# Dialects alike
+
+START = {
+    "type": "message_start",
+    "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []},
+}
+
+
+def test_every_dialect_knows_a_body_a_stray_line_and_a_cut() -> None:
+    for dialect, first in [("openai_chat", TEXT), ("anthropic", frame(START, "message_start"))]:
+        no = decode(b'{"error":{"message":"no","code":401}}', dialect=dialect)
+        assert no.events == [StreamError("upstream", "no", "401", 401, False)]
+        line = decode(first, b'error: {"message":"late","code":500}\n\n', dialect=dialect)
+        assert line.events[-1] == StreamError("upstream", "late", "500", 500, True)
+        lines = decode(first, b'{\n"error":\n{"message":"late"}\n}\n', dialect=dialect)
+        assert lines.events[-1] == StreamError("upstream", "late")
+        page = decode(b"<html>", dialect=dialect)
+        assert getattr(page.events[0], "code", "") == NO_STREAM
+        cut = decode(first, dialect=dialect)
+        message = "stream ended after 1 frames, expected the end of its message"
+        assert cut.events[-1] == StreamError("truncated", message, retryable=True)
+
+
+def test_notes_are_told_as_they_happen() -> None:
+    heard: list[Note] = []
+    reader = decoder("openai_chat", on_note=heard.append)
+    reader.feed(TEXT.rstrip() + b"\n" + TEXT)
+    assert heard == [Note("joined_frames", "frame")]
+
+
+# The delta run
+
+
+def test_run_is_there_once_the_dialect_is_known_and_until_the_end() -> None:
+    for dialect in ("openai_chat", None):
+        reader = decoder(dialect)
+        assert reader.run is None
+        reader.feed(b": ping\n\n" + TEXT)
+        run = reader.run
+        assert run is not None
+        reader.feed(TEXT + chunk({}, usage={"prompt_tokens": 9}))
+        assert reader.run is run
+        reader.feed(END + DONE)
+        assert reader.run is None
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+@pytest.mark.parametrize("failure", [frame("{"), b"error: no\n\n", frame({"error": "no"})])
+def test_run_ends_with_an_error(failure: bytes, dialect: str | None) -> None:
+    reader = decoder(dialect)
+    reader.feed(TEXT + TEXT + failure + TEXT)
+    assert isinstance(reader.outcome, Failed)
+    assert reader.run is None
+    assert reader.feed(TEXT) == []
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+@pytest.mark.parametrize("ends", ["close", "abort"])
+def test_run_ends_with_the_source(ends: str, dialect: str | None) -> None:
+    reader = decoder(dialect)
+    reader.feed(TEXT + TEXT)
+    assert reader.close() if ends == "close" else reader.abort(OSError())
+    assert reader.run is None
+    with pytest.raises(LocalProtocolError, match="feed after close"):
+        reader.split(TEXT)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+def test_run_may_be_switched_off(dialect: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Decoder, "offers_run", False)
+    reader = decoder(dialect)
+    events = [event for data in (TEXT, TEXT, END, DONE) for event in reader.feed(data)]
+    assert reader.run is None
+    assert events == decode(TEXT, TEXT, END, DONE).events
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+@pytest.mark.parametrize("before", ["", ": ping\n\n", "\ufeff"])
+def test_frames_may_be_split_and_read_one_by_one(before: str, dialect: str | None) -> None:
+    whole = before.encode() + TEXT + TEXT + END + DONE
+    reader = decoder(dialect)
+    events = [event for raw in reader.split(whole) for event in reader.read_raw(raw)]
+    assert events == decode(whole).events
+    assert isinstance(reader.outcome, Completed)
+    (late,) = reader.split(TEXT)
+    assert reader.read_raw(late) == []
+
+
+def test_refused_body_is_read_as_a_frame_of_its_own() -> None:
+    reader = decoder("openai_chat", limits=Limits(max_error_body_bytes=8))
+    assert reader.split(b"<html>") == []
+    (raw,) = reader.split(b"502 Bad Gateway")
+    (error,) = reader.read_raw(raw)
+    assert isinstance(error, StreamError)
+    assert error.code == NO_STREAM
+    assert reader.split(b"more") == []
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini", None])
+def test_dialect_without_sequence_numbers_goes_on_with_zero(dialect: str | None) -> None:
+    reader = decoder(dialect)
+    reader.feed(TEXT)
+    assert reader.next_sequence_number == 0
+
+
+def test_sequence_numbers_are_those_of_the_dialect_that_was_found() -> None:
+    created = {"type": "response.created", "sequence_number": 7, "response": {"id": "r"}}
+    reader = decoder()
+    assert reader.next_sequence_number == 0
+    reader.feed(frame(created, "response.created"))
+    assert reader.next_sequence_number == 8

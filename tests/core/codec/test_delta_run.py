@@ -1,0 +1,242 @@
+"""Delta runs on their way to a consumer: sinks, limits, and what ends the run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cache
+from typing import Any
+
+import pytest
+from support.chunkings import CHUNKINGS
+from support.delta_streams import DELTA_STREAMS, delta_stream
+from support.openai_chat.chunks import DONE, calls, chunk, content, reasoning
+from support.openai_responses import frames as responses
+from support.run_comparison import every_frame_in_full
+from support.streams import DIALECTS
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    LossyEncoding,
+    Reasoning,
+    Transcoder,
+    Truncated,
+)
+from streamnorm._core.codec import Decoder
+
+NAMES = [
+    *(
+        "anthropic text",
+        "anthropic thinking, text and call",
+        "chat text",
+        "chat calls, interleaved",
+    ),
+    *("responses text", "responses summaries, interleaved", "gemini text", "gemini thought"),
+]
+READS = ["one event", "two events", "halves of events", "whole"]
+
+each_stream = pytest.mark.parametrize("name", NAMES)
+each_reads = pytest.mark.parametrize("reads", READS)
+each_target = pytest.mark.parametrize("target", DIALECTS)
+
+
+def feed(
+    chunks: list[bytes], source: str | None, target: str, **options: Any
+) -> tuple[list[list[bytes]], Transcoder]:
+    """Return what each chunk and the end produce."""
+    run = Transcoder(source, target, **options)
+    return [*map(run.feed, chunks), run.close()], run
+
+
+def feed_both_ways(
+    chunks: list[bytes], source: str | None, target: str, **options: Any
+) -> tuple[list[list[bytes]], Transcoder]:
+    """Return what each chunk and the end produce, which is the same without the run."""
+    outs, run = feed(chunks, source, target, **options)
+    with every_frame_in_full():
+        expected, full = feed(chunks, source, target, **options)
+    assert outs == expected
+    assert (run.outcome, run.losses, run.usage) == (full.outcome, full.losses, full.usage)
+    return outs, run
+
+
+@cache
+def least_bound(name: str, limit: str, target: str = "anthropic") -> int:
+    """Return the least value of a limit with which a stream of 40 pieces completes."""
+    stream = delta_stream(name, 40)
+
+    def completes(bound: int) -> bool:
+        with every_frame_in_full():
+            limits = Limits(**{limit: bound})
+            options = {**stream.options, "verbatim": False, "limits": limits}
+            _, run = feed([b"".join(stream.events)], stream.dialect, target, **options)
+        return isinstance(run.outcome, Completed)
+
+    return bisect_left(range(100_000), 1, key=completes)
+
+
+# Limits
+
+
+@each_target
+@each_reads
+@each_stream
+def test_message_is_bounded_to_the_byte_on_the_run(name: str, reads: str, target: str) -> None:
+    stream = delta_stream(name, 40)
+    least = least_bound(name, "max_accumulated_bytes")
+    chunks = CHUNKINGS[reads](stream.events)
+    for bound in (least - 1, least, least + 1):
+        for verbatim in (False, True):
+            options = {**stream.options, "limits": Limits(max_accumulated_bytes=bound)}
+            _, run = feed_both_ways(chunks, stream.dialect, target, verbatim=verbatim, **options)
+            assert isinstance(run.outcome, Failed if bound < least else Completed)
+            if isinstance(run.outcome, Failed):
+                assert run.outcome.error.code == "max_accumulated_bytes"
+
+
+@each_reads
+@pytest.mark.parametrize("name", [name for name in DELTA_STREAMS if "interleaved" in name])
+def test_held_text_is_bounded_to_the_byte_on_the_run(name: str, reads: str) -> None:
+    stream = delta_stream(name, 40)
+    target = "anthropic" if stream.dialect != "anthropic" else "openai_responses"
+    least = least_bound(name, "max_held_bytes", target)
+    assert least > 40
+    chunks = CHUNKINGS[reads](stream.events)
+    for bound in (least - 1, least, least + 1):
+        options = {**stream.options, "limits": Limits(max_held_bytes=bound)}
+        _, run = feed_both_ways(chunks, stream.dialect, target, **options)
+        assert isinstance(run.outcome, Failed if bound < least else Completed)
+        if isinstance(run.outcome, Failed):
+            assert run.outcome.error.code == "max_held_bytes"
+            assert [loss.feature for loss in run.losses if loss.feature == "held"] == ["held"]
+
+
+@each_target
+@each_stream
+def test_nothing_follows_a_limit_that_the_run_has_passed(name: str, target: str) -> None:
+    stream = delta_stream(name, 40)
+    bound = least_bound(name, "max_accumulated_bytes") - 99
+    options = {**stream.options, "limits": Limits(max_accumulated_bytes=bound)}
+    for verbatim in (False, True):
+        run = Transcoder(stream.dialect, target, verbatim=verbatim, **options)
+        outs = [run.feed(event) for event in stream.events]
+        assert isinstance(run.outcome, Failed)
+        last = max(at for at, out in enumerate(outs) if out)
+        assert len(stream.opening) < last < len(stream.opening) + len(stream.deltas)
+        fails = [b"expected at most %d" % bound in b"".join(out) for out in outs]
+        assert fails == [at == last for at in range(len(outs))]
+        assert run.ping() == b""
+        assert run.feed(stream.deltas[-1]) == run.close() == run.abort(OSError()) == []
+
+
+@each_reads
+@each_stream
+def test_event_that_passes_a_limit_is_the_last_that_goes_out_untouched(
+    name: str, reads: str
+) -> None:
+    stream = delta_stream(name, 40)
+    limits = Limits(max_accumulated_bytes=least_bound(name, "max_accumulated_bytes") - 99)
+    outs, _ = feed(stream.events, stream.dialect, stream.dialect, limits=limits, **stream.options)
+    body = b"".join(event for event, out in zip(stream.events, outs, strict=False) if out)
+    chunks = CHUNKINGS[reads](stream.events)
+    outs, _ = feed_both_ways(
+        chunks, stream.dialect, stream.dialect, limits=limits, **stream.options
+    )
+    out = b"".join(data for out in outs for data in out)
+    assert out.startswith(body)
+    assert out.count(b"expected at most") >= 1
+    assert out.removeprefix(body).count(b"data: ") == (
+        2 if stream.dialect == "openai_responses" else 1
+    )
+
+
+# Sinks
+
+
+def chat_calls(*turns: tuple[int, str]) -> list[bytes]:
+    """Return fragments of calls."""
+    return [calls({"index": n, "function": {"arguments": text}}) for n, text in turns]
+
+
+@each_reads
+@each_target
+def test_text_goes_where_it_belongs_whenever_blocks_change(target: str, reads: str) -> None:
+    started = [
+        calls({"index": n, "id": f"t{n}", "function": {"name": "f", "arguments": '{"a'}})
+        for n in (0, 1)
+    ]
+    body = [
+        *(reasoning("h"), reasoning("m"), reasoning("?")),
+        *(content("a"), content("b"), content("c")),
+        *(reasoning("s"), reasoning("o"), reasoning(".")),
+        *(content("d"), content("e"), content("f")),
+        *started,
+        *chat_calls((0, '":'), (1, 'b"'), (0, "1"), (1, ":2"), (0, "1"), (1, "2"), (1, "}")),
+        *(content("g"), content("h"), content("i")),
+        *chat_calls((0, "1"), (0, "}")),
+        *(chunk({}, "tool_calls"), DONE),
+    ]
+    _, run = feed_both_ways(CHUNKINGS[reads](body), "openai_chat", target, verbatim=False)
+    assert run.message.text == "abcdefghi"
+    thoughts = [block.text for block in run.message.blocks if isinstance(block, Reasoning)]
+    assert thoughts == ["hm?", "so."]
+    assert [made.arguments for made in run.message.tool_calls] == ['{"a":111}', '{"ab":22}']
+
+
+@each_reads
+@each_target
+def test_what_the_target_cannot_carry_is_accumulated_on_the_run(target: str, reads: str) -> None:
+    body = [*map(reasoning, "abcdef"), *map(content, "uvwxyz"), chunk({}, "stop"), DONE]
+    outs, run = feed_both_ways(CHUNKINGS[reads](body), "openai_chat", target, reasoning=None)
+    assert run.message.blocks[0] == Reasoning(("abcdef",))
+    assert run.message.text == "uvwxyz"
+    out = b"".join(data for out in outs for data in out)
+    assert b"thinking" not in out
+    assert b'"thought"' not in out
+
+
+def test_blank_text_that_may_not_go_out_waits_on_the_run_too() -> None:
+    body = [*map(content, ["  ", "\n", " ", "\t", "a", "b"]), chunk({}, "stop"), DONE]
+    outs, _ = feed_both_ways(body, "openai_chat", "anthropic")
+    assert outs[1:4] == [[], [], []]
+    assert b'"  \\n \\ta"' in outs[4][0]
+
+
+@pytest.mark.parametrize("offers_run", [True, False])
+def test_loss_on_the_run_is_raised_where_losses_are_not_allowed(
+    offers_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Decoder, "offers_run", offers_run)
+    parts = [0, 0, 0, 1, 1, 0]
+    summary = "reasoning_summary_text"
+    body = [
+        *(responses.START, responses.added(0, "reasoning", id="rs_1")),
+        *(responses.delta(summary, "a", item_id="rs_1", summary_index=part) for part in parts),
+    ]
+    run = Transcoder("openai_responses", "anthropic", strict=True)
+    for event in body[:5]:
+        run.feed(event)
+    with pytest.raises(LossyEncoding, match="reasoning_parts"):
+        run.feed(body[5])
+
+
+@each_target
+@each_stream
+def test_run_that_breaks_off_is_a_cut(name: str, target: str) -> None:
+    stream = delta_stream(name, 12)
+    chunks = [*stream.opening, *stream.deltas]
+    _, run = feed_both_ways(chunks, stream.dialect, target, **stream.options)
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_reads
+@each_stream
+def test_source_that_is_not_named_has_the_same_run(name: str, reads: str) -> None:
+    stream = delta_stream(name, 12)
+    chunks = CHUNKINGS[reads](stream.events)
+    for target in DIALECTS:
+        outs, run = feed_both_ways(chunks, None, target, **stream.options)
+        named, other = feed(chunks, stream.dialect, target, **stream.options)
+        assert [b"".join(out) for out in outs] == [b"".join(out) for out in named]
+        assert (run.message, run.usage) == (other.message, other.usage)

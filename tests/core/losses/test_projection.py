@@ -1,0 +1,344 @@
+"""What Anthropic can carry of a stream: each kind of loss by hand, and the laws."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from msgspec import structs
+from support.event_strategies import event_streams
+from support.round_trips import carried_back
+
+from streamnorm import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Document,
+    Event,
+    Image,
+    JSONDelta,
+    LocalProtocolError,
+    Loss,
+    Message,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    OpaqueBlock,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    Refusal,
+    RefusalDelta,
+    ServerToolCall,
+    ServerToolResult,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    UnknownDialect,
+    Usage,
+    UsageUpdate,
+    accumulate,
+    project,
+    validate,
+)
+from streamnorm._core.losses import Capabilities, Losses, Projector
+from streamnorm._core.ordering import Sequencer
+
+START = MessageStart("m", "gpt")
+EVERYTHING = Capabilities(
+    dialect="utopia",
+    choices=True,
+    boundaries=True,
+    overlapping=(),
+    blank_text=True,
+    refusal=True,
+    reasoning=True,
+    reasoning_parts=True,
+    redacted_reasoning=True,
+    bare_redacted=None,
+    signed=(Text, Reasoning, ToolCall),
+    custom_tools=True,
+    null_arguments=True,
+    broken_arguments=True,
+    server_tools=("",),
+    media=(OpaqueBlock,),
+    citations=frozenset({"k"}),
+    url_citation=None,
+    cited_text=True,
+    unplaced=frozenset(),
+    stop_reasons=frozenset({"other"}),
+    raw_stops=frozenset(),
+    bare_stop_sequence=True,
+    service_tiers={},
+    usage="always",
+    cache_write=True,
+    excess_reasoning=True,
+)
+USAGE = UsageUpdate(Usage(1, 2))
+STOP = MessageStop("end_turn")
+
+
+def projected(*body: Event, stop: Event = STOP) -> tuple[list[Event], tuple[Loss, ...]]:
+    """Project blocks between a start and a stop, and return what is between them."""
+    events, losses = project([START, *body, USAGE, stop], "anthropic")
+    assert events[0] == START
+    assert events[-2:-1] == [USAGE]
+    return events[1:-2], losses
+
+
+def block(index: int, block: Block, *deltas: Event) -> list[Event]:
+    return [BlockStart(index, block), *deltas, BlockStop(index)]
+
+
+CARRIED: dict[str, list[Event]] = {
+    "text": block(0, Text(), TextDelta(0, "a"), TextDelta(0, " ")),
+    "reasoning": block(0, Reasoning(), ReasoningDelta(0, "a"), SignatureDelta(0, "s", "x")),
+    "redacted reasoning": block(0, RedactedReasoning("x", "google")),
+    "call": block(0, ToolCall("c", "f"), JSONDelta(0, '{"a":'), JSONDelta(0, "null}")),
+    "call without arguments": block(0, ToolCall("c", "f")),
+    "its own opaque block": block(0, OpaqueBlock("anthropic", "x", "{}")),
+    "its own opaque event": [Opaque("anthropic", "x", "{}"), Ping()],
+}
+
+
+@pytest.mark.parametrize("body", CARRIED.values(), ids=CARRIED)
+def test_what_has_a_place_passes_unchanged(body: list[Event]) -> None:
+    assert projected(*body) == (body, ())
+
+
+LOST: dict[str, tuple[list[Event], list[Event], Loss]] = {
+    "refusal becomes text": (
+        block(0, Refusal(), RefusalDelta(0, "no"), RefusalDelta(0, " way")),
+        block(0, Text(), TextDelta(0, "no"), TextDelta(0, " way")),
+        Loss("refusal", "block", 1, "written as text"),
+    ),
+    "parts are joined": (
+        block(
+            *(0, Reasoning(), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
+            *(ReasoningDelta(0, "c", 1), ReasoningDelta(0, "d", 1), ReasoningDelta(0, "e", 2)),
+        ),
+        block(
+            *(0, Reasoning(), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
+            *(ReasoningDelta(0, "\n\nc"), ReasoningDelta(0, "d"), ReasoningDelta(0, "\n\ne")),
+        ),
+        Loss("reasoning_parts", "block", 2, "joined by a blank line"),
+    ),
+    "first part that is not the first is no join": (
+        block(0, Reasoning(), ReasoningDelta(0, "a", 3)) + block(1, Text()),
+        block(0, Reasoning(), ReasoningDelta(0, "a")),
+        Loss("whitespace_text", "block", 1, "dropped"),
+    ),
+    "text of white space alone": (
+        block(0, Text(), TextDelta(0, "\n"), TextDelta(0, " \t")),
+        [],
+        Loss("whitespace_text", "block", 1, "dropped"),
+    ),
+    "custom tool": (
+        block(0, ToolCall("c", "f", kind="custom"), JSONDelta(0, 'a"\n'), JSONDelta(0, "é\\")),
+        block(
+            *(0, ToolCall("c", "f"), JSONDelta(0, '{"input":"'), JSONDelta(0, 'a\\"\\n')),
+            *(JSONDelta(0, "é\\\\"), JSONDelta(0, '"}')),
+        ),
+        Loss("custom_tool", "block", 1, "written as a function of one string"),
+    ),
+    "arguments that are null": (
+        block(0, ToolCall("c", "f"), JSONDelta(0, "null")),
+        block(0, ToolCall("c", "f")),
+        Loss("null_arguments", "tool call", 1, "written as {}"),
+    ),
+    "citation": (
+        block(0, Text(), TextDelta(0, "a"), CitationDelta(0, Citation("url_citation"))),
+        block(0, Text(), TextDelta(0, "a")),
+        Loss("citations", "url_citation", 1, "dropped"),
+    ),
+    "server tool call": (
+        block(0, ServerToolCall("s", "search"), JSONDelta(0, "{}")) + block(1, Reasoning()),
+        block(0, Reasoning()),
+        Loss("server_tool", "ServerToolCall", 1, "dropped"),
+    ),
+    "server tool result": (
+        block(0, ServerToolResult("s", "k")),
+        [],
+        Loss("server_tool", "ServerToolResult", 1, "dropped"),
+    ),
+    "opaque block of another": (
+        block(0, OpaqueBlock("gemini", "k", "{}"), Opaque("gemini", "n", "{}", 0)),
+        [],
+        Loss("opaque_block", "OpaqueBlock", 1, "dropped"),
+    ),
+    "image": (block(0, Image(url="u")), [], Loss("media", "Image", 1, "dropped")),
+    "document": (block(0, Document(title="t")), [], Loss("media", "Document", 1, "dropped")),
+    "tool result": (block(0, ToolResult("c")), [], Loss("media", "ToolResult", 1, "dropped")),
+    "opaque event of another": (
+        [Opaque("openai_chat", "logprobs", "{}"), Opaque("openai_chat", "logprobs", "{}")],
+        [],
+        Loss("opaque", "openai_chat logprobs", 2, "dropped"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "left", "loss"), LOST.values(), ids=LOST)
+def test_what_has_no_place_is_counted(body: list[Event], left: list[Event], loss: Loss) -> None:
+    events, losses = projected(*body)
+    assert events == left
+    assert losses == (loss,)
+
+
+def test_dialect_with_a_place_for_everything_is_given_everything() -> None:
+    losses = Losses()
+    projector = Projector(EVERYTHING, losses)
+    events: list[Event] = [
+        *(START, *block(0, Refusal(), RefusalDelta(0, "no")), BlockStart(1, Text(), 1)),
+        *(TextDelta(1, " "), CitationDelta(1, Citation("k")), SignatureDelta(1, "s"), BlockStop(1)),
+        *block(2, Reasoning(), ReasoningDelta(2, "a"), ReasoningDelta(2, "b", 1)),
+        *block(3, ToolCall("c", "f", kind="custom"), JSONDelta(3, '"')),
+        *block(4, ToolCall("c", "f"), JSONDelta(4, "null"), SignatureDelta(4, "s")),
+        *block(5, ServerToolCall("s", "f"), JSONDelta(5, "{}")),
+        *(Opaque("utopia", "x", "{}"), USAGE, MessageStop("other"), MessageStop("other", choice=1)),
+    ]
+    assert [passed for event in events for passed in projector.push(event)] == events
+    assert losses.list() == ()
+
+
+def test_all_of_a_dropped_block_goes_with_it() -> None:
+    dropped: list[Event] = [
+        *(BlockStart(0, Text(), 1), BlockStart(1, Reasoning(), 1)),
+        BlockStart(2, ToolCall("c", "f"), 1),
+        *(TextDelta(0, "a"), CitationDelta(0, Citation("k")), SignatureDelta(0, "s")),
+        *(ReasoningDelta(1, "b"), JSONDelta(2, "null"), Opaque("anthropic", "x", "{}", 2)),
+        *(BlockStop(0), BlockStop(1), BlockStop(2), MessageStop("end_turn", choice=1)),
+    ]
+    events, losses = project([START, USAGE, *dropped, STOP], "anthropic")
+    assert events == [START, USAGE, STOP]
+    assert losses == (Loss("choices", "choice 1", 3, "dropped"),)
+
+
+def test_leading_white_space_waits_for_the_first_word() -> None:
+    start = BlockStart(0, Text(), extra={"phase": "final"})
+    body: list[Event] = [start, TextDelta(0, "\n"), TextDelta(0, " a"), TextDelta(0, " ")]
+    assert projected(*body, BlockStop(0)) == (
+        [start, TextDelta(0, "\n a"), TextDelta(0, " "), BlockStop(0)],
+        (),
+    )
+
+
+def test_opaque_of_text_that_never_starts_stands_alone() -> None:
+    own = Opaque("anthropic", "x", "{}", 0)
+    events, _ = projected(*block(0, Text(), own), *block(1, Text(), TextDelta(1, "a")))
+    assert events == [Opaque("anthropic", "x", "{}"), *block(0, Text(), TextDelta(0, "a"))]
+
+
+def test_blocks_behind_a_dropped_one_move_up() -> None:
+    events, _ = projected(
+        *block(0, Image(url="u")),
+        *(BlockStart(1, ToolCall("c", "f")), BlockStart(2, ToolCall("d", "g"))),
+        *(JSONDelta(2, "[]"), JSONDelta(1, "{}"), BlockStop(2), BlockStop(1)),
+    )
+    assert events == [
+        *(BlockStart(0, ToolCall("c", "f")), BlockStart(1, ToolCall("d", "g"))),
+        *(JSONDelta(1, "[]"), JSONDelta(0, "{}"), BlockStop(1), BlockStop(0)),
+    ]
+
+
+def test_message_with_a_refusal_stops_as_one() -> None:
+    body = block(0, Refusal(), RefusalDelta(0, "no"))
+    events, _ = project([START, *body, USAGE, MessageStop("end_turn", "stop")], "anthropic")
+    assert events[-1] == MessageStop("refusal", "stop")
+
+
+def test_reason_without_a_word_is_counted() -> None:
+    events, losses = project([START, USAGE, MessageStop("other", "weird")], "anthropic")
+    assert events[-1] == MessageStop("end_turn", "weird")
+    assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
+
+
+def test_stop_without_a_unified_word_passes_where_the_vendor_s_own_is_known() -> None:
+    for word in ("max_messages", "steered"):
+        stop = MessageStop("other", word)
+        assert project([START, USAGE, stop], "openai_responses") == ([START, USAGE, stop], ())
+    left, losses = project([START, USAGE, MessageStop("other", "moon")], "openai_responses")
+    assert left[-1] == MessageStop("end_turn", "moon")
+    assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
+    paused = MessageStop("pause", "steered")
+    passed, _ = project([START, USAGE, paused], "openai_responses")
+    assert passed[-1] == MessageStop("end_turn", "steered")
+
+
+@pytest.mark.parametrize(
+    ("usage", "unknown"),
+    [
+        (Usage(), ["input_tokens", "output_tokens"]),
+        (Usage(input_tokens=0), ["output_tokens"]),
+        (Usage(output_tokens=0), ["input_tokens"]),
+        (Usage(1, 2), []),
+    ],
+)
+def test_tokens_that_nobody_counted_are_a_loss(usage: Usage, unknown: list[str]) -> None:
+    _, losses = project([START, UsageUpdate(usage), STOP], "anthropic")
+    assert losses == tuple(Loss("usage_unknown", name, 1, "written as 0") for name in unknown)
+
+
+def test_failed_stream_loses_nothing_more() -> None:
+    events: list[Event] = [START, BlockStart(0, Text()), StreamError("transport", "reset")]
+    assert project(events, "anthropic") == ([START, events[-1]], ())
+
+
+def test_stream_that_breaks_the_grammar_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="block 1 starts, expected 0"):
+        project([START, BlockStart(1, Text())], "anthropic")
+
+
+def test_dialect_without_a_table_is_unknown() -> None:
+    with pytest.raises(UnknownDialect, match="no capabilities of dialect 'klingon', expected one"):
+        project([], "klingon")
+
+
+@given(event_streams(choices=2, failing=True))
+def test_what_is_left_is_legal(events: list[Event]) -> None:
+    assert validate(project(events, "anthropic")[0]) == []
+
+
+@given(event_streams(choices=2, failing=True))
+def test_what_is_left_can_be_carried_whole(events: list[Event]) -> None:
+    once, _ = project(events, "anthropic")
+    again, losses = project(once, "anthropic")
+    assert again == once
+    assert {loss.feature for loss in losses} <= {"usage_unknown"}
+
+
+@given(event_streams())
+def test_without_losses_the_message_is_the_same(events: list[Event]) -> None:
+    # Where blocks overlap, one may overtake text that has not got beyond white space.
+    sequencer = Sequencer()
+    sequential = [passed for event in events for passed in sequencer.push(event)]
+    left, losses = project(sequential, "anthropic")
+    if {loss.feature for loss in losses} <= {"usage_unknown"}:
+        assert said(carried_back(accumulate(left))) == said(accumulate(events))
+
+
+def said(message: Message) -> Message:
+    """Return a message without the parts of reasoning that say nothing."""
+    blocks = tuple(
+        structs.replace(block, parts=tuple(filter(None, block.parts)))
+        if isinstance(block, Reasoning)
+        else block
+        for block in message.blocks
+    )
+    return structs.replace(message, blocks=blocks)
+
+
+@given(event_streams())
+def test_custom_input_comes_back_out_of_its_wrapping(events: list[Event]) -> None:
+    before = [call for call in accumulate(events).tool_calls if call.kind == "custom"]
+    after = accumulate(project(events, "anthropic")[0]).tool_calls
+    wrapped = [
+        json.loads(call.arguments)["input"] for call in after if '{"input":' in call.arguments
+    ]
+    assert wrapped == [call.arguments for call in before]

@@ -1,0 +1,297 @@
+"""Events to a message, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from support.event_strategies import coalesced, make_stream, messages
+from support.seeded import Dice, dice
+
+from streamnorm import (
+    Accumulator,
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    LimitExceeded,
+    Limits,
+    LocalProtocolError,
+    Message,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    Refusal,
+    RefusalDelta,
+    ServerToolCall,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+    ValueDelta,
+    accumulate,
+    message_events,
+)
+
+
+@given(messages())
+def test_message_is_what_its_events_add_up_to(message: Message) -> None:
+    assert accumulate(message_events(message)) == message
+
+
+@given(dice())
+def test_accumulating_in_pieces_gives_the_same_message(d: Dice) -> None:
+    events = make_stream(d, choices=2, failing=True)
+    accumulator = Accumulator()
+    for event in events:
+        accumulator.push(event)
+        if d.flag():
+            accumulator.message()
+    assert accumulator.message(1) == accumulate(events, choice=1)
+    assert accumulator.message() == accumulate(events) == accumulate(coalesced(events))
+
+
+def test_every_delta_grows_its_block() -> None:
+    events: list[Event] = [
+        MessageStart("m1", "gpt", {"created": 1}),
+        *(BlockStart(0, Text("a")), BlockStart(1, Reasoning(("p",))), BlockStart(2, Refusal("n"))),
+        *(BlockStart(3, ToolCall("c", "f", "[")), BlockStart(4, ServerToolCall("s", "g", "("))),
+        BlockStart(5, RedactedReasoning("zz", "anthropic")),
+        *(TextDelta(0, "b"), CitationDelta(0, Citation("k")), TextDelta(0, "c")),
+        *(ReasoningDelta(1, "q"), ReasoningDelta(1, "r", 2), SignatureDelta(1, "s1", "anthropic")),
+        *(RefusalDelta(2, "o"), JSONDelta(3, "1"), SignatureDelta(3, "s3"), JSONDelta(3, "]")),
+        *(JSONDelta(4, ")"), Ping(), Opaque("d", "n", "{}", 0)),
+        *(BlockStop(index) for index in range(6)),
+        *(UsageUpdate(Usage(1)), UsageUpdate(Usage(1, 2))),
+        MessageStop("stop_sequence", "stop", "END", extra={"tier": 1}),
+    ]
+    assert accumulate(events) == Message(
+        "m1",
+        "gpt",
+        (
+            Text("abc", (Citation("k"),)),
+            Reasoning(("pq", "", "r"), "s1", "anthropic"),
+            Refusal("no"),
+            ToolCall("c", "f", "[1]", signature="s3"),
+            ServerToolCall("s", "g", "()"),
+            RedactedReasoning("zz", "anthropic"),
+        ),
+        "stop_sequence",
+        "stop",
+        "END",
+        Usage(1, 2),
+        {"created": 1},
+        {"tier": 1},
+    )
+
+
+def test_choices_add_up_to_messages_of_their_own() -> None:
+    events: list[Event] = [
+        MessageStart("m"),
+        BlockStart(0, Text(), 1),
+        BlockStart(1, Text()),
+        *(TextDelta(0, "one"), TextDelta(1, "zero"), BlockStop(0), BlockStop(1)),
+        *(MessageStop("end_turn"), MessageStop("max_tokens", choice=1)),
+    ]
+    zero, one = accumulate(events), accumulate(events, choice=1)
+    assert (zero.text, zero.stop_reason) == ("zero", "end_turn")
+    assert (one.text, one.stop_reason) == ("one", "max_tokens")
+
+
+def test_unfinished_stream_adds_up_to_what_has_arrived() -> None:
+    events = [MessageStart("m"), BlockStart(0, Text()), TextDelta(0, "ha")]
+    assert accumulate([*events, StreamError("transport", "reset")]) == Message(
+        "m", blocks=(Text("ha"),)
+    )
+    assert accumulate([]) == Message()
+
+
+def test_usage_is_the_last_snapshot() -> None:
+    accumulator = Accumulator()
+    assert accumulator.usage == Usage()
+    accumulator.extend([MessageStart(), UsageUpdate(Usage(1, 2)), UsageUpdate(Usage(3))])
+    assert accumulator.usage == Usage(3)
+
+
+def test_many_small_deltas_add_up() -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, Text()))
+    for number in range(500):
+        accumulator.push(TextDelta(0, f"{number},"))
+    assert accumulator.message().text == "".join(f"{number}," for number in range(500))
+
+
+TEXT = BlockStart(0, Text())  # {"type":"text"} is 15 bytes
+BOUNDED: dict[str, tuple[list[Event], int]] = {
+    "text": ([TEXT, TextDelta(0, "é" * 5)], 25),
+    "json": ([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "x" * 5)], 45),
+    "reasoning": ([BlockStart(0, Reasoning()), ReasoningDelta(0, "é")], 22),
+    "refusal": ([BlockStart(0, Refusal()), RefusalDelta(0, "abc")], 21),
+    "signature": ([TEXT, SignatureDelta(0, "abc")], 18),
+    "citation": ([TEXT, CitationDelta(0, Citation("k", "u"))], 37),
+    "whole block": ([BlockStart(0, RedactedReasoning("é"))], 41),
+}
+
+
+@pytest.mark.parametrize(("events", "size"), BOUNDED.values(), ids=BOUNDED)
+def test_message_is_bounded_in_bytes(events: list[Event], size: int) -> None:
+    for bound in (size + 1, size):
+        accumulator = Accumulator(limits=Limits(max_accumulated_bytes=bound))
+        accumulator.extend(events)
+        assert accumulator.message().blocks
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=size - 1))
+    accumulator.extend(events[:-1])
+    for call in (lambda: accumulator.push(events[-1]), accumulator.message):
+        with pytest.raises(LimitExceeded, match=f"{size} bytes, .* at most {size - 1}") as caught:
+            call()
+        assert caught.value.limit == "max_accumulated_bytes"
+
+
+def test_message_beyond_its_bound_ends_an_endless_stream() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=1000))
+    accumulator.push(TEXT)
+    with pytest.raises(LimitExceeded):
+        accumulator.extend(TextDelta(0, "0123456789") for _ in range(101))
+
+
+def test_message_beyond_its_bound_grows_no_more() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=100))
+    accumulator.push(TEXT)
+    for _ in range(3):
+        for call in (lambda: accumulator.push(TextDelta(0, "x" * 200)), accumulator.message):
+            with pytest.raises(LimitExceeded, match="of 215 bytes, expected at most 100"):
+                call()
+
+
+def test_events_of_a_message_say_each_thing_once() -> None:
+    message = Message(
+        "m",
+        "gpt",
+        (
+            *(Text("a", (Citation("k"),), "s", "google"), ToolCall("c", "f"), Reasoning(("", "b"))),
+            *(
+                ToolCall("d", "f", "[]", signature="t"),
+                Refusal("no"),
+                ServerToolCall("s", "f", "{}"),
+            ),
+            RedactedReasoning("x"),
+        ),
+        "end_turn",
+        usage=Usage(1),
+    )
+    assert message_events(message) == [
+        MessageStart("m", "gpt"),
+        *(BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, Citation("k"))),
+        *(SignatureDelta(0, "s", "google"), BlockStop(0)),
+        *(BlockStart(1, ToolCall("c", "f")), BlockStop(1)),
+        *(BlockStart(2, Reasoning()), ReasoningDelta(2, "b", 1), BlockStop(2)),
+        *(BlockStart(3, ToolCall("d", "f", signature="t")), JSONDelta(3, "[]")),
+        *(BlockStop(3), BlockStart(4, Refusal()), RefusalDelta(4, "no"), BlockStop(4)),
+        *(BlockStart(5, ServerToolCall("s", "f")), JSONDelta(5, "{}"), BlockStop(5)),
+        *(BlockStart(6, RedactedReasoning("x")), BlockStop(6)),
+        UsageUpdate(Usage(1)),
+        MessageStop("end_turn"),
+    ]
+
+
+def test_arguments_are_known_as_far_as_they_have_come() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([MessageStart(), BlockStart(0, Text()), TextDelta(0, "hm"), BlockStop(0)])
+    accumulator.push(BlockStart(1, ToolCall("c", "f")))
+    assert accumulator.partial_input(1) == {}
+    for fragment, value in (
+        ('{"city', {}),
+        ('":"Par', {"city": "Par"}),
+        ('is","days":1', {"city": "Paris"}),
+        ("2}", {"city": "Paris", "days": 12}),
+    ):
+        accumulator.push(JSONDelta(1, fragment))
+        assert accumulator.partial_input(1) == value
+    accumulator.push(BlockStop(1))
+    assert accumulator.partial_input(1) == {"city": "Paris", "days": 12}
+    assert accumulator.message().tool_calls[0].input() == {"city": "Paris", "days": 12}
+
+
+def test_partial_arguments_stay_as_they_were_read() -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, ServerToolCall("s", "f")))
+    values = []
+    for fragment in ('{"a":[', "1,", '"x', 'y",{', "}]}"):
+        accumulator.push(JSONDelta(0, fragment))
+        values.append(accumulator.partial_input(0))
+    assert [value["a"] for value in values] == [
+        *([], [1], [1, "x"], [1, "xy", {}], [1, "xy", {}]),
+    ]
+
+
+def test_arguments_of_interleaved_calls_are_known_each_for_itself() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), BlockStart(1, ToolCall("d", "f", '{"'))])
+    accumulator.extend([JSONDelta(0, '{"a":'), JSONDelta(1, 'b":[null'), JSONDelta(0, "1,")])
+    assert (accumulator.partial_input(0), accumulator.partial_input(1)) == ({"a": 1}, {"b": [None]})
+    assert accumulator.message().tool_calls[1].arguments == '{"b":[null'
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "[1,2]", '"{}"', "nonsense"])
+def test_partial_arguments_that_are_no_object_are_empty(arguments: str) -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, arguments)])
+    assert accumulator.partial_input(0) == {}
+
+
+def test_partial_arguments_stay_where_they_stop_being_json() -> None:
+    accumulator = Accumulator(limits=Limits(max_json_depth=2))
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":[1,[2')])
+    accumulator.extend([BlockStart(1, ToolCall("d", "f")), JSONDelta(1, '{"a":[1,2')])
+    accumulator.push(JSONDelta(1, ",x,3]}"))
+    assert accumulator.partial_input(0) == {"a": [1, []]}
+    assert accumulator.partial_input(1) == {"a": [1, 2]}
+
+
+def test_free_text_of_a_custom_call_has_no_members() -> None:
+    accumulator = Accumulator()
+    custom = ToolCall("c", "f", kind="custom")
+    accumulator.extend([BlockStart(0, custom), JSONDelta(0, '{"a":1}')])
+    assert accumulator.partial_input(0) == {}
+    assert accumulator.input_deltas(0) == []
+
+
+def test_deltas_of_arguments_are_what_came_since_the_last_call() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":"x')])
+    assert accumulator.partial_input(0) == {"a": "x"}
+    assert accumulator.input_deltas(0) == [ValueDelta((), {}), ValueDelta(("a",), "x")]
+    accumulator.push(JSONDelta(0, "yz"))
+    assert accumulator.partial_input(0) == {"a": "xyz"}
+    accumulator.push(JSONDelta(0, '","b":[1]'))
+    assert accumulator.input_deltas(0) == [
+        ValueDelta(("a",), "yz", True),
+        *(ValueDelta(("b",), []), ValueDelta(("b", 0), 1)),
+    ]
+    assert accumulator.input_deltas(0) == []
+
+
+@pytest.mark.parametrize(("index", "found"), [(0, "Text"), (1, "nothing"), (-1, "nothing")])
+def test_asking_for_arguments_where_no_call_is_is_the_callers_error(index: int, found: str) -> None:
+    accumulator = Accumulator()
+    accumulator.push(BlockStart(0, Text()))
+    for ask in (accumulator.partial_input, accumulator.input_deltas):
+        with pytest.raises(LocalProtocolError, match=f"block {index} is {found}, expected a call"):
+            ask(index)
+
+
+def test_asking_for_arguments_tells_that_the_message_is_too_large() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=50))
+    accumulator.push(BlockStart(0, ToolCall("c", "f")))
+    with pytest.raises(LimitExceeded):
+        accumulator.push(JSONDelta(0, "[" * 50))
+    with pytest.raises(LimitExceeded):
+        accumulator.partial_input(0)

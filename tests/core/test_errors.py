@@ -1,0 +1,84 @@
+"""The exception tree as its docstring draws it, and what each exception carries."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from streamnorm import Loss, Message
+from streamnorm._core import errors
+
+
+def drawn() -> dict[str, str]:
+    """Return the parent of each exception in the drawing."""
+    assert errors.__doc__ is not None
+    parents: dict[str, str] = {}
+    path: list[str] = []
+    for line in errors.__doc__.splitlines():
+        node = re.match(r" {4}((?:│   |    )*)(?:[├└]── )?([A-Z]\w+)", line)
+        if node is None:
+            continue
+        depth = len(node[1]) // 4 + ("── " in line)
+        path[depth:] = [node[2]]
+        if depth:
+            parents[node[2]] = path[depth - 1]
+    return parents
+
+
+TREE = drawn()
+
+
+def test_drawing_shows_every_exception() -> None:
+    assert {*TREE, "StreamnormError"} == set(errors.__all__)
+
+
+@pytest.mark.parametrize(("name", "parent"), TREE.items())
+def test_exception_stands_where_it_is_drawn(name: str, parent: str) -> None:
+    assert getattr(errors, name).__bases__[0] is getattr(errors, parent)
+
+
+def test_base_is_a_plain_exception() -> None:
+    assert errors.StreamnormError.__bases__ == (Exception,)
+
+
+def test_unknown_dialect_is_a_lookup_error() -> None:
+    with pytest.raises(LookupError):
+        raise errors.UnknownDialect("no dialect 'x'")
+
+
+@pytest.mark.parametrize(
+    ("error", "attributes"),
+    [
+        (
+            errors.RemoteProtocolError("m", dialect="anthropic", frame=3),
+            {"dialect": "anthropic", "frame": 3},
+        ),
+        (errors.RemoteProtocolError("m"), {"dialect": None, "frame": None}),
+        (errors.UnrecordedRequest("m"), {"diff": "", "nearest": None}),
+        (errors.UnrecordedRequest("m", diff="-a", nearest="n"), {"diff": "-a", "nearest": "n"}),
+        (
+            errors.LimitExceeded("m", limit="max_blocks", dialect="d", frame=1),
+            {"limit": "max_blocks", "dialect": "d", "frame": 1},
+        ),
+        (
+            errors.TruncatedStream("m", partial=Message(id="1"), dialect="d", frame=0),
+            {"partial": Message(id="1"), "dialect": "d", "frame": 0},
+        ),
+        (
+            errors.UpstreamError("m", status=429, code="c", retryable=True),
+            {"message": "m", "status": 429, "code": "c", "retryable": True},
+        ),
+        (errors.NotAStream("m", status=200, snippet="html"), {"status": 200, "snippet": "html"}),
+        (errors.DecodeError("m", path="$.a"), {"path": "$.a"}),
+        (errors.DecodeError("m"), {"path": "$"}),
+        (errors.ArgumentsError("m", position=4), {"position": 4}),
+        (errors.LossyEncoding("m", losses=[Loss("f", "w")]), {"losses": (Loss("f", "w"),)}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_exception_says_what_happened_and_carries_it(
+    error: Exception, attributes: dict[str, object]
+) -> None:
+    assert str(error) == "m"
+    assert {name: getattr(error, name) for name in attributes} == attributes

@@ -1,0 +1,348 @@
+"""One block at a time: the laws of DESIGN §4, and the bound on what waits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from msgspec import structs
+from support.event_strategies import block_runs, coalesced, event_streams, interleaved
+from support.seeded import Dice, dice
+
+from streamnorm import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    LimitExceeded,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    RefusalDelta,
+    ServerToolCall,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+    validate,
+)
+from streamnorm._core.ordering import Sequencer
+
+
+def sequenced(events: list[Event], overlapping: tuple[type, ...] = ()) -> list[Event]:
+    sequencer = Sequencer(overlapping=overlapping)
+    return [passed for event in events for passed in sequencer.push(event)]
+
+
+def by_block(events: list[Event]) -> dict[int, list[Event]]:
+    """Return the events of each block, deltas joined."""
+    blocks: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        index = getattr(event, "index", None)
+        if index is not None:
+            blocks[index].append(event)
+    return {index: coalesced(run) for index, run in blocks.items()}
+
+
+@given(event_streams(failing=True))
+def test_at_most_one_block_is_open(events: list[Event]) -> None:
+    open_blocks: set[int] = set()
+    for event in sequenced(events):
+        if isinstance(event, BlockStart):
+            open_blocks.add(event.index)
+        elif isinstance(event, BlockStop):
+            open_blocks.remove(event.index)
+        assert len(open_blocks) <= 1
+
+
+@given(event_streams(failing=True))
+def test_output_is_legal(events: list[Event]) -> None:
+    assert validate(sequenced(events)) == []
+
+
+@given(event_streams())
+def test_order_and_bytes_within_a_block_are_unchanged(events: list[Event]) -> None:
+    assert by_block(sequenced(events)) == by_block(events)
+
+
+@given(event_streams())
+def test_nothing_waits_at_a_clean_end(events: list[Event]) -> None:
+    sequencer = Sequencer()
+    for event in events:
+        sequencer.push(event)
+    assert sequencer.held_bytes == sequencer.dropped_bytes == 0
+    indexes = [event.index for event in events if isinstance(event, BlockStart)]
+    assert all(sequencer.held_sink(TextDelta(index, "")) is None for index in indexes)
+
+
+@given(dice())
+def test_sequential_stream_passes_event_by_event(d: Dice) -> None:
+    sequencer = Sequencer()
+    for event in (event for block in block_runs(d) for event in block):
+        assert sequencer.push(event) == [event]
+        assert sequencer.held_bytes == 0
+
+
+@given(dice())
+def test_interleaving_does_not_matter(d: Dice) -> None:
+    blocks = block_runs(d)
+    one, other = interleaved(d, blocks), interleaved(d, blocks)
+    assert coalesced(sequenced(one)) == coalesced(sequenced(other))
+
+
+@given(event_streams(choices=3, failing=True))
+def test_choices_never_wait_for_each_other(events: list[Event]) -> None:
+    """What goes out of each is what would go out if there were no other."""
+    owner = {event.index: event.choice for event in events if isinstance(event, BlockStart)}
+    for choice in range(3):
+        alone = [e for e in events if owner.get(getattr(e, "index", -1), choice) == choice]
+        together = sequenced(events)
+        assert [
+            e for e in together if owner.get(getattr(e, "index", -1), choice) == choice
+        ] == sequenced(alone)
+
+
+@given(event_streams())
+def test_blocks_that_may_overlap_wait_for_the_others_and_nothing_waits_for_them(
+    events: list[Event],
+) -> None:
+    blocks = {event.index: event.block for event in events if isinstance(event, BlockStart)}
+    opened: set[int] = set()
+    for event in sequenced(events, (ToolCall,)):
+        if isinstance(event, BlockStart):
+            assert all(isinstance(blocks[index], ToolCall) for index in opened)
+            opened.add(event.index)
+        elif isinstance(event, BlockStop):
+            opened.remove(event.index)
+    assert by_block(sequenced(events, (ToolCall,))) == by_block(events)
+
+
+@given(event_streams(calls_only=True))
+def test_calls_that_overlap_pass_at_once_where_they_may(events: list[Event]) -> None:
+    sequencer = Sequencer(overlapping=(ToolCall, ServerToolCall))
+    assert [sequencer.push(event) for event in events] == [[event] for event in events]
+
+
+@given(event_streams(failing=True))
+def test_what_belongs_to_no_block_passes_at_once(events: list[Event]) -> None:
+    sequencer = Sequencer()
+    for event in events:
+        passed = sequencer.push(event)
+        if getattr(event, "index", None) is None:
+            assert passed == [event]
+
+
+A, B, C = (BlockStart(n, ToolCall(f"c{n}", "f")) for n in range(3))
+
+
+def test_lowest_open_block_is_live_and_the_rest_follows_in_order() -> None:
+    sequencer = Sequencer()
+    assert sequencer.push(A) == [A]
+    assert [sequencer.push(event) for event in (B, C)] == [[], []]
+    assert sequencer.push(JSONDelta(0, "{")) == [JSONDelta(0, "{")]
+    assert sequencer.push(JSONDelta(2, "[")) == []
+    assert sequencer.push(JSONDelta(1, "{")) == []
+    assert sequencer.push(JSONDelta(2, "]")) == []
+    assert sequencer.push(BlockStop(2)) == []
+    assert sequencer.held_sink(JSONDelta(0, "")) is None
+    assert all(sequencer.held_sink(JSONDelta(index, "")) is not None for index in (1, 2))
+    assert sequencer.push(BlockStop(0)) == [BlockStop(0), B, JSONDelta(1, "{")]
+    assert sequencer.held_sink(JSONDelta(1, "")) is None
+    assert sequencer.push(JSONDelta(1, "}")) == [JSONDelta(1, "}")]
+    assert sequencer.push(BlockStop(1)) == [BlockStop(1), C, JSONDelta(2, "[]"), BlockStop(2)]
+    assert sequencer.held_sink(JSONDelta(3, "")) is None
+
+
+def test_all_that_belongs_to_a_later_block_waits_with_it_and_joins_its_neighbours() -> None:
+    later: list[Event] = [
+        *(BlockStart(1, Reasoning()), ReasoningDelta(1, "a"), ReasoningDelta(1, "b")),
+        *(ReasoningDelta(1, "c", 1), Opaque("d", "n", "{}", 1), ReasoningDelta(1, "e", 1)),
+        *(SignatureDelta(1, "s"), BlockStop(1), BlockStart(2, Text()), TextDelta(2, "t")),
+        *(CitationDelta(2, Citation("k")), TextDelta(2, "u"), BlockStop(2)),
+        *(BlockStart(3, Refusal()), RefusalDelta(3, "n"), RefusalDelta(3, "o"), BlockStop(3)),
+    ]
+    sequencer = Sequencer()
+    sequencer.push(A)
+    assert [sequencer.push(event) for event in later] == [[]] * len(later)
+    assert sequencer.push(BlockStop(0)) == [
+        BlockStop(0),
+        *(BlockStart(1, Reasoning()), ReasoningDelta(1, "ab"), ReasoningDelta(1, "c", 1)),
+        *(Opaque("d", "n", "{}", 1), ReasoningDelta(1, "e", 1), SignatureDelta(1, "s")),
+        *(BlockStop(1), BlockStart(2, Text()), TextDelta(2, "t"), CitationDelta(2, Citation("k"))),
+        *(TextDelta(2, "u"), BlockStop(2)),
+        *(BlockStart(3, Refusal()), RefusalDelta(3, "no"), BlockStop(3)),
+    ]
+
+
+def test_text_waits_for_no_open_call_where_calls_may_overlap() -> None:
+    sequencer = Sequencer(overlapping=(ToolCall,))
+    text, delta = BlockStart(1, Text()), TextDelta(1, "t")
+    passing: list[Event] = [A, JSONDelta(0, "{"), text, delta, JSONDelta(0, "}")]
+    assert [sequencer.push(event) for event in passing] == [[event] for event in passing]
+    call: list[Event] = [BlockStart(2, ToolCall("c2", "f")), JSONDelta(2, "["), JSONDelta(2, "]")]
+    assert [sequencer.push(event) for event in call] == [[], [], []]
+    assert sequencer.push(BlockStop(0)) == [BlockStop(0)]
+    assert sequencer.push(BlockStop(1)) == [BlockStop(1), call[0], JSONDelta(2, "[]")]
+    assert sequencer.push(JSONDelta(2, " ")) == [JSONDelta(2, " ")]
+
+
+def test_calls_that_waited_go_out_up_to_the_next_block_that_is_none() -> None:
+    sequencer = Sequencer(overlapping=(ToolCall,))
+    waiting: list[Event] = [
+        *(BlockStart(1, ToolCall("c1", "f")), BlockStart(2, ToolCall("c2", "f"))),
+        *(BlockStart(3, Text()), TextDelta(3, "x"), BlockStart(4, ToolCall("c4", "f"))),
+        *(JSONDelta(2, "2"), JSONDelta(1, "1"), BlockStop(2)),
+    ]
+    first = BlockStart(0, Text())
+    assert sequencer.push(first) == [first]
+    assert [sequencer.push(event) for event in waiting] == [[]] * len(waiting)
+    assert sequencer.push(BlockStop(0)) == [
+        *(BlockStop(0), waiting[0], JSONDelta(1, "1"), waiting[1], JSONDelta(2, "2"), BlockStop(2)),
+        *(waiting[2], TextDelta(3, "x")),
+    ]
+    assert all(sequencer.held_sink(JSONDelta(index, "")) is None for index in (1, 2))
+    assert sequencer.held_sink(TextDelta(3, "")) is None
+    assert sequencer.push(BlockStop(3)) == [BlockStop(3), waiting[4]]
+
+
+@pytest.mark.parametrize(
+    ("block", "delta"),
+    [
+        (ToolCall("c", "f"), JSONDelta(1, "x")),
+        (Text(), TextDelta(1, "x")),
+        (Refusal(), RefusalDelta(1, "x")),
+        (Reasoning(), ReasoningDelta(1, "x")),
+        (Reasoning(), ReasoningDelta(1, "x", 3)),
+    ],
+)
+@pytest.mark.parametrize("pushed", [0, 1])
+def test_text_that_is_held_by_a_sink_is_held_as_by_push(
+    block: Block, delta: TextDelta | RefusalDelta | ReasoningDelta | JSONDelta, pushed: int
+) -> None:
+    by_push, by_sink = Sequencer(), Sequencer()
+    for sequencer in (by_push, by_sink):
+        assert sequencer.held_sink(delta) is None
+        for event in (A, BlockStart(1, block), *[delta] * pushed):
+            sequencer.push(event)
+    hold = by_sink.held_sink(delta)
+    assert hold is not None
+    for text in ("a", 'é"', "😀", "b"):
+        by_push.push(structs.replace(delta, **{type(delta).__struct_fields__[1]: text}))
+        hold(text)
+        assert by_sink.held_bytes == by_push.held_bytes
+    assert by_sink.push(BlockStop(0)) == by_push.push(BlockStop(0))
+    assert by_sink.held_bytes == by_push.held_bytes == 0
+    assert by_sink.held_sink(delta) is None
+
+
+def test_deltas_of_another_part_are_held_apart() -> None:
+    sequencer = Sequencer()
+    for event in (A, BlockStart(1, Reasoning())):
+        sequencer.push(event)
+    for part, text in ((0, "a"), (1, "b"), (1, "c"), (0, "d")):
+        hold = sequencer.held_sink(ReasoningDelta(1, "", part))
+        assert hold is not None
+        hold(text)
+    assert sequencer.push(BlockStop(0))[2:] == [
+        ReasoningDelta(1, "a"),
+        ReasoningDelta(1, "bc", 1),
+        ReasoningDelta(1, "d"),
+    ]
+
+
+def test_text_that_a_sink_holds_is_bounded() -> None:
+    sequencer = Sequencer(max_held_bytes=100)
+    for event in (A, B):
+        sequencer.push(event)
+    hold = sequencer.held_sink(JSONDelta(1, ""))
+    assert hold is not None
+    hold("x" * (100 - sequencer.held_bytes))
+    assert sequencer.held_bytes == 100
+    with pytest.raises(
+        LimitExceeded, match="102 bytes wait behind an open block, expected at most 100"
+    ) as caught:
+        hold("é")
+    assert caught.value.limit == "max_held_bytes"
+    assert (sequencer.held_bytes, sequencer.dropped_bytes) == (0, 102)
+    assert sequencer.push(BlockStop(0)) == []
+
+
+def test_opaque_of_a_block_that_has_stopped_passes_at_once() -> None:
+    late = Opaque("d", "n", "{}", 0)
+    sequencer = Sequencer()
+    for event in (A, BlockStop(0), B, C):
+        sequencer.push(event)
+    assert sequencer.push(late) == [late]
+
+
+def test_gap_between_indexes_is_no_matter() -> None:
+    events: list[Event] = [BlockStart(2, Text()), BlockStart(5, Text()), TextDelta(5, "b")]
+    assert sequenced([*events, BlockStop(2)]) == [
+        *(BlockStart(2, Text()), BlockStop(2), BlockStart(5, Text()), TextDelta(5, "b")),
+    ]
+
+
+def test_error_ends_it_and_tells_how_much_was_dropped() -> None:
+    error = StreamError("transport", "reset")
+    sequencer = Sequencer()
+    for event in (MessageStart(), A, JSONDelta(0, "{"), BlockStart(1, Text()), TextDelta(1, "éa")):
+        sequencer.push(event)
+    assert sequencer.held_bytes == len('{"type":"text"}') + 3
+    assert sequencer.push(error) == [error]
+    assert (sequencer.held_bytes, sequencer.dropped_bytes) == (0, 18)
+    assert sequencer.push(BlockStop(0)) == []
+    assert sequencer.push(Ping()) == []
+
+
+# {"type":"text"} is 15 bytes.
+HELD: dict[str, tuple[list[Event], int]] = {
+    "text": ([TextDelta(1, "é")], 17),
+    "several deltas": ([TextDelta(1, "abc"), TextDelta(1, "def")], 21),
+    "signature": ([SignatureDelta(1, "sig")], 18),
+    "citation": ([CitationDelta(1, Citation("k"))], 27),
+    "opaque": ([Opaque("d", "n", '"é"', 1)], 19),
+    "another block": ([BlockStop(1), BlockStart(2, Text())], 30),
+}
+
+
+@pytest.mark.parametrize(("events", "size"), HELD.values(), ids=HELD)
+def test_what_waits_is_bounded_in_bytes(events: list[Event], size: int) -> None:
+    for bound in (size + 1, size):
+        sequencer = Sequencer(max_held_bytes=bound)
+        for event in (A, BlockStart(1, Text()), *events):
+            assert not any(isinstance(e, StreamError) for e in sequencer.push(event))
+        assert sequencer.held_bytes == size
+    sequencer = Sequencer(max_held_bytes=size - 1)
+    passed = [e for event in (A, BlockStart(1, Text()), *events) for e in sequencer.push(event)]
+    message = f"{size} bytes wait behind an open block, expected at most {size - 1}"
+    assert passed == [A, StreamError("too_large", message, code="max_held_bytes")]
+    assert sequencer.dropped_bytes == size
+    assert sequencer.push(BlockStop(0)) == []
+
+
+def test_what_passes_at_once_is_not_counted() -> None:
+    sequencer = Sequencer(max_held_bytes=0)
+    text = TextDelta(0, "x" * 1000)
+    assert sequencer.push(BlockStart(0, Text())) + sequencer.push(text) == [
+        BlockStart(0, Text()),
+        text,
+    ]
+
+
+def test_usage_and_stops_pass_by_what_waits() -> None:
+    passing: list[Event] = [UsageUpdate(Usage(1)), Ping(), MessageStop("end_turn")]
+    sequencer = Sequencer()
+    for event in (A, B):
+        sequencer.push(event)
+    assert [sequencer.push(event) for event in passing] == [[event] for event in passing]

@@ -1,0 +1,168 @@
+"""What JSON must look like, and how to say what is wrong with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm._core.shapes import (
+    ANYTHING,
+    ARRAY,
+    BOOLEAN,
+    COUNT,
+    NAME,
+    NULL_OR_TEXT,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    Shape,
+    array,
+    holds_object,
+    nullable,
+    object_of,
+    parse_object,
+    problems,
+    tagged,
+    word,
+)
+
+PAIR = object_of({"a": TEXT}, {"b": COUNT})
+EITHER = tagged({"one": object_of({"n": COUNT}), "two": OBJECT})
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        *((ANYTHING, value) for value in (None, 1, "", [], {})),
+        (ARRAY, []),
+        (BOOLEAN, False),
+        *((COUNT, value) for value in (0, 7, 2**63 - 1)),
+        (NAME, "a"),
+        *((NUMBER, value) for value in (0, -1, 0.5)),
+        (OBJECT, {}),
+        (TEXT, ""),
+        *((NULL_OR_TEXT, value) for value in ("", None)),
+        *((nullable(PAIR), value) for value in (None, {"a": ""})),
+        (nullable(array(TEXT)), []),
+        *((array(COUNT), value) for value in ([], [0, 1])),
+        *((word("x", "y"), value) for value in ("x", "y")),
+        *((PAIR, value) for value in ({"a": ""}, {"a": "", "b": 0}, {"a": "", "other": None})),
+        *((EITHER, value) for value in ({"type": "one", "n": 0}, {"type": "two"})),
+    ],
+)
+def test_fitting_value_has_no_problem(shape: Shape, value: object) -> None:
+    assert list(problems(shape, value, "v")) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "expected"),
+    [
+        (ARRAY, {}, "v is an object, expected an array"),
+        (BOOLEAN, 1, "v is an integer, expected a boolean"),
+        (COUNT, -1, "v is a negative integer, expected an integer from 0"),
+        (COUNT, 2**63, "v is an integer of more than 63 bits, expected an integer from 0"),
+        (COUNT, 1.0, "v is a decimal number, expected an integer from 0"),
+        (COUNT, True, "v is a boolean, expected an integer from 0"),
+        (COUNT, "1", "v is a string of 1 characters, expected an integer from 0"),
+        (NAME, "", "v is an empty string, expected a string that is not empty"),
+        (NUMBER, False, "v is a boolean, expected a number"),
+        (OBJECT, [], "v is an array, expected an object"),
+        (TEXT, None, "v is null, expected a string"),
+        (NULL_OR_TEXT, 0, "v is an integer, expected a string or null"),
+        (nullable(PAIR), {"a": 0}, "v.a is an integer, expected a string"),
+        (word("x", "y"), "secret", "v is a string of 6 characters, expected x or y"),
+        (word("x"), ["x"], "v is an array, expected x"),
+        (array(TEXT), ["", 1], "v[1] is an integer, expected a string"),
+        (PAIR, {}, "v.a is missing, expected a string"),
+        (PAIR, {"a": "", "b": None}, "v.b is null, expected an integer from 0"),
+        (EITHER, {}, "v.type is missing, expected a string"),
+        (EITHER, {"type": ["one"]}, "v.type is an array, expected a string"),
+        (
+            EITHER,
+            {"type": "three"},
+            "v.type is unknown in 5 characters, expected one of the protocol",
+        ),
+        (EITHER, {"type": "one"}, "v.n is missing, expected an integer from 0"),
+    ],
+)
+def test_problem_says_what_was_found_then_what_was_expected(
+    shape: Shape, value: object, expected: str
+) -> None:
+    assert list(problems(shape, value, "v")) == [expected]
+
+
+def test_every_problem_of_a_value_is_told_in_the_order_of_its_fields() -> None:
+    shape = object_of({"a": TEXT, "b": TEXT}, {"c": array(PAIR)})
+    assert list(problems(shape, {"c": [{}, 0], "a": None}, "")) == [
+        "a is null, expected a string",
+        "b is missing, expected a string",
+        "c[0].a is missing, expected a string",
+        "c[1] is an integer, expected an object",
+    ]
+
+
+def test_whole_payload_has_no_path() -> None:
+    assert list(problems(TEXT, 0, "")) == ["payload is an integer, expected a string"]
+    assert list(problems(tagged({}), {"type": 0}, "")) == ["type is an integer, expected a string"]
+    assert list(problems(tagged({}), {}, "")) == ["type is missing, expected a string"]
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"a": [1, "\\ud83d\\ude00"]}\n', '{"a": "\\\\ud83d"}'])
+def test_object_is_parsed(text: str) -> None:
+    value, wrong = parse_object(text)
+    assert isinstance(value, dict)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no JSON in 0 characters, expected an object"),
+        ("{", "no JSON in 1 characters, expected an object"),
+        ("{} {}", "no JSON in 5 characters, expected an object"),
+        ('{"a": "\n"}', "no JSON in 10 characters, expected an object"),
+        ("9" * 5000, "no JSON in 5000 characters, expected an object"),
+        ("[" * 100_000, "no JSON in 100000 characters, expected an object"),
+        ("[]", "payload is an array, expected an object"),
+        ("null", "payload is null, expected an object"),
+        ("[" * 129 + "]" * 129, "payload is an array, expected an object"),
+        (
+            '{"a":' + "[" * 128 + "1" + "]" * 128 + "}",
+            "payload nests deeper than 128, expected at most that",
+        ),
+    ],
+)
+def test_payload_that_is_no_object_is_refused(text: str, message: str) -> None:
+    assert parse_object(text) == (None, [message])
+
+
+def test_nesting_at_the_limit_is_parsed() -> None:
+    value, wrong = parse_object('{"a":' + "[" * 127 + "1" + "]" * 127 + "}")
+    assert value is not None
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": NaN}', "NaN or Infinity in the payload, expected numbers"),
+        ('{"a": [-Infinity]}', "NaN or Infinity in the payload, expected numbers"),
+        ('{"a": "\\ud83d"}', "escape of a lone surrogate in the payload, expected pairs"),
+        ('{"\\ude00": 1}', "escape of a lone surrogate in the payload, expected pairs"),
+    ],
+)
+def test_object_that_some_clients_cannot_read_is_told(text: str, message: str) -> None:
+    value, wrong = parse_object(text)
+    assert isinstance(value, dict)
+    assert wrong == [message]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("{}", True), (' {"a": 1}', True), ('{"a": "\\ud83d"}', True)),
+        *(("", False), ("[]", False), ("null", False), ('{"a": NaN}', False), ('{"a"', False)),
+        *(("{}{}", False), ("[" * 100_000, False)),
+    ],
+)
+def test_text_holds_an_object_or_not(text: str, *, expected: bool) -> None:
+    assert holds_object(text) is expected

@@ -1,0 +1,235 @@
+"""Single blocks of Anthropic streams: what is sent of them, and what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm import (
+    Block,
+    Citation,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.ids import tag_signature
+from support.made_streams import cut_units
+from support.seeded import Dice
+
+__all__ = ["Made", "Way", "make_block"]
+
+_LOCATION = {"type": "char_location", "document_index": 0, "document_title": "D", "cited_text": "c"}
+_SEARCHED = {
+    "type": "web_search_result_location",
+    "url": "https://w",
+    "title": "W",
+    "encrypted_index": "i",
+    "cited_text": "c",
+}
+_CITATIONS = (
+    (_LOCATION, Citation("char_location", None, "D", "c", extra={"document_index": 0})),
+    (_SEARCHED, Citation(_SEARCHED["type"], "https://w", "W", "c", extra={"encrypted_index": "i"})),
+)
+
+
+class Made(Struct):
+    """A block on the wire.
+
+    Attributes:
+        start: Its start.
+        deltas: Its deltas, but for their index.
+        blocks: What it is; thinking that goes on behind its signature is several.
+        extras: What else is told of each.
+        may_stray: The types of deltas that find their block without its index.
+        implied: Whether its deltas make the same of it without its start.
+        cut_off: Whether it is a client's call with broken arguments.
+    """
+
+    start: dict[str, Any]
+    deltas: list[dict[str, Any]]
+    blocks: tuple[Block, ...]
+    extras: tuple[dict[str, Any] | None, ...] = (None,)
+    may_stray: tuple[str, ...] = ()
+    implied: bool = False
+    cut_off: bool = False
+
+
+class Way(Struct):
+    """How a stream is written, as far as its blocks show it.
+
+    Attributes:
+        ascii: Whether other characters are escaped.
+        overlaps: Whether other blocks may begin in the middle of one.
+        cut_off: Whether a call may break off.
+    """
+
+    ascii: bool
+    overlaps: bool
+    cut_off: bool
+
+
+def make_block(d: Dice, number: int, way: Way) -> Made:
+    """Return some block."""
+    makers: tuple[Callable[[Dice, int, Way], Made], ...] = (
+        *(_text, _text, _thinking, _thinking, _tool, _tool, _served, _result, _whole),
+    )
+    return d.pick(makers)(d, number, way)
+
+
+def _pieces(d: Dice, kind: str, field: str, text: str) -> list[dict[str, Any]]:
+    pieces: list[str | None] = [*cut_units(d, text, 4)] if text else []
+    if d.flag(6):
+        pieces.insert(d.below(len(pieces) + 1), d.pick((None, "")))
+    return [{"type": kind, field: piece} for piece in pieces]
+
+
+def _begun(d: Dice, kind: str, field: str) -> tuple[str, str, list[dict[str, Any]]]:
+    """Return what stands in the start, the whole text and its deltas.
+
+    MiniMax has the first piece in the start already and sends it again.
+    """
+    text = d.text(0, 8)
+    rest = _pieces(d, kind, field, text)
+    head = d.text(1, 3, "ab")
+    match d.pick(("deltas", "deltas", "deltas", "start", "both")):
+        case "start" if not rest or rest[0][field] not in (head, None, ""):
+            return head, head + text, rest
+        case "both":
+            return head, head + text, [{"type": kind, field: head}, *rest]
+        case _:
+            return "", text, rest
+
+
+def _text(d: Dice, number: int, way: Way) -> Made:
+    head, text, deltas = _begun(d, "text_delta", "text")
+    start: dict[str, Any] = {"type": "text", "text": head}
+    cited = d.some(1, lambda: d.pick(_CITATIONS))
+    if d.flag():
+        start["citations"] = [wire for wire, _ in cited]
+    else:
+        deltas += [{"type": "citations_delta", "citation": wire} for wire, _ in cited]
+    return Made(
+        start,
+        deltas,
+        (Text(text, tuple(source for _, source in cited)),),
+        may_stray=("text_delta", "citations_delta"),
+        implied=not (head or start.get("citations")) and bool(text),
+    )
+
+
+def _thinking(d: Dice, number: int, way: Way) -> Made:
+    head, text, deltas = _begun(d, "thinking_delta", "thinking")
+    start: dict[str, Any] = {"type": "thinking", "thinking": head}
+    if d.flag():
+        start["signature"] = ""
+    parts = (text,) if text else ()
+    signature, issuer = d.pick((("c2ln", "anthropic"), ("Z29v", "google"), ("c2ln", "anthropic")))
+    sealed = signature if issuer == "anthropic" else tag_signature(signature, issuer)
+    signing = {"type": "signature_delta", "signature": sealed}
+    signed = Reasoning(parts, signature, issuer)
+    ways = ("never", "delta", "start", "twice", "start and delta")
+    # What goes on behind a signature is a new block, behind those that have begun.
+    match d.pick(ways if way.overlaps else (*ways, "more", "another")):
+        case "never":
+            return Made(start, deltas, (Reasoning(parts),))
+        case "delta":
+            return Made(start, [*deltas, signing], (signed,), may_stray=("signature_delta",))
+        case "start":
+            return Made({**start, "signature": sealed}, deltas, (signed,))
+        case "twice":
+            return Made(start, [*deltas, signing, signing], (signed,))
+        case "start and delta":
+            return Made({**start, "signature": "eA=="}, [*deltas, signing], (signed,))
+        case "more":
+            more = {"type": "thinking_delta", "thinking": "more"}
+            blocks = (signed, Reasoning(("more",)))
+            return Made(start, [*deltas, signing, more], blocks, (None, None))
+        case _:
+            other = {"type": "signature_delta", "signature": "b3Ro"}
+            blocks = (signed, Reasoning((), "b3Ro", "anthropic"))
+            return Made(start, [*deltas, signing, other], blocks, (None, None))
+
+
+def _input(d: Dice, way: Way) -> tuple[dict[str, Any], list[dict[str, Any]], str, bool]:
+    """Return what of an input stands in the start, its deltas, its text, and if it is broken."""
+    value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(3)}
+    text = json.dumps(d.pick((value, {"a": [{}]})), ensure_ascii=way.ascii)
+    if not way.cut_off and d.flag(4):  # whole, in the start
+        repeated = [{"type": "input_json_delta", "partial_json": text}] if d.flag() else []
+        return {"input": json.loads(text)}, repeated, text, False
+    if d.flag(4):
+        text = ""
+    broken = way.cut_off and bool(text) and d.flag()
+    if broken:
+        text = text[: 1 + d.below(len(text) - 1)]
+    opening = [{"type": "input_json_delta", "partial_json": ""}] if d.flag() else []
+    pieces = _pieces(d, "input_json_delta", "partial_json", text)
+    return d.pick(({"input": {}}, {"input": ""}, {})), [*opening, *pieces], text, broken
+
+
+def _tool(d: Dice, number: int, way: Way) -> Made:
+    wire, id = d.pick(
+        (
+            (f"toolu_{number}", f"toolu_{number}"),
+            (f"snid_functions_2ef_3a{number}", f"functions.f:{number}"),
+            (f"snid_{number}", f"snid_{number}"),
+            ("", ""),
+        )
+    )
+    given, deltas, text, broken = _input(d, way)
+    extra = {"caller": {"type": "direct"}} if d.flag(4) else None
+    start = {"type": "tool_use", "id": wire, "name": "find", **given, **(extra or {})}
+    call = ToolCall(id, "find", text)
+    stray = ("input_json_delta",)
+    return Made(start, deltas, (call,), (extra,), stray, cut_off=broken)
+
+
+def _served(d: Dice, number: int, way: Way) -> Made:
+    given, deltas, text, _ = _input(d, way)
+    kind = d.pick(("server_tool_use", "mcp_tool_use"))
+    extra = {"server_name": "m"} if kind == "mcp_tool_use" else None
+    start = {"type": kind, "id": f"srv_{number}", "name": "search", **given, **(extra or {})}
+    call = ServerToolCall(f"srv_{number}", "search", text, kind)
+    return Made(start, deltas, (call,), (extra,), ("input_json_delta",))
+
+
+def _result(d: Dice, number: int, way: Way) -> Made:
+    kind = d.pick(("web_search_tool_result", "mcp_tool_result", "new_tool_result"))
+    content: Any = d.pick(("ok", [{"type": "text", "text": "é"}], {"error_code": "unavailable"}))
+    extra = {"is_error": False} if d.flag() else None
+    start = {"type": kind, "tool_use_id": "srv_0", "content": content, **(extra or {})}
+    return Made(start, [], (ServerToolResult("srv_0", kind, content),), (extra,))
+
+
+def _whole(d: Dice, number: int, way: Way) -> Made:
+    match d.pick(("redacted", "sealed", "upload", "unknown", "compaction")):
+        case "redacted":
+            block: Block = RedactedReasoning("ZGF0YQ==", "anthropic")
+            return Made({"type": "redacted_thinking", "data": "ZGF0YQ=="}, [], (block,))
+        case "sealed":
+            block = RedactedReasoning("ZGF0YQ==", None)
+            data = tag_signature("ZGF0YQ==", None)
+            return Made({"type": "redacted_thinking", "data": data}, [], (block,))
+        case "upload":
+            start: dict[str, Any] = {"type": "container_upload", "file_id": "file_1"}
+            return Made(start, [], (_opaque(start),))
+        case "unknown":
+            start = {"type": "sketch", "lines": [1, {"é": None}]}
+            return Made(start, [], (_opaque(start),))
+        case _:
+            start = {"type": "compaction", "content": None}
+            given = {"content": d.text(), "encrypted_content": "eA=="}
+            block = _opaque({**start, **given})
+            return Made(start, [{"type": "compaction_delta", **given}], (block,))
+
+
+def _opaque(block: dict[str, Any]) -> OpaqueBlock:
+    data = json.dumps(block, ensure_ascii=False, separators=(",", ":"))
+    return OpaqueBlock("anthropic", block["type"], data)

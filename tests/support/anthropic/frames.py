@@ -1,0 +1,94 @@
+"""Anthropic bytes by hand, and what they decode to.
+
+Whatever is decoded here is also read byte by byte and frame by frame, and must then give
+the same events, which must be legal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm import Event, Message, accumulate
+from support.openai_chat import chunks as chat
+from support.openai_chat.chunks import Decoded, frame
+
+__all__ = [
+    "STOP",
+    "block",
+    "body",
+    "decode",
+    "delta",
+    "end",
+    "event",
+    "message",
+    "start",
+    "stop",
+    "text",
+    "thinking",
+]
+
+
+def event(type: str, **fields: Any) -> bytes:
+    """Return one event, named after its payload."""
+    return frame({"type": type, **fields}, type)
+
+
+def start(**fields: Any) -> bytes:
+    """Return `message_start`, the fields added to those of the message."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-1"}
+    rest = {"content": [], "stop_reason": None, "stop_sequence": None}
+    return event("message_start", message={**message, **rest, **fields})
+
+
+def block(index: int | None, type: str, **fields: Any) -> bytes:
+    """Return the start of a block; without an index if that is None."""
+    numbered = {} if index is None else {"index": index}
+    return event("content_block_start", **numbered, content_block={"type": type, **fields})
+
+
+def delta(index: int | None, type: str, **fields: Any) -> bytes:
+    """Return a delta; without an index if that is None."""
+    numbered = {} if index is None else {"index": index}
+    return event("content_block_delta", **numbered, delta={"type": type, **fields})
+
+
+def stop(index: int) -> bytes:
+    """Return the stop of a block."""
+    return event("content_block_stop", index=index)
+
+
+def text(index: int, *pieces: str) -> bytes:
+    """Return a text block."""
+    deltas = [delta(index, "text_delta", text=piece) for piece in pieces]
+    return b"".join([block(index, "text", text=""), *deltas, stop(index)])
+
+
+def thinking(index: int, *pieces: str) -> bytes:
+    """Return a thinking block without a signature."""
+    deltas = [delta(index, "thinking_delta", thinking=piece) for piece in pieces]
+    opening = block(index, "thinking", thinking="", signature="")
+    return b"".join([opening, *deltas, stop(index)])
+
+
+def end(reason: str | None = "end_turn", **fields: Any) -> bytes:
+    """Return `message_delta`, the fields added beside its delta."""
+    return event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, **fields)
+
+
+STOP = event("message_stop")
+
+
+def decode(*frames: bytes, **options: Any) -> Decoded:
+    """Decode a whole stream, closed at its end."""
+    return chat.decode(*frames, dialect="anthropic", **options)
+
+
+def body(*frames: bytes, **options: Any) -> list[Event]:
+    """Return the events between those of `start()` and of `end()` and `STOP`."""
+    events = decode(start(), *frames, end(), STOP, **options).events
+    return events[1:-1]
+
+
+def message(*frames: bytes, **options: Any) -> Message:
+    """Return the message that a stream adds up to."""
+    return accumulate(decode(*frames, **options).events)

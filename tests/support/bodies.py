@@ -1,0 +1,36 @@
+"""Bodies of each dialect for the laws: written, generated, and damaged in some way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support.anthropic.strategies import make_anthropic_stream
+from support.corpus import recordings
+from support.gemini.strategies import make_gemini_stream
+from support.made_streams import Source
+from support.mutations import damaged, noise
+from support.openai_chat.strategies import make_chat_stream
+from support.openai_responses.strategies import make_responses_stream
+from support.seeded import Dice
+
+__all__ = ["any_body", "make_source"]
+
+_MAKERS: dict[str, Callable[[Dice], Source]] = {
+    "anthropic": make_anthropic_stream,
+    "gemini": make_gemini_stream,
+    "openai_chat": make_chat_stream,
+    "openai_responses": make_responses_stream,
+}
+
+
+def make_source(d: Dice, dialect: str) -> Source:
+    """Return a stream of a dialect that ends well, and what it says."""
+    return _MAKERS[dialect](d)
+
+
+def any_body(d: Dice, dialect: str) -> bytes:
+    """Return a stream that is damaged in some way, or is none."""
+    if d.flag(3):
+        return noise(d)
+    written = d.pick(recordings(dialect)).body
+    return damaged(d, written if d.flag() else make_source(d, dialect).body)

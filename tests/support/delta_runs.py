@@ -1,0 +1,102 @@
+"""Streams read with the delta run, and how many of their frames are on it.
+
+Whatever is read here is also read event by event with each frame offered to the run by hand,
+in halves, and with every frame in full, and must then give the same events, notes and outcome.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from streamnorm import Event, decoder
+from streamnorm._core.codec import Decoder, delta_factory
+from support.run_comparison import every_frame_in_full
+
+__all__ = ["Offer", "Reading", "offer", "read_chunks", "read_each_way"]
+
+
+class Offer(NamedTuple):
+    """What a chunk gives whose frames are offered to the run first.
+
+    Attributes:
+        events: Its events.
+        on_run: How many frames the run has read.
+    """
+
+    events: list[Event]
+    on_run: int
+
+
+class Reading(NamedTuple):
+    """What a stream gives.
+
+    Attributes:
+        events: The events of each chunk.
+        on_run: How many frames of each chunk the run has read.
+        decoder: What has read the chunks, frame by frame.
+    """
+
+    events: list[list[Event]]
+    on_run: list[int]
+    decoder: Decoder
+
+
+def offer(reader: Decoder, chunk: bytes) -> Offer:
+    """Offer each frame of a chunk to the run, and read in full what it refuses."""
+    events: list[Event] = []
+    on_run = 0
+    for raw in reader.split(chunk):
+        run = reader.run
+        text = run.text_of(raw) if run is not None and isinstance(raw, bytes) else None
+        if run is None or text is None:
+            events += reader.read_raw(raw)
+            continue
+        on_run += 1
+        if text:
+            events.append(delta_factory(run.delta)(text))
+        if (usage := run.pending_usage()) is not None:
+            events.append(usage)
+    return Offer(events, on_run)
+
+
+def read_chunks(dialect: str, *chunks: bytes, **options: Any) -> Reading:
+    """Read chunks one after the other, and check that each gives the same on every path.
+
+    So does the end behind them; the decoder that is returned has not been closed.
+    """
+    with every_frame_in_full():
+        full = decoder(dialect, **options)
+        expected = [(full.feed(chunk), _state(full)) for chunk in chunks]
+    reader, fed, halved = (decoder(dialect, **options) for _ in range(3))
+    offers = []
+    for chunk, (events, state) in zip(chunks, expected, strict=True):
+        offers.append(offer(reader, chunk))
+        given = {
+            "offered to the run": (offers[-1].events, reader),
+            "fed": (fed.feed(chunk), fed),
+            "fed in two": (halved.feed(chunk[:1]) + halved.feed(chunk[1:]), halved),
+        }
+        for way, (found, by) in given.items():
+            assert found == events, f"{chunk!r} gives {found} {way}, expected {events}"
+            assert _state(by) == state, f"{chunk!r} leaves {_state(by)} {way}, expected {state}"
+    closing = full.close()
+    for other in (fed, halved):
+        assert (other.close(), other.outcome, other.notes) == (closing, full.outcome, full.notes)
+    return Reading([events for events, _ in offers], [count for _, count in offers], reader)
+
+
+def _state(reader: Decoder) -> tuple[object, ...]:
+    # How many frames are counted of a stream that has failed depends on how it is cut.
+    frames = reader.frames if reader.outcome is None else None
+    return reader.notes, reader.outcome, frames
+
+
+def read_each_way(dialect: str, *chunks: bytes, **options: Any) -> list[Event]:
+    """Return the events of a stream, which are the same byte by byte."""
+    reading = read_chunks(dialect, *chunks, **options)
+    events = [event for given in reading.events for event in given]
+    body = b"".join(chunks)
+    bytewise = decoder(dialect, **options)
+    assert [e for i in range(len(body)) for e in bytewise.feed(body[i : i + 1])] == events
+    assert bytewise.notes == reading.decoder.notes
+    return events

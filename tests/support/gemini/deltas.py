@@ -1,0 +1,120 @@
+"""Streams of consecutive deltas of Gemini and of Interactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.delta_pieces import DeltaStream, Make, arguments, frame, texts
+
+__all__ = ["GEMINI_DELTAS"]
+
+
+def _gemini_chunk(
+    part: dict[str, Any], at: int, finish: str | None = None, index: int = 0, end: str = "\r\n"
+) -> bytes:
+    answer: dict[str, Any] = {"content": {"parts": [part], "role": "model"}}
+    answer |= {"finishReason": finish} if finish else {}
+    counts = {"promptTokenCount": 9, "candidatesTokenCount": at, "totalTokenCount": 9 + at}
+    details = [{"modality": "TEXT", "tokenCount": 9}]
+    whole = {
+        "candidates": [{**answer, "index": index}],
+        "usageMetadata": {**counts, "promptTokensDetails": details},
+        "modelVersion": "gemini-1",
+        "responseId": "resp-1",
+    }
+    return frame(whole, end=end)
+
+
+def _gemini(count: int, *, end: str = "\r\n", choices: int = 1, **fields: Any) -> DeltaStream:
+    deltas = [
+        _gemini_chunk({"text": text, **fields}, at, index=n, end=end)
+        for at, text in enumerate(texts(count))
+        for n in range(choices)
+    ]
+    ends = [_gemini_chunk({"text": ""}, count, "STOP", n, end) for n in range(choices)]
+    return DeltaStream("gemini", [], deltas, ends)
+
+
+def _gemini_array(count: int) -> DeltaStream:
+    """Return a text as the elements of a JSON array, as Gemini answers without `alt=sse`."""
+    stream = _gemini(count)
+    chunks = [event[6:].strip() for event in stream.events]
+    deltas = [chunk + b"\n,\n" for chunk in chunks[:-1]]
+    return stream._replace(opening=[b"["], deltas=deltas, closing=[chunks[-1] + b"\n]\n"])
+
+
+def _gemini_wrapped(count: int) -> DeltaStream:
+    """Return a text as Code Assist sends it."""
+    stream = _gemini(count)
+    wrapped = [b'data: {"response":%b}\r\n\r\n' % event[6:].strip() for event in stream.events]
+    return stream._replace(deltas=wrapped[:-1], closing=wrapped[-1:])
+
+
+def _gemini_arguments(count: int) -> DeltaStream:
+    def call(**fields: Any) -> dict[str, Any]:
+        return {"functionCall": {**fields, "willContinue": True}}
+
+    pieces = [
+        call(partialArgs=[{"jsonPath": "$.city", "stringValue": text, "willContinue": True}])
+        for text in texts(count)
+    ]
+    last = call(partialArgs=[{"jsonPath": "$.city", "stringValue": ""}])
+    return DeltaStream(
+        "gemini",
+        [_gemini_chunk(call(name="f"), 0)],
+        [_gemini_chunk(piece, at) for at, piece in enumerate(pieces)],
+        [_gemini_chunk(last, count), _gemini_chunk({"functionCall": {}}, count, "STOP")],
+    )
+
+
+def _interaction(kind: str, **fields: Any) -> bytes:
+    return frame({**fields, "event_type": kind}, kind)
+
+
+def _interactions(
+    steps: list[dict[str, Any]], deltas: list[tuple[int, dict[str, Any]]]
+) -> DeltaStream:
+    known = {"id": "v1", "model": "m"}
+    return DeltaStream(
+        "gemini",
+        [
+            _interaction("interaction.created", interaction=known),
+            *(_interaction("step.start", index=n, step=step) for n, step in enumerate(steps)),
+        ],
+        [_interaction("step.delta", index=n, delta=delta) for n, delta in deltas],
+        [
+            *(_interaction("step.stop", index=n) for n in range(len(steps))),
+            _interaction("interaction.completed", interaction={**known, "status": "completed"}),
+        ],
+    )
+
+
+def _interactions_text(count: int) -> DeltaStream:
+    deltas = [(0, {"text": text, "type": "text"}) for text in texts(count)]
+    return _interactions([{"type": "model_output"}], deltas)
+
+
+def _interactions_calls(count: int) -> DeltaStream:
+    steps = [
+        {"id": f"t{n}", "name": "f", "arguments": {}, "type": "function_call"} for n in range(2)
+    ]
+    deltas = [
+        (n, {"arguments": piece, "type": "arguments_delta"})
+        for piece in arguments(count)
+        for n in range(2)
+    ]
+    return _interactions(steps, deltas)
+
+
+GEMINI_DELTAS: dict[str, Make] = {
+    "gemini text": _gemini,
+    "gemini text, LF": lambda count: _gemini(count, end="\n"),
+    "gemini text of two candidates": lambda count: _gemini(count, choices=2),
+    "gemini text in an array": _gemini_array,
+    "gemini text, wrapped": _gemini_wrapped,
+    "gemini thought": lambda count: _gemini(count, thought=True),
+    "gemini arguments": _gemini_arguments,
+    "interactions text": _interactions_text,
+    "interactions calls, interleaved": _interactions_calls,
+}
+"""Streams by what they hold, of as many pieces as are asked for."""

@@ -1,0 +1,91 @@
+"""Gemini bytes by hand, and what they decode to.
+
+Whatever is decoded here is also read byte by byte and frame by frame, and must then give
+the same events, which must be legal.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamnorm import Event, Message, accumulate, validate
+from streamnorm.dialects.gemini.decode import GeminiDecoder
+from support.openai_chat.chunks import Decoded
+
+__all__ = [
+    "BEGUN_ID",
+    "blocks",
+    "candidate",
+    "chunk",
+    "decode",
+    "frame",
+    "message",
+    "parts",
+    "text",
+    "thought",
+]
+
+BEGUN_ID = "resp-1"
+
+
+def frame(payload: object) -> bytes:
+    """Return one event; a payload that is no text is written as JSON."""
+    data = payload if isinstance(payload, str) else json.dumps(payload)
+    return f"data: {data}\r\n\r\n".encode("utf-8", "surrogatepass")
+
+
+def chunk(*candidates: dict[str, Any], **fields: Any) -> bytes:
+    """Return a chunk of some candidates, the top-level `fields` added."""
+    names = {"responseId": BEGUN_ID, "modelVersion": "gemini-1"}
+    return frame({"candidates": list(candidates), **fields, **names})
+
+
+def candidate(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return an answer's part of a chunk, the `fields` added."""
+    content = {"content": {"parts": list(parts), "role": "model"}} if parts else {}
+    return {**content, **fields, "index": fields.get("index", 0)}
+
+
+def parts(*parts: dict[str, Any], **fields: Any) -> bytes:
+    """Return a chunk of parts, the `fields` added to those of its candidate."""
+    return chunk(candidate(*parts, **fields))
+
+
+def text(text: str, finish: str | None = None, **fields: Any) -> bytes:
+    """Return a chunk of text, the `fields` added to those of the part."""
+    told = {} if finish is None else {"finishReason": finish}
+    return parts({"text": text, **fields}, **told)
+
+
+def thought(text: str, **fields: Any) -> bytes:
+    """Return a chunk of a thought."""
+    return parts({"text": text, "thought": True, **fields})
+
+
+def decode(*frames: bytes, **options: Any) -> Decoded:
+    """Decode a whole stream, closed at its end."""
+    body = b"".join(frames)
+    whole = _decode([body], options)
+    assert whole == _decode([body[i : i + 1] for i in range(len(body))], options)
+    assert whole == _decode(list(frames), options)
+    assert validate(whole.events) == []
+    return whole
+
+
+def _decode(pieces: list[bytes], options: dict[str, Any]) -> Decoded:
+    reader = GeminiDecoder(**options)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    events += reader.close()
+    return Decoded(events, reader.outcome, reader.notes)
+
+
+def blocks(*frames: bytes, **options: Any) -> list[Event]:
+    """Return the events between `MessageStart` and `MessageStop` of a stream that stops."""
+    events = decode(*frames, parts(finishReason="STOP"), **options).events
+    return events[1:-1]
+
+
+def message(*frames: bytes, **options: Any) -> Message:
+    """Return the message that a stream adds up to."""
+    return accumulate(decode(*frames, **options).events)

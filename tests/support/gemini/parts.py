@@ -1,0 +1,284 @@
+"""Single blocks of Gemini answers: the parts that are sent of them, and what they are."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm import (
+    Block,
+    Citation,
+    Document,
+    Image,
+    OpaqueBlock,
+    Reasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.ids import tag_signature
+from support.gemini.arguments import partial_arguments
+from support.gemini.sources import make_sources
+from support.seeded import Dice
+
+__all__ = ["Bit", "Blocks", "Payload", "marked"]
+
+_PLAIN: tuple[dict[str, Any], ...] = ({}, {"a": [{"b": 1}, 2.5]})
+
+Payload = dict[str, Any]
+
+
+class Bit(Struct):
+    """What is sent at once.
+
+    Attributes:
+        part: A part; None for none.
+        beside: Fields of its candidate.
+    """
+
+    part: Payload | None = None
+    beside: Payload = {}
+
+
+def marked(text: str) -> str:
+    """Return what stands for JSON text that is to be written as it is."""
+    return f"@{base64.b64encode(text.encode()).decode()}@"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class Blocks:
+    """Make the blocks of one answer, one after the other.
+
+    Args:
+        d: Choices.
+        ascii: Whether other characters are escaped.
+        last: How the last call may end: `broken` off, without its `end`, or `whole`.
+
+    Attributes:
+        blocks: The blocks so far.
+        extras: What else is told of each.
+        bits: What is sent of them.
+        asked: The calls that nobody has answered, as their ids and names.
+    """
+
+    def __init__(self, d: Dice, *, ascii: bool, last: str) -> None:
+        self.blocks: list[Block] = []
+        self.extras: list[Payload | None] = []
+        self.bits: list[Bit] = []
+        self.asked: list[tuple[str, str]] = []
+        self._d = d
+        self._ascii = ascii
+        self._last = last
+        self._open = ""  # the kind of text that the next would continue
+        self._base = 0  # bytes of the texts so far
+
+    def add(self, *, last: bool) -> None:
+        """Make one more block, or what belongs together.
+
+        Args:
+            last: Whether nothing will follow it.
+        """
+        makers: tuple[Callable[[], None], ...] = (
+            *(self._text, self._text, self._thought, self._thought, self._call, self._call),
+            *(self._code, self._tool, self._media, self._unknown, self._sealed, self._answer),
+            lambda: self._streamed(last=last),
+        )
+        self._d.pick(makers)()
+        if self._d.flag(8):  # a part that says nothing
+            self.bits.append(Bit({"text": "", **self._d.pick(({}, {"thought": True}))}))
+
+    def _take(self, block: Block, extra: Payload | None = None, opens: str = "") -> None:
+        self.blocks.append(block)
+        self.extras.append(extra or None)
+        self._open = opens
+
+    # Text
+
+    def _text(self) -> None:
+        if self._open == "text":
+            self._call()
+            return
+        text, sources = self._d.text(1, 8), list[Citation]()
+        self._send(text, {})
+        if self._d.flag(3):
+            sources, told = make_sources(self._d, text, self._base)
+            if self._d.flag():
+                self.bits[-1].beside = told
+            else:
+                self.bits.append(Bit(beside=told))
+        sealed = self._sign({})
+        self._base += len(text.encode())
+        self._take(Text(text, tuple(sources), **sealed), opens="" if sealed else "text")
+
+    def _thought(self) -> None:
+        if self._open == "thought":
+            self._call()
+            return
+        text = self._d.text(1, 8)
+        self._send(text, {"thought": True})
+        sealed = self._sign({"thought": True})
+        self._take(Reasoning((text,), **sealed), opens="" if sealed else "thought")
+
+    def _send(self, text: str, mark: Payload) -> None:
+        self.bits += [Bit({"text": piece, **mark}) for piece in self._d.cut(text, 4)]
+
+    def _sign(self, mark: Payload) -> dict[str, Any]:
+        """Send a signature of the text, if there is one, and return what it is."""
+        place = self._d.pick(("none", "none", "last", "own", "twice"))
+        if place == "none":
+            return {}
+        wire, sealed = self._signature()
+        signing = {"text": "", "thoughtSignature": wire, **self._d.pick(({}, mark))}
+        if place == "last" and self.bits[-1].part is not None:
+            self.bits[-1].part = {**self.bits[-1].part, "thoughtSignature": wire}
+        else:
+            self.bits += [Bit(dict(signing)) for _ in range(1 + (place == "twice"))]
+        return sealed
+
+    def _signature(self) -> tuple[str, dict[str, Any]]:
+        signature = base64.b64encode(f"sig{len(self.blocks)}".encode()).decode()
+        issuer = self._d.pick(("google", "google", "anthropic"))
+        if issuer == "google":
+            return signature, {"signature": signature, "issuer": issuer}
+        wire = base64.b64encode(tag_signature(signature, issuer).encode()).decode()
+        return wire, {"signature": signature, "issuer": issuer}
+
+    def _sealed(self) -> None:
+        """Send a signature that belongs to no text."""
+        if self._open:
+            self._call()
+            return
+        wire, sealed = self._signature()
+        thought = self._d.flag(3)
+        mark = {"thought": True} if thought else {}
+        self.bits.append(Bit({"text": "", "thoughtSignature": wire, **mark}))
+        self._take(Reasoning((), **sealed) if thought else Text(**sealed))
+
+    # Calls of the client's tools
+
+    def _head(self) -> tuple[Payload, str, str]:
+        name = f"f_{len(self.blocks)}"
+        id = self._d.pick((f"call-{len(self.blocks)}", ""))
+        self.asked.append((id, name))
+        return {"name": name, **({"id": id} if id else {})}, id, name
+
+    def _call(self) -> None:
+        head, id, name = self._head()
+        text = self._arguments()
+        call = {**head, **({"args": marked(text)} if text else {})}
+        wire, sealed = self._signature() if self._d.flag() else ("", {})
+        extra = {"partMetadata": {"k": 1}} if self._d.flag(6) else {}
+        signing = {"thoughtSignature": wire} if wire else {}
+        self.bits.append(Bit({"functionCall": call, **signing, **extra}))
+        self._take(ToolCall(id, name, text, **sealed), extra)
+
+    def _arguments(self) -> str:
+        d = self._d
+        value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text()])) for _ in range(3)}
+        value = d.pick((value, *_PLAIN))
+        text = json.dumps(
+            value, ensure_ascii=d.flag(), separators=d.pick(((",", ":"), (" , ", ": ")))
+        )
+        return d.pick((text, text, text, ""))
+
+    def _streamed(self, *, last: bool) -> None:
+        """Send a call whose arguments come as values of paths."""
+        d = self._d
+        head, id, name = self._head()
+        pieces = partial_arguments(d)
+        cut_off = last and self._last == "broken" and d.flag()
+        if cut_off:
+            del pieces[d.below(len(pieces) + 1) :]
+        groups: list[list[Payload]] = [[]]
+        for piece in pieces:
+            groups += [[]] if d.flag() else []
+            groups[-1].append(piece.entry)
+        text = pieces[-1].text if cut_off and pieces else "".join(p.whole for p in pieces[-1:])
+        wire, sealed = self._signature() if d.flag(3) else ("", {})
+        calls = [{**(head if not n else {}), "partialArgs": g} for n, g in enumerate(groups)]
+        calls = [{**call, "willContinue": True} for call in calls]
+        if not pieces:
+            del calls[0]["partialArgs"]
+        if not cut_off:
+            goes_on = any(entry.get("willContinue") for entry in groups[-1])
+            if len(calls) > 1 and not goes_on and d.flag():
+                del calls[-1]["willContinue"]
+            elif not (last and self._last == "end" and d.flag()):
+                calls.append({})
+        for number, call in enumerate(calls):
+            signing = {"thoughtSignature": wire} if wire and not number else {}
+            self.bits.append(Bit({"functionCall": call, **signing}))
+        self._take(ToolCall(id, name, text, **sealed))
+
+    def _answer(self) -> None:
+        """Send the answer to a call, which the client then need not execute."""
+        if not self.asked:
+            self._call()
+            return
+        id, name = self.asked.pop(0)
+        value = {"name": name, **({"id": id} if id else {}), "response": {"output": "é"}}
+        self.bits.append(Bit({"functionResponse": value}))
+        self._take(ServerToolResult(id, "functionResponse", value))
+
+    # All else
+
+    def _code(self) -> None:
+        id = {"id": f"code_{len(self.blocks)}"} if self._d.flag() else {}
+        text = json.dumps({"language": "PYTHON", "code": "é\n", **id}, ensure_ascii=self._ascii)
+        known = id.get("id", "")
+        self.bits.append(Bit({"executableCode": marked(text)}))
+        self._take(ServerToolCall(known, "code_execution", text, "executableCode"))
+        if self._d.flag():
+            result = {"outcome": "OUTCOME_OK", "output": "1\n", **self._d.pick((id, {}))}
+            self.bits.append(Bit({"codeExecutionResult": result}))
+            self._take(ServerToolResult(known, "codeExecutionResult", result))
+
+    def _tool(self) -> None:
+        id, type = f"tool_{len(self.blocks)}", "GOOGLE_SEARCH_WEB"
+        text = json.dumps({"id": id, "toolType": type, "args": {"q": "é"}})
+        self.bits.append(Bit({"toolCall": marked(text)}))
+        self._take(ServerToolCall(id, type, text, "toolCall"))
+        if self._d.flag():
+            result = {"id": id, "toolType": type, "response": {"r": ["é"]}}
+            self.bits.append(Bit({"toolResponse": result}))
+            self._take(ServerToolResult(id, "toolResponse", result))
+
+    def _media(self) -> None:
+        audio = {"mimeType": "audio/wav", "data": "AAAA"}
+        image = {"mimeType": "image/png", "data": "AAAA"}
+        options: tuple[tuple[str, Payload, Block], ...] = (
+            ("inlineData", image, Image("image/png", "AAAA")),
+            (
+                "fileData",
+                {"mimeType": "application/pdf", "fileUri": "gs://f"},
+                Document("application/pdf", url="gs://f"),
+            ),
+            (
+                "inlineData",
+                {"mimeType": "text/plain", "data": "w6k="},
+                Document("text/plain", "é"),
+            ),
+            ("inlineData", audio, OpaqueBlock("gemini", "inlineData", _compact(audio))),
+        )
+        field, value, block = self._d.pick(options)
+        extra: Payload = {}
+        if self._d.flag(3):
+            extra = {"thoughtSignature": "c2ln"}
+        if self._d.flag(4):
+            extra["thought"] = True
+            block = OpaqueBlock("gemini", field, _compact(value))
+        self.bits.append(Bit({field: value, **extra}))
+        self._take(block, extra)
+
+    def _unknown(self) -> None:
+        value = {"lines": [self._d.text(), {"é": None}]}
+        self.bits.append(Bit({"sketch": value}))
+        self._take(OpaqueBlock("gemini", "sketch", _compact(value)))

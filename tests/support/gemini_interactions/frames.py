@@ -1,0 +1,62 @@
+"""Streams of Google's Interactions API by hand, and what they decode to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamnorm import Event
+from support.gemini.frames import decode
+from support.openai_chat.chunks import Decoded
+
+__all__ = ["CREATED", "blocks", "completed", "delta", "event", "kinds", "start", "step", "stop"]
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    """Return one event."""
+    data = json.dumps({**fields, "event_type": kind})
+    return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+CREATED = event("interaction.created", interaction={"id": "v1", "model": "m"})
+
+
+def completed(status: str | None = "completed", **fields: Any) -> bytes:
+    """Return the end of an interaction."""
+    told = {} if status is None else {"status": status}
+    return event("interaction.completed", interaction={"id": "v1", **told, **fields})
+
+
+def start(index: int, kind: str, **fields: Any) -> bytes:
+    """Return the start of a step."""
+    return event("step.start", index=index, step={"type": kind, **fields})
+
+
+def delta(index: int, kind: str, **fields: Any) -> bytes:
+    """Return a delta of a step."""
+    return event("step.delta", index=index, delta={"type": kind, **fields})
+
+
+def stop(index: int, **fields: Any) -> bytes:
+    """Return the stop of a step."""
+    return event("step.stop", index=index, **fields)
+
+
+def step(kind: str, *deltas: tuple[str, dict[str, Any]], **fields: Any) -> bytes:
+    """Return a whole step, number 0."""
+    told = b"".join([delta(0, name, **more) for name, more in deltas])
+    return start(0, kind, **fields) + told + stop(0)
+
+
+def blocks(*frames: bytes, **options: Any) -> list[Event]:
+    """Return the events between the start and the stop of an interaction that completes."""
+    events = decode(CREATED, *frames, completed(), **options).events
+    return events[1:-1]
+
+
+def kinds(decoded: Decoded) -> dict[str, int]:
+    """Return how often each kind of thing was forgiven."""
+    found: dict[str, int] = {}
+    for note in decoded.notes:
+        found[note.kind] = found.get(note.kind, 0) + note.count
+    return found

@@ -1,0 +1,74 @@
+"""Streams that were made, and what they say: known before anything reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import structs
+
+from streamnorm import (
+    Block,
+    Event,
+    Message,
+    ServerToolCall,
+    ServerToolResult,
+    ToolCall,
+    Usage,
+    accumulate,
+)
+from support.openai_chat.chunks import anonymous
+from support.seeded import Dice
+
+__all__ = ["Source", "cut_units", "gives_back"]
+
+
+class Source(NamedTuple):
+    """A stream, and what it says.
+
+    Attributes:
+        frames: Its bytes, one event or comment each.
+        messages: Its answers, by choice.
+        usage: Its tokens.
+        lenient: What has to be forgiven at its end.
+    """
+
+    frames: list[bytes]
+    messages: list[Message]
+    usage: Usage
+    lenient: tuple[str, ...]
+
+    @property
+    def body(self) -> bytes:
+        """All of its bytes."""
+        return b"".join(self.frames)
+
+
+def cut_units(d: Dice, text: str, most: int) -> list[str]:
+    """Return a text in pieces that may end within a character."""
+    units = text.encode("utf-16-le")
+    marks = "".join(chr(0x4E00 + number) for number in range(len(units) // 2))
+    spans = [(ord(piece[0]) - 0x4E00, len(piece)) for piece in d.cut(marks, most)]
+    return [units[2 * a : 2 * (a + n)].decode("utf-16-le", "surrogatepass") for a, n in spans]
+
+
+def gives_back(source: Source, events: list[Event]) -> bool:
+    """Tell whether events add up to exactly the messages that a stream was made of."""
+    return all(
+        _anonymous(message) == _anonymous(accumulate(events, choice=choice))
+        for choice, message in enumerate(source.messages)
+    )
+
+
+def _anonymous(message: Message) -> Message:
+    """Return a message without the ids that were minted."""
+    return structs.replace(message, blocks=tuple(_unnamed(block) for block in message.blocks))
+
+
+def _unnamed(block: Block) -> Block:
+    match block:
+        case ToolCall(id) | ServerToolCall(id) if not id or anonymous(id):
+            return structs.replace(block, id="")
+        case ServerToolResult(id) if not id or anonymous(id):
+            return structs.replace(block, tool_call_id="")
+        case _:
+            return block

@@ -1,0 +1,165 @@
+"""Calls of Responses streams, of the client's tools and of the provider's, and their results."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamnorm import Block, ServerToolCall, ServerToolResult, ToolCall
+from support.openai_responses.steps import (
+    Made,
+    Payload,
+    Step,
+    Way,
+    added,
+    begun,
+    compact,
+    deltas,
+    done,
+    extra_of,
+    id_of,
+    opaque,
+)
+from support.seeded import Dice
+
+__all__ = ["make_custom", "make_function", "make_result", "make_served", "make_unknown"]
+
+
+_PLAIN: tuple[dict[str, Any], ...] = ({}, {"a": [{"b": 1}, 2.5]})
+
+
+def _arguments(d: Dice, way: Way) -> str:
+    value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text()])) for _ in range(3)}
+    value = d.pick((value, *_PLAIN))
+    text = json.dumps(value, ensure_ascii=d.flag(), indent=d.pick((None, None, 1)))
+    if way.cut_off and d.flag():
+        return text[: 1 + d.below(len(text) - 1)]
+    return d.pick((text, text, ""))
+
+
+def _beside(d: Dice) -> dict[str, Any]:
+    return d.pick(({}, {}, {"caller": {"type": "direct"}}))
+
+
+def make_function(d: Dice, number: int, way: Way) -> Made:
+    """Return a call of a function of the client's."""
+    text = _arguments(d, way)
+    call = _call("function_call", d.pick((f"call_{number}", f"functions.f:{number}")), "find")
+    beside = d.pick((_beside(d), {"namespace": "n"}))
+    whole = {**id_of(way, "fc", number), **call, "arguments": text, **beside, "status": "completed"}
+    steps = [added(whole, arguments=d.pick(("", "", text)))]
+    steps += deltas(d, way, "function_call_arguments", text, {})
+    if way.dones:
+        steps.append(Step({"type": "response.function_call_arguments.done", "arguments": text}))
+    block = ToolCall(call["call_id"], "find", text)
+    return begun([*steps, done(whole)], (block, extra_of(whole, **beside)), late=d.flag(8))
+
+
+def make_custom(d: Dice, number: int, way: Way) -> Made:
+    """Return a call with free text, the client's or the provider's."""
+    text, name, beside = d.text(0, 8), d.pick(("sing", "search")), _beside(d)
+    served = way.tools is not None and name not in way.tools  # xAI calls its own searches so
+    call = _call("custom_tool_call", f"call_{number}", name)
+    whole = {**id_of(way, "ctc", number), **call, "input": text, **beside, "status": "completed"}
+    kind = "response.custom_tool_call_input"
+    pieces = deltas(d, way, "custom_tool_call_input", text, {})
+    if served:  # and their input comes at once
+        pieces = [Step({"type": f"{kind}.delta", "delta": text})] if text else []
+    steps = [added(whole, input=""), *pieces]
+    if way.dones:
+        steps.append(Step({"type": f"{kind}.done", "input": text}))
+    steps.append(done(whole))
+    if served:
+        return begun(steps, (_server_call(whole, name), None))
+    block = ToolCall(call["call_id"], name, text, kind="custom")
+    late = way.tools is None and d.flag(8)
+    return begun(steps, (block, extra_of(whole, **beside)), late=late)
+
+
+def _call(type: str, call_id: str, name: str) -> Payload:
+    return {"type": type, "call_id": call_id, "name": name}
+
+
+_SERVED: tuple[tuple[Payload, tuple[Payload, ...]], ...] = (
+    (
+        {"type": "web_search_call", "action": {"type": "search", "query": "é", "sources": []}},
+        (
+            {"type": "response.web_search_call.in_progress"},
+            {"type": "response.web_search_call.searching"},
+            {"type": "response.web_search_call.completed"},
+        ),
+    ),
+    (
+        {"type": "mcp_call", "server_label": "m", "name": "ask", "arguments": '{"a": 1}'},
+        (
+            {"type": "response.mcp_call.in_progress"},
+            {"type": "response.mcp_call_arguments.delta", "delta": '{"a": 1}'},
+            {"type": "response.mcp_call_arguments.done", "arguments": '{"a": 1}'},
+        ),
+    ),
+    (
+        {"type": "code_interpreter_call", "container_id": "c", "code": "1\n", "outputs": None},
+        (
+            {"type": "response.code_interpreter_call_code.delta", "delta": "1\n"},
+            {"type": "response.code_interpreter_call_code.done", "code": "1\n"},
+        ),
+    ),
+    ({"type": "mcp_list_tools", "server_label": "m", "tools": [{"name": "ask"}]}, ()),
+    (
+        {"type": "computer_call", "call_id": "", "action": {"type": "wait"}}
+        | {"pending_safety_checks": []},
+        (),
+    ),
+    (
+        {"type": "compaction", "encrypted_content": "gAAAAAy"},
+        ({"type": "response.compaction.compacting"},),
+    ),
+)
+
+
+def make_served(d: Dice, number: int, way: Way) -> Made:
+    """Return a call that the provider executes."""
+    given, progress = d.pick(_SERVED)
+    if "call_id" in given:
+        given = {**given, "call_id": f"call_{number}"}
+    status = {"status": d.pick(("completed", "completed", "failed"))}
+    whole: Payload = {**id_of(way, "srv", number), **given, **status}
+    named: Payload = {key: given[key] for key in ("type", "call_id", "name") if key in given}
+    steps = [added({**id_of(way, "srv", number), **named})]
+    steps += [Step(payload) for payload in progress]
+    call = _server_call(whole, str(given.get("name", given["type"])))
+    return begun([*steps, done(whole)], (call, None))
+
+
+def _server_call(whole: Payload, name: str) -> ServerToolCall:
+    """Return a call whose arguments are all that its item holds beside."""
+    hidden = ("id", "type", "status") if whole["status"] == "completed" else ("id", "type")
+    held = {key: value for key, value in whole.items() if key not in hidden}
+    return ServerToolCall(whole.get("id", ""), name, compact(held), whole["type"])
+
+
+def make_result(d: Dice, number: int, way: Way) -> Made:
+    """Return what a call of the provider's gave."""
+    id, words = f"call_s{number}", [{"type": "input_text", "text": "é"}]
+    options: tuple[tuple[str, Any], ...] = (
+        ("function_call_output", d.pick(("ok", words))),
+        ("shell_call_output", []),
+        ("computer_call_output", {"type": "computer_screenshot", "image_url": "https://i"}),
+    )
+    kind, output = d.pick(options)
+    whole = {**id_of(way, "out", number), "type": kind, "call_id": id, "output": output}
+    whole["status"] = "completed"
+    return _whole(whole, ServerToolResult(id, kind, whole))
+
+
+def make_unknown(d: Dice, number: int, way: Way) -> Made:
+    """Return an item of a type that nobody knows."""
+    whole = {**id_of(way, "new", number), "type": "sketch", "lines": [d.text(), {"é": None}]}
+    return _whole(whole, opaque(whole))
+
+
+def _whole(whole: Payload, block: Block) -> Made:
+    """Return an item whose block is whole at its end."""
+    last = done(whole)
+    last.begins.append((block, None))
+    return Made([added(whole), last], whole, last.begins)

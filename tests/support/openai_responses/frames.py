@@ -1,0 +1,128 @@
+"""Responses bytes by hand, and what they decode to.
+
+Whatever is decoded here is also read byte by byte and frame by frame, and must then give
+the same events, which must be legal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm import Event, Message, accumulate, validate
+from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
+from support.openai_chat.chunks import Decoded, frame
+
+__all__ = [
+    "DONE",
+    "START",
+    "added",
+    "args",
+    "body",
+    "call",
+    "completed",
+    "decode",
+    "delta",
+    "done",
+    "event",
+    "message",
+    "messages",
+    "part",
+    "part_added",
+    "part_done",
+    "text",
+]
+
+
+def event(type: str, **fields: Any) -> bytes:
+    """Return one event, named after its payload; fields that are None are left out."""
+    told = {key: value for key, value in fields.items() if value is not None}
+    return frame({"type": type, **told}, type)
+
+
+START = event("response.created", response={"id": "resp_1", "model": "gpt"})
+DONE = b"data: [DONE]\n\n"
+
+
+def completed(*output: dict[str, Any], status: str = "completed", **fields: Any) -> bytes:
+    """Return the terminal event of a status, with the items of the response."""
+    response = {"id": "resp_1", "model": "gpt", "status": status, "output": list(output), **fields}
+    return event(f"response.{status}", response=response)
+
+
+def added(number: int | None, type: str, **fields: Any) -> bytes:
+    """Return the start of an item."""
+    return event("response.output_item.added", output_index=number, item={"type": type, **fields})
+
+
+def done(number: int | None, type: str, **fields: Any) -> bytes:
+    """Return a complete item."""
+    return event("response.output_item.done", output_index=number, item={"type": type, **fields})
+
+
+def delta(kind: str, piece: str, number: int | None = 0, **fields: Any) -> bytes:
+    """Return a piece of an item, such as of `output_text`."""
+    return event(f"response.{kind}.delta", output_index=number, delta=piece, **fields)
+
+
+def text(piece: str, number: int | None = 0, content_index: int | None = 0, **fields: Any) -> bytes:
+    """Return a piece of a text."""
+    return delta("output_text", piece, number, content_index=content_index, **fields)
+
+
+def args(piece: str, number: int | None = 0, **fields: Any) -> bytes:
+    """Return a piece of the arguments of a function call."""
+    return delta("function_call_arguments", piece, number, **fields)
+
+
+def part(text: str, **fields: Any) -> dict[str, Any]:
+    """Return a text part."""
+    return {"type": "output_text", "text": text, "annotations": [], **fields}
+
+
+def part_added(part: dict[str, Any], number: int = 0, content_index: int | None = 0) -> bytes:
+    """Return the start of a content part."""
+    type = "response.content_part.added"
+    return event(type, output_index=number, content_index=content_index, part=part)
+
+
+def part_done(part: dict[str, Any], number: int = 0, content_index: int | None = 0) -> bytes:
+    """Return a complete content part."""
+    type = "response.content_part.done"
+    return event(type, output_index=number, content_index=content_index, part=part)
+
+
+def call(arguments: str = "", **fields: Any) -> dict[str, Any]:
+    """Return a function call without its type."""
+    return {"id": "fc_1", "call_id": "call_1", "name": "f", "arguments": arguments, **fields}
+
+
+def messages(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a message item of parts without its type."""
+    return {"id": "msg_1", "role": "assistant", "content": list(parts), **fields}
+
+
+def decode(*frames: bytes, **options: Any) -> Decoded:
+    """Decode a whole stream, closed at its end."""
+    body = b"".join(frames)
+    whole = _decode([body], options)
+    assert whole == _decode([body[i : i + 1] for i in range(len(body))], options)
+    assert whole == _decode(list(frames), options)
+    assert validate(whole.events) == []
+    return whole
+
+
+def _decode(pieces: list[bytes], options: dict[str, Any]) -> Decoded:
+    reader = ResponsesDecoder(**options)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    events += reader.close()
+    return Decoded(events, reader.outcome, reader.notes)
+
+
+def body(*frames: bytes, **options: Any) -> list[Event]:
+    """Return the events between the start of the message and its stop."""
+    return decode(START, *frames, completed(), **options).events[1:-1]
+
+
+def message(*frames: bytes, **options: Any) -> Message:
+    """Return the message that a stream adds up to."""
+    return accumulate(decode(*frames, **options).events)

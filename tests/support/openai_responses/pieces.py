@@ -1,0 +1,81 @@
+"""Deltas of Responses that extend a text, and how they are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import JSONDelta, ReasoningDelta, TextDelta
+from support.delta_runs import Reading, read_chunks
+from support.openai_responses.frames import added, call, part_added
+
+__all__ = [
+    "ARGUMENTS",
+    "MAKE",
+    "MESSAGE",
+    "OPENING",
+    "OTHER",
+    "SUMMARY",
+    "TEXT",
+    "THOUGHT",
+    "each_delta_type",
+    "numbered",
+    "piece",
+    "read",
+]
+
+TEXT = "response.output_text.delta"
+ARGUMENTS = "response.function_call_arguments.delta"
+SUMMARY = "response.reasoning_summary_text.delta"
+THOUGHT = "response.reasoning_text.delta"
+
+MESSAGE = added(0, "message", id="m") + part_added({"type": "output_text", "text": ""})
+OPENING = {
+    TEXT: MESSAGE,
+    ARGUMENTS: added(0, "function_call", **call(id="m")),
+    SUMMARY: added(0, "reasoning", id="m"),
+    THOUGHT: added(0, "reasoning", id="m"),
+}
+PART = {TEXT: "content_index", SUMMARY: "summary_index", THOUGHT: "content_index"}
+MAKE: dict[str, Any] = {
+    TEXT: TextDelta,
+    ARGUMENTS: JSONDelta,
+    SUMMARY: ReasoningDelta,
+    THOUGHT: ReasoningDelta,
+}
+OTHER: dict[str, Any] = {"item_id": "n", "output_index": 1}
+"""Where the deltas of an item `n` belong."""
+
+each_delta_type = pytest.mark.parametrize(
+    "delta_type", OPENING, ids=lambda delta_type: delta_type.split(".")[1]
+)
+
+
+def piece(delta_type: str, text: str, number: int | None = None, **fields: Any) -> bytes:
+    """Return a delta of the item `m`, or of another one, as the API writes it."""
+    places = {PART[delta_type]: 0} if delta_type in PART else {}
+    logprobs: dict[str, Any] = {"logprobs": []} if delta_type == TEXT else {}
+    payload: dict[str, Any] = {
+        "delta": text,
+        "item_id": "m",
+        "output_index": 0,
+        **places,
+        **logprobs,
+        **fields,
+    }
+    if number is not None:
+        payload["sequence_number"] = number
+    data = json.dumps({"type": delta_type, **payload}, separators=(",", ":"), ensure_ascii=False)
+    return f"event: {delta_type}\ndata: {data}\n\n".encode()
+
+
+def numbered(delta_type: str, *texts: str, first: int = 0, **fields: Any) -> list[bytes]:
+    """Return the deltas of one text."""
+    return [piece(delta_type, text, number, **fields) for number, text in enumerate(texts, first)]
+
+
+def read(*chunks: bytes, **options: Any) -> Reading:
+    """Read chunks of Responses on every path."""
+    return read_chunks("openai_responses", *chunks, **options)

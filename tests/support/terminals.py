@@ -1,0 +1,196 @@
+"""Whether a stream that is cut somewhere may pass for a whole one, by hand.
+
+Half a frame behind the terminal is a cut; a whole one that lacks its blank line is not.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+from support.corpus import payloads
+
+__all__ = ["cuts", "finishes", "terminal_was_read"]
+
+_INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
+_KINDS = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+}
+
+
+def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
+    """Return where to cut a stream: around each event, all over its end, and anywhere."""
+    ends = [match.end() for match in re.finditer(rb"\n\n|\r\n\r\n|\r\r", body)]
+    beside = [end + by for end in ends[:40] for by in (-2, -1, 0, 1)]
+    rng = random.Random(name)  # noqa: S311 - a seed is the point
+    anywhere = [rng.randrange(len(body)) for _ in range(count)]
+    last = range(max(len(body) - 200, 0), len(body))
+    return sorted({cut for cut in [*beside, *anywhere, *last] if 0 <= cut < len(body)})
+
+
+def terminal_was_read(prefix: bytes, dialect: str) -> bool:
+    """Tell whether a cut stream may pass for a whole one.
+
+    One of Gemini that repeats its finish reason on every chunk passes for whole at each of
+    them: nothing else ends it.
+    """
+    return _READERS[dialect](prefix)
+
+
+def _split(prefix: bytes) -> tuple[list[str], str]:
+    """Return the payloads of the whole frames, and what is behind the last of them."""
+    text = prefix.decode(errors="ignore").replace("\r\n", "\n").replace("\r", "\n")
+    *frames, rest = text.lstrip("\ufeff").split("\n\n")
+    return list(payloads("\n\n".join(frames).encode())), rest
+
+
+def _last(rest: str) -> tuple[bool, str | None]:
+    """Tell whether an event is cut, and return the payload of a whole one."""
+    lines = [line for line in rest.split("\n") if line and not line.startswith(":")]
+    fields = [line.partition(":")[0] for line in lines]
+    if any(field not in ("data", "event", "id", "retry") for field in fields):
+        return True, None  # in the name of a field
+    if "data" not in fields:
+        return False, None
+    (payload,) = payloads(rest.encode())
+    return False, payload
+
+
+def _chat(prefix: bytes) -> bool:
+    """Tell whether `[DONE]` was read, or a finish of every choice."""
+    data, rest = _split(prefix)
+    if any(payload.startswith("[DONE]") for payload in data):
+        return True
+    cut, last = _last(rest)
+    if cut:
+        return False
+    if last is not None:
+        if last.startswith("[DONE]"):
+            return True
+        try:
+            json.loads(last)
+        except ValueError:
+            return False
+        data.append(last)
+    words = finishes([json.loads(payload) for payload in data])
+    return bool(words) and all(words.values())
+
+
+def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
+    """Return the last finish reason of each choice."""
+    words: dict[int, str | None] = {}
+    for chunk in chunks:
+        for choice in chunk.get("choices") or ():
+            number = choice.get("index", 0)
+            words[number] = choice.get("finish_reason") or words.get(number)
+    return words
+
+
+def _anthropic(prefix: bytes) -> bool:
+    """Tell whether `message_stop` was read, or a stop reason with no block open."""
+    data, rest = _split(prefix)
+    cut, last = _last(rest)
+    if last is not None:
+        try:
+            final: Any = json.loads(last)
+        except ValueError:
+            final = {}
+        cut = final.get("type") not in ("message_stop", "message_delta")
+        data += [] if cut else [last]
+    opened: dict[int, str] = {}
+    implied: str | None = None  # a block that only deltas tell of, up to the next start
+    reason = None
+    for event in (json.loads(payload) for payload in data if payload != "[DONE]"):
+        match event["type"]:
+            case "message_stop":
+                return True
+            case "message_start":
+                reason = event["message"].get("stop_reason")
+            case "message_delta":
+                reason = event["delta"].get("stop_reason") or reason
+            case "content_block_start":
+                implied = None
+                opened[event["index"]] = event["content_block"]["type"]
+            case "content_block_stop":
+                opened.pop(event["index"], None)
+            case "content_block_delta":
+                kind = _KINDS.get(event["delta"]["type"])
+                says = any(value for key, value in event["delta"].items() if key != "type")
+                if kind and says and kind not in opened.values():
+                    implied = kind
+            case _:
+                pass
+    return not cut and reason is not None and not opened and implied is None
+
+
+def _responses(prefix: bytes) -> bool:
+    """Tell whether `response.completed` or `response.incomplete` was read."""
+    data, rest = _split(prefix)
+    _, last = _last(rest)
+    return any(_ends_response(payload) for payload in [*data, last or ""])
+
+
+def _ends_response(payload: str) -> bool:
+    value = _json(payload)
+    if value is None or value.get("type") not in ("response.completed", "response.incomplete"):
+        return False
+    return value["response"].get("status") not in ("failed", "cancelled")
+
+
+def _gemini(prefix: bytes) -> bool:
+    """Tell whether every answer has a finish reason, or the question was blocked.
+
+    An interaction has a last event.
+    """
+    if prefix.lstrip().startswith(b"["):  # which has an end of its own
+        try:
+            return _is_finished(json.loads(prefix))
+        except ValueError:
+            return False
+    data, rest = _split(prefix)
+    cut, last = _last(rest)
+    chunks = [chunk for payload in data if (chunk := _json(payload)) is not None]
+    if "[DONE]" in data:
+        return _is_finished(chunks)
+    if last is not None and not last.startswith("[DONE]"):
+        chunk = _json(last)
+        cut = chunk is None
+        chunks += [] if chunk is None else [chunk]
+    if any(chunk.get("event_type") in _INTERACTION_ENDS for chunk in chunks):
+        return True
+    return not cut and _is_finished(chunks)
+
+
+def _is_finished(chunks: list[dict[str, Any]]) -> bool:
+    words: dict[int, object] = {}
+    for chunk in chunks:
+        inner = chunk.get("response", chunk)  # Code Assist has it in an envelope
+        if inner.get("promptFeedback", {}).get("blockReason"):
+            return True
+        for candidate in inner.get("candidates", ()):
+            number = candidate.get("index", 0)
+            words[number] = candidate.get("finishReason") or words.get(number)
+    return bool(words) and all(words.values())
+
+
+def _json(payload: str) -> dict[str, Any] | None:
+    """Return the object of a payload; None if it is none."""
+    try:
+        value = json.loads(payload)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+_READERS: dict[str, Callable[[bytes], bool]] = {
+    "anthropic": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "gemini": _gemini,
+}

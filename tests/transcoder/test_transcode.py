@@ -1,0 +1,363 @@
+"""Chat bytes to Anthropic's: live, joined, one block at a time, and never a false end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.anthropic.reader import Read, frames, read
+from support.mutations import chunked
+from support.openai_chat.chunks import (
+    DONE,
+    anonymous,
+    call,
+    calls,
+    chunk,
+    content,
+    frame,
+    reasoning,
+)
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    LocalProtocolError,
+    Loss,
+    LossyEncoding,
+    Message,
+    Note,
+    Reasoning,
+    StreamError,
+    Text,
+    ToolCall,
+    Transcoder,
+    Truncated,
+    UnknownDialect,
+    Usage,
+)
+
+A, B = '{"a":1}', '{"b":2}'
+USAGE = frame({"id": "1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}})
+TEXT, END = content("hi"), chunk({}, "stop")
+
+
+def transcoder(**options: Any) -> Transcoder:
+    return Transcoder("openai_chat", "anthropic", **options)
+
+
+def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
+    """Transcode a whole stream, by frames, at once and by bytes."""
+    body = b"".join(pieces)
+    outs = []
+    for chunks in (pieces, (body,), chunked(body, 1)):
+        run = transcoder(**options)
+        outs.append(b"".join([data for piece in chunks for data in run.feed(piece)] + run.close()))
+    assert outs[0] == outs[1] == outs[2]
+    return read(outs[0]), run
+
+
+def names(data: list[bytes]) -> list[str]:
+    """Return the types of the frames in one answer of `feed`."""
+    assert len(data) <= 1
+    return [event["type"] for piece in data for event in frames(piece)]
+
+
+# Live
+
+
+def test_each_chunk_goes_out_with_the_feed_that_brought_it() -> None:
+    run = transcoder()
+    assert names(run.feed(chunk({"role": "assistant"}))) == ["message_start"]
+    assert names(run.feed(reasoning("t"))) == ["content_block_start", "content_block_delta"]
+    assert names(run.feed(reasoning("t"))) == ["content_block_delta"]
+    assert names(run.feed(TEXT)) == [
+        *("content_block_stop", "content_block_start", "content_block_delta"),
+    ]
+    assert names(run.feed(TEXT)) == ["content_block_delta"]
+    assert names(run.feed(calls(call(0, "x", "f", '{"')))) == [
+        *(
+            "content_block_stop",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_delta",
+        ),
+    ]
+    assert names(run.feed(calls(call(0, arguments='a":1}')))) == ["content_block_delta"]
+    assert names(run.feed(END)) == []
+    assert names(run.feed(USAGE)) == []
+    assert names(run.feed(DONE)) == ["content_block_stop", "message_delta", "message_stop"]
+    assert run.close() == []
+
+
+def test_what_one_feed_makes_known_is_one_piece() -> None:
+    run = transcoder()
+    (piece,) = run.feed(TEXT + TEXT + calls(call(0, "x", "f", A)) + END + DONE)
+    assert read(piece).content == [
+        {"type": "text", "text": "hihi"},
+        {"type": "tool_use", "id": "x", "name": "f", "input": A},
+    ]
+
+
+def test_feed_that_makes_nothing_known_gives_nothing() -> None:
+    run = transcoder()
+    assert run.feed(b"") == run.feed(b": keep-alive\n\n") == run.feed(TEXT[:20]) == []
+
+
+def test_open_call_stays_live_while_the_next_one_waits() -> None:
+    run = transcoder()
+    run.feed(calls(call(0, "x", "f", '{"a"')))
+    assert run.feed(calls(call(1, "y", "g", '{"b"'))) == []
+    assert names(run.feed(calls(call(0, arguments=":")))) == ["content_block_delta"]
+    assert run.feed(calls(call(1, arguments=":"))) == []
+    assert run.feed(calls(call(1, arguments="2"))) == []
+    assert names(run.feed(calls(call(0, arguments="1}")))) == [
+        *("content_block_delta", "content_block_stop", "content_block_start"),
+        *("content_block_delta", "content_block_delta"),
+    ]
+    assert names(run.feed(calls(call(1, arguments="}")))) == ["content_block_delta"]
+
+
+def test_live_delta_belongs_to_the_block_that_is_live() -> None:
+    """Deltas of one kind pass quickly; those of another block must not pass with them."""
+    got, _ = transcode(
+        calls(call(0, "x", "f", "["), call(1, "y", "g", "[")),
+        calls(call(0, arguments="1"), call(1, arguments="2"), call(0, arguments="1")),
+        calls(call(1, arguments="2"), call(0, arguments="]"), call(1, arguments="]")),
+        *(END, DONE),
+    )
+    assert [block["input"] for block in got.content] == ["[11]", "[22]"]
+
+
+def test_custom_input_that_waits_is_wrapped_like_the_one_that_is_live() -> None:
+    def custom(index: int, text: str) -> bytes:
+        name = {"name": "f"} if text.startswith("<") else {}
+        return calls(
+            {"index": index, "id": f"c{index}", "type": "custom", "custom": {**name, "input": text}}
+        )
+
+    got, run = transcode(
+        *(
+            custom(0, '<a"'),
+            custom(1, '<b"'),
+            custom(1, '\\"'),
+            custom(1, "\n"),
+            custom(0, '"'),
+            END,
+        ),
+        *(USAGE, DONE),
+    )
+    assert [block["input"] for block in got.content] == [
+        *('{"input":"<a\\"\\""}', '{"input":"<b\\"\\\\\\"\\n"}'),
+    ]
+    assert run.losses == (Loss("custom_tool", "block", 2, "written as a function of one string"),)
+
+
+# Ordering
+
+
+def test_blocks_go_out_one_at_a_time() -> None:
+    got, run = transcode(
+        *(calls(call(0, "x", "f", A[:3])), content("mid"), calls(call(1, "y", "g", B[:3]))),
+        *(calls(call(0, arguments=A[3:])), calls(call(1, arguments=B[3:])), END, DONE),
+    )
+    assert [block["type"] for block in got.content] == ["tool_use", "text", "tool_use"]
+    assert [block.get("input") for block in got.content] == [A, None, B]
+    assert run.message.blocks == (ToolCall("x", "f", A), Text("mid"), ToolCall("y", "g", B))
+
+
+def test_interleaved_ordering_writes_blocks_as_they_come() -> None:
+    run = transcoder(ordering="interleaved")
+    run.feed(calls(call(0, "x", "f", "[")))
+    (piece,) = run.feed(calls(call(1, "y", "g", "[")))
+    assert [(event["type"], event["index"]) for event in frames(piece)] == [
+        *(("content_block_start", 1), ("content_block_delta", 1), ("content_block_delta", 1)),
+    ]
+    for index in (0, 1, 1, 0):
+        (piece,) = run.feed(calls(call(index, arguments="1")))
+        assert [(event["type"], event["index"]) for event in frames(piece)] == [
+            ("content_block_delta", index)
+        ]
+    (piece,) = run.feed(calls(call(1, arguments="]")) + calls(call(0, arguments="]")) + END + DONE)
+    assert b'"message_stop"' in piece
+    assert [tool.arguments for tool in run.message.tool_calls] == ["[11]", "[11]"]
+
+
+# Ends
+
+
+def test_success_is_written_and_told() -> None:
+    got, run = transcode(TEXT, END, USAGE, DONE)
+    assert got.stop_reason == "end_turn"
+    assert got.usage["input_tokens"] == 9
+    assert run.outcome == Completed("end_turn", Usage(9, 4))
+
+
+def test_cut_is_an_error_and_never_a_stop() -> None:
+    for stream in ((TEXT,), (TEXT, END[:-5]), (calls(call(0, "x", "f", A)),), (b"",)):
+        got, run = transcode(*stream)
+        assert got.error is not None
+        assert got.stop_reason is None
+        assert isinstance(run.outcome, Truncated)
+
+
+def test_error_of_the_provider_is_written_in_the_other_dialect() -> None:
+    got, run = transcode(TEXT, frame({"error": {"message": "slow down", "code": 429}}))
+    assert got.error == {"type": "rate_limit_error", "message": "slow down"}
+    assert got.content == [{"type": "text", "text": "hi"}]
+    assert isinstance(run.outcome, Failed)
+
+
+def test_error_before_anything_is_written_alone() -> None:
+    got, _ = transcode(b'{"error":{"message":"no","code":401}}')
+    assert (got.message, got.error) == (None, {"type": "authentication_error", "message": "no"})
+
+
+def test_source_that_fails_is_an_error() -> None:
+    run = transcoder()
+    run.feed(TEXT)
+    (piece,) = run.abort(TimeoutError())
+    assert [event["error"]["type"] for event in frames(piece)] == ["timeout_error"]
+    assert isinstance(run.outcome, Truncated)
+    assert run.abort(OSError()) == run.close() == []
+
+
+def test_what_still_waited_when_the_stream_failed_is_dropped_and_counted() -> None:
+    waiting = len('{"type":"tool_call","id":"y","name":"g"}') + len('["é')
+    got, run = transcode(calls(call(0, "x", "f", "[")), calls(call(1, "y", "g", '["é')))
+    assert [block["id"] for block in got.content] == ["x"]
+    assert run.losses == (Loss("held", "failed stream", 1, f"{waiting + 1} bytes dropped"),)
+    strict = transcoder(strict=True)
+    strict.feed(calls(call(0, "x", "f", "["), call(1, "y", "g", "[")))
+    assert names(strict.close()) == ["error"]
+    assert [loss.feature for loss in strict.losses] == ["held"]
+
+
+def test_what_waited_beyond_the_bound_is_counted_too() -> None:
+    limits = Limits(max_held_bytes=50)
+    stream = (calls(call(0, "x", "f", "[")), calls(call(1, "y", "g", "[" + "1" * 20)), END, DONE)
+    got, run = transcode(*stream, limits=limits)
+    assert got.error is not None
+    assert [loss.feature for loss in run.losses] == ["held"]
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_held_bytes"
+
+
+def test_nothing_follows_a_failure_of_our_own() -> None:
+    run = transcoder(limits=Limits(max_accumulated_bytes=30))
+    (piece,) = run.feed(content("x" * 40) + TEXT)
+    assert names([piece])[-1] == "error"
+    assert run.feed(TEXT + END + DONE) == run.close() == run.abort(OSError()) == []
+    assert run.outcome == Failed(
+        StreamError(
+            "too_large", "message of 55 bytes, expected at most 30", code="max_accumulated_bytes"
+        )
+    )
+
+
+def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller() -> None:
+    run = transcoder()
+    run.close()
+    with pytest.raises(LocalProtocolError):
+        run.feed(TEXT)
+
+
+# Options and what is told
+
+
+def test_strict_transcoding_raises_at_the_first_loss() -> None:
+    run = transcoder(strict=True)
+    run.feed(TEXT)
+    with pytest.raises(LossyEncoding, match="refusal in block would be lost"):
+        run.feed(chunk({"refusal": "no"}))
+
+
+def test_losses_and_notes_are_told_as_they_happen_and_together() -> None:
+    losses: list[Loss] = []
+    notes: list[Note] = []
+    run = transcoder(on_loss=losses.append, on_note=notes.append)
+    run.feed(
+        calls(call(0, None, "f", A)) + calls(call(1, None, "g", B)) + chunk({"audio": {"a": 1}})
+    )
+    minted = Note("minted_id", "tool call")
+    assert notes == [minted, minted]
+    assert run.notes == (Note("minted_id", "tool call", 2),)
+    assert losses == list(run.losses) == [Loss("opaque", "openai_chat audio", 1, "dropped")]
+
+
+def test_message_and_usage_are_what_has_arrived_so_far() -> None:
+    run = transcoder()
+    assert (run.message, run.usage, run.outcome) == (Message(), Usage(), None)
+    run.feed(reasoning("t") + TEXT)
+    assert run.message == Message("chatcmpl-1", "gpt", (Reasoning(("t",)), Text("hi")))
+    run.feed(USAGE + END + DONE)
+    assert run.usage == Usage(9, 4)
+    assert (run.message.stop_reason, run.message.raw_stop_reason) == ("end_turn", "stop")
+    assert run.frames == 5
+
+
+def test_minted_id_is_the_same_for_client_and_message() -> None:
+    got, run = transcode(calls(call(0, None, "f", A)), END, DONE)
+    assert got.content[0]["id"] == run.message.tool_calls[0].id
+    assert anonymous(got.content[0]["id"])
+
+
+def test_ping_is_a_sign_of_life_until_the_end() -> None:
+    run = transcoder()
+    assert names([run.ping()]) == ["ping"]
+    run.feed(TEXT + END)
+    assert names([run.ping()]) == ["ping"]
+    run.feed(DONE)
+    assert run.ping() == b""
+
+
+def test_ping_may_stand_anywhere() -> None:
+    run = transcoder()
+    out = []
+    for piece in (TEXT, calls(call(0, "x", "f", "[")), calls(call(0, arguments="]")), END, DONE):
+        out += [run.ping(), *run.feed(piece), run.ping()]
+    assert [block["type"] for block in read(b"".join(out)).content] == ["text", "tool_use"]
+
+
+def test_model_may_be_named_by_the_caller() -> None:
+    got, run = transcode(TEXT, END, DONE, model="claude")
+    assert got.message is not None
+    assert (got.message["model"], run.message.model) == ("claude", "gpt")
+
+
+def test_server_and_tags_reach_the_decoder() -> None:
+    pieces = [calls(call(0, "x", "f", text)) for text in ('{"', '{"a":1}')]
+    got, _ = transcode(
+        content("<think>a</think>"), *pieces, END, DONE, server="qianfan", think_tags=True
+    )
+    assert got.content[0]["thinking"] == "a"
+    assert got.content[1]["input"] == '{"a":1}'
+
+
+def test_source_may_be_found_out() -> None:
+    run = Transcoder(None, "anthropic")
+    assert run.dialect == ""
+    out = b"".join(run.feed(TEXT + END + DONE))
+    assert run.dialect == "openai_chat"
+    assert read(out).content == [{"type": "text", "text": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("klingon", "anthropic"), ("openai_chat", "klingon"), (None, "klingon")]
+)
+def test_unknown_dialects_are_told(source: str | None, target: str) -> None:
+    with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon'"):
+        Transcoder(source, target)
+
+
+def test_answers_beyond_the_first_are_left_out_and_counted() -> None:
+    ends = (chunk({}, "stop"), chunk({}, "stop", 1), USAGE, DONE)
+    got, run = transcode(content("x", choice=1), TEXT, content("y", choice=1), *ends)
+    assert got.content == [{"type": "text", "text": "hi"}]
+    assert run.losses == (Loss("choices", "choice 1", 1, "dropped"),)
+
+
+def test_text_of_white_space_alone_is_left_out() -> None:
+    got, run = transcode(content("\n\n"), calls(call(0, "x", "f", A)), END, USAGE, DONE)
+    assert [block["type"] for block in got.content] == ["tool_use"]
+    assert run.losses == (Loss("whitespace_text", "block", 1, "dropped"),)

@@ -1,0 +1,174 @@
+"""A JSON array of chunks is a stream: it is found out, decoded and transcoded as one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.gemini.arrays import CHUNKS, TOLD, array, events_of
+from support.mutations import chunked
+from support.streams import decode, transcode
+
+from streamnorm import (
+    Completed,
+    Failed,
+    MessageStart,
+    StreamError,
+    TextDelta,
+    Transcoder,
+    Truncated,
+    accumulate,
+    decoder,
+)
+from streamnorm.sse import Frame
+
+WHOLE = array(*CHUNKS)
+NAMES = ["gemini", None]
+TARGETS = ["anthropic", "openai_chat", "openai_responses", "gemini"]
+each_name = pytest.mark.parametrize("source", NAMES)
+each_size = pytest.mark.parametrize("size", [1, 7, 1 << 20])
+
+
+def payloads(out: bytes) -> list[Any]:
+    """Return what an event stream says of which each event has one line, as clients need it."""
+    *events, rest = out.replace(b"\r\n", b"\n").split(b"\n\n")
+    assert rest == b""
+    assert all(event.startswith(b"data: ") and b"\n" not in event for event in events if event)
+    return [json.loads(event[6:]) for event in events if event]
+
+
+def run(body: bytes, source: str | None, size: int, **options: Any) -> tuple[bytes, Transcoder]:
+    return transcode(chunked(body, size), source, "gemini", **{"verbatim": True, **options})
+
+
+@each_name
+@each_size
+def test_array_says_what_its_event_stream_says(source: str | None, size: int) -> None:
+    expected = decode([events_of(*CHUNKS)], "gemini")
+    assert decode(chunked(WHOLE, size), source) == expected
+    assert isinstance(expected.outcome, Completed)
+
+
+@each_name
+def test_events_of_an_element_come_with_its_last_byte(source: str | None) -> None:
+    reader = decoder(source)
+    at = 0
+    seen: list[bool] = []
+    for number in range(len(CHUNKS)):
+        end = len(array(*CHUNKS[: number + 1], end=""))
+        assert reader.feed(WHOLE[at : end - 1]) == []
+        seen.append(bool(reader.feed(WHOLE[end - 1 : end])))
+        at = end
+    assert seen == [True] * 4
+
+
+def test_array_is_found_out_with_its_first_element() -> None:
+    reader, first = decoder(), array(CHUNKS[0], end="")
+    assert reader.feed(b" \n" + first[:-1]) == []
+    assert (reader.dialect, reader.is_body) == ("", True)
+    assert reader.feed(first[-1:])[0] == MessageStart("r1", "gemini-1")
+    assert (reader.dialect, reader.is_body) == ("gemini", False)
+    (delta,) = reader.feed(array(CHUNKS[1], end="").replace(b"[", b",", 1))
+    assert delta == TextDelta(0, "twö.")
+
+
+@each_name
+@each_size
+@pytest.mark.parametrize("target", TARGETS[:3])
+def test_other_dialects_get_what_they_get_of_the_event_stream(
+    source: str | None, size: int, target: str
+) -> None:
+    expected, _ = transcode([events_of(*CHUNKS)], "gemini", target)
+    out, done = transcode(chunked(WHOLE, size), source, target)
+    assert out == expected
+    assert isinstance(done.outcome, Completed)
+    assert done.dialect == "gemini"
+
+
+@each_name
+@each_size
+@pytest.mark.parametrize("before", [b"", b" ", b"\r\n\t", b"\xef\xbb\xbf"])
+def test_same_dialect_gets_the_elements_as_they_came_each_in_an_event(
+    source: str | None, size: int, before: bytes
+) -> None:
+    """Who reads what is written reads events: an array could carry no error, and no ping."""
+    out, done = run(before + WHOLE + b"more", source, size)
+    assert payloads(out.lstrip(b" \r\n\t\xef\xbb\xbf")) == CHUNKS
+    assert decode([out], "gemini").events == decode([WHOLE], "gemini").events
+    assert isinstance(done.outcome, Completed)
+    assert done.message == accumulate(decode([WHOLE], "gemini").events)
+
+
+@each_name
+def test_same_dialect_gets_each_element_at_once(source: str | None) -> None:
+    transcoder = Transcoder(source, "gemini")
+    first = array(CHUNKS[0], end="")
+    assert transcoder.feed(first[:-1]) == []
+    assert transcoder.ping() == b"\r\n"
+    (out,) = transcoder.feed(first[-1:])
+    assert payloads(out) == CHUNKS[:1]
+    assert transcoder.ping() == b"\r\n"
+    assert transcoder.feed(b',{"candidates":') == []
+    assert transcoder.ping() == b"\r\n"
+    (out,) = transcoder.feed(array(CHUNKS[1], end="").removeprefix(b'[{\n  "candidates":'))
+    assert payloads(out) == CHUNKS[1:2]
+
+
+@each_name
+@each_size
+@pytest.mark.parametrize("target", TARGETS)
+def test_cut_array_is_told_as_a_cut(source: str | None, size: int, target: str) -> None:
+    for body in (array(*CHUNKS, end=""), WHOLE[: WHOLE.index(b"tw")], WHOLE[:20], b"["):
+        out, done = transcode(chunked(body, size), source, target, verbatim=True)
+        assert isinstance(done.outcome, Truncated)
+        assert b"expected the end of its message" in out
+        assert isinstance(decode([out], target).events[-1], StreamError)
+
+
+@each_name
+@each_size
+def test_error_of_a_cut_array_stands_behind_its_last_whole_element(
+    source: str | None, size: int
+) -> None:
+    out, _ = run(array(*CHUNKS[:2], end=',\n{"candidates":'), source, size)
+    *whole, told = payloads(out)
+    assert whole == CHUNKS[:2]
+    assert told["error"]["status"] == "INTERNAL"
+
+
+@each_name
+@each_size
+@pytest.mark.parametrize("target", TARGETS)
+def test_error_within_an_array_is_the_providers(source: str | None, size: int, target: str) -> None:
+    for before in ([], CHUNKS[:2]):
+        out, done = transcode(chunked(array(*before, TOLD), size), source, target, verbatim=True)
+        assert isinstance(done.outcome, Failed)
+        assert done.outcome.error == StreamError(
+            "upstream", "Overloaded.", "UNAVAILABLE", 503, True
+        )
+        assert out.count(b"Overloaded.") >= 1
+        if target == "gemini":
+            assert payloads(out) == [*before, TOLD]
+
+
+@each_name
+def test_array_may_be_written_anew(source: str | None) -> None:
+    expected, _ = transcode([events_of(*CHUNKS)], "gemini", "gemini")
+    assert transcode([WHOLE], source, "gemini")[0] == expected
+
+
+@each_size
+def test_other_arrays_are_bodies_of_nobody(size: int) -> None:
+    for body in (b"[]", b"[1]", b'[{"choices":[]}]', b'[{"a":"b"}]'):
+        for source in (*NAMES, "openai_chat"):
+            got = decode(chunked(body, size), source)
+            (error,) = got.events
+            assert isinstance(error, StreamError)
+            assert error.code == "not_a_stream"
+
+
+def test_frames_are_read_as_they_were() -> None:
+    reader = decoder("gemini")
+    events = reader.feed_frame(Frame("message", json.dumps(CHUNKS)))
+    assert events[0] == MessageStart("r1", "gemini-1")

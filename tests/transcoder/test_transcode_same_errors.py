@@ -1,0 +1,189 @@
+"""What breaks a stream that goes out untouched: whole events, then the error, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from support.anthropic.reader import frames
+from support.mutations import chunked
+from support.openai_responses import frames as responses
+from support.short_streams import REFUSED, STREAMS, assert_error
+from support.streams import DIALECTS, decode, transcode_same
+
+from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, Truncated, validate
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+@each_dialect
+def test_cut_between_events_is_told_behind_the_last(dialect: str) -> None:
+    pieces = STREAMS[dialect][:2]  # an event and a comment
+    out, run = transcode_same(pieces, dialect)
+    message = "stream ended after 1 frames, expected the end of its message"
+    assert out.startswith(b"".join(pieces))
+    assert_error(out.removeprefix(b"".join(pieces)), dialect, message, "truncated")
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+@pytest.mark.parametrize("bytes_left", [1, 6, 30, -3, -2, -1])
+def test_half_an_event_is_dropped_before_an_error_of_ours(dialect: str, bytes_left: int) -> None:
+    before, event = STREAMS[dialect][:2], STREAMS[dialect][2].replace(b"\r\n", b"\n")
+    event = event[: event.index(b"\n\n") + 2]
+    out, run = transcode_same([*before, event[:bytes_left]], dialect)
+    assert out.startswith(b"".join(before))
+    if isinstance(run.outcome, Completed):  # the whole event was the terminal
+        assert out == b"".join([*before, event[:bytes_left]])
+        return
+    message = "stream ended after 1 frames, expected the end of its message"
+    assert_error(out.removeprefix(b"".join(before)), dialect, message, "truncated")
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_terminal_without_its_blank_line_is_no_success_where_the_source_fails(
+    dialect: str, size: int
+) -> None:
+    body = b"".join(STREAMS[dialect])
+    terminal = body[body.rstrip().rindex(b"\n\n" if dialect != "gemini" else b"\r\n\r\n") :]
+    terminal = terminal.lstrip()
+    before = body.removesuffix(terminal)
+    run = Transcoder(dialect, dialect)
+    out = [data for piece in chunked(before, size) for data in run.feed(piece)]
+    out += [data for piece in chunked(terminal.rstrip(), size) for data in run.feed(piece)]
+    (error,) = run.abort(ConnectionResetError())
+    assert b"".join(out).rstrip() == before.rstrip()
+    assert terminal.rstrip() not in error
+    assert isinstance(decode([b"".join(out) + error], dialect).events[-1], StreamError)
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+def test_event_that_breaks_the_stream_is_the_last_that_goes_out(dialect: str) -> None:
+    """However much arrived with it: a terminal behind an error would make a success of it."""
+    broken = b"data: {broken\n\n"
+    before, behind = STREAMS[dialect][:2], STREAMS[dialect][2:]
+    out, run = transcode_same([*before, broken, *behind], dialect)
+    passed = b"".join([*before, broken])
+    assert out.startswith(passed)
+    message = "no JSON in 7 characters"
+    assert_error(out.removeprefix(passed), dialect, message, "malformed")
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.kind == "malformed"
+
+
+@each_dialect
+def test_nothing_follows_the_error(dialect: str) -> None:
+    run = Transcoder(dialect, dialect)
+    body = STREAMS[dialect]
+    run.feed(b"".join(body[:2]) + b"data: {broken\n\n")
+    assert run.feed(b"".join(body[2:])) == []
+    assert run.close() == run.abort(OSError()) == []
+
+
+@each_dialect
+def test_error_of_the_provider_is_its_own(dialect: str) -> None:
+    body = [*STREAMS[dialect][:2], REFUSED[dialect]]
+    out, run = transcode_same(body, dialect)
+    assert out == b"".join(body)
+    assert isinstance(run.outcome, Failed)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error":{"message":"no","code":500}}', "no"),
+        (b'\n [{"error":{"message":"no","code":500}}]', "no"),
+        (b"<html>", "body that begins with '<', expected an event stream"),
+        (b'{"choices":[]}', "body that begins with '{', expected an event stream"),
+    ],
+)
+@each_dialect
+def test_body_that_is_no_stream_is_told_as_one(
+    dialect: str, body: bytes, message: str, *, named: bool
+) -> None:
+    """Who reads a stream sees nothing in such a body, and would wait or take it for empty."""
+    for pieces in ([body], chunked(body, 1)):
+        run = Transcoder(dialect if named else None, dialect)
+        out = b"".join([data for piece in pieces for data in run.feed(piece)] + run.close())
+        (told,) = decode([out.strip() + b"\n\n"], dialect).events
+        assert isinstance(told, StreamError)
+        assert told.message == message
+        assert isinstance(run.outcome, Failed)
+        assert body.strip() not in out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'error: {"message":"late"}\n\n',
+        b'error: {"message":"late"}\n',
+        b'error: {"message":"late"}',
+        b'{"error":\n{"message":"late"}}',
+        b'{"error":\n{"message":"late"}}\n\n',
+    ],
+)
+@each_dialect
+def test_error_that_stands_in_no_event_is_told_in_one(dialect: str, line: bytes) -> None:
+    """As GPUStack and llama.cpp print it, which clients skip."""
+    pieces = [*STREAMS[dialect][:2], line]
+    before = b"".join(pieces[:2])
+    for parts in (
+        pieces,
+        [b"".join(pieces)],
+        chunked(b"".join(pieces), 1),
+        [before, line[:9], line[9:]],
+    ):
+        run = Transcoder(dialect, dialect)
+        out = b"".join([data for piece in parts for data in run.feed(piece)] + run.close())
+        assert out.startswith(before)
+        appended = out.removeprefix(before)
+        if line.endswith(b"\n\n"):  # which may be known only when the line was passed on
+            appended = appended.removeprefix(line)
+        assert appended.startswith(REFUSED[dialect][:7])
+        (error,) = decode([appended], dialect).events
+        assert isinstance(error, StreamError)
+        assert error.message == "late"
+        assert isinstance(run.outcome, Failed)
+
+
+@each_dialect
+def test_source_that_fails_is_told_behind_what_came(dialect: str) -> None:
+    run = Transcoder(dialect, dialect)
+    run.feed(b"".join(STREAMS[dialect][:2]))
+    (out,) = run.abort(ConnectionResetError())
+    told = decode([out], dialect).events[-1]
+    assert isinstance(told, StreamError)
+    assert told.message.startswith("ConnectionResetError after ")
+    assert isinstance(run.outcome, Truncated)
+
+
+@each_dialect
+def test_limit_that_is_passed_is_told_behind_what_came(dialect: str) -> None:
+    limits = Limits(max_accumulated_bytes=16)
+    out, run = transcode_same(STREAMS[dialect], dialect, limits=limits)
+    body = b"".join(STREAMS[dialect])
+    start = out.index(REFUSED[dialect][:13])
+    assert body.startswith(out[:start].rstrip())
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_accumulated_bytes"
+
+
+def test_what_breaks_a_response_goes_on_with_its_numbers_and_its_id() -> None:
+    body = [
+        responses.event(
+            "response.created", sequence_number=0, response={"id": "resp_7", "model": "m"}
+        ),
+        responses.event("response.in_progress", sequence_number=1, response={"id": "resp_7"}),
+    ]
+    out, run = transcode_same(body, "openai_responses")
+    assert out.startswith(b"".join(body))
+    told = list(frames(out))[2:]
+    assert [(event["type"], event["sequence_number"]) for event in told] == [
+        ("error", 2),
+        ("response.failed", 3),
+    ]
+    assert told[1]["response"]["id"] == "resp_7"
+    assert isinstance(run.outcome, Truncated)
+    assert all(found.position < len(body) for found in validate(out, "openai_responses"))

@@ -1,0 +1,227 @@
+"""Anthropic bytes to Chat's: live, joined, the usage and `[DONE]` with the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.anthropic.frames import STOP, block, delta, end, event, start, stop, text, thinking
+from support.mutations import chunked
+from support.openai_chat.reader import Read, chunks, read
+
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    Loss,
+    LossyEncoding,
+    Reasoning,
+    Text,
+    ToolCall,
+    Transcoder,
+    Truncated,
+    Usage,
+)
+
+USAGE = {"input_tokens": 9, "output_tokens": 1}
+END = end("end_turn", usage={"output_tokens": 4})
+
+
+def transcoder(**options: Any) -> Transcoder:
+    return Transcoder("anthropic", "openai_chat", **options)
+
+
+def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
+    """Transcode a whole stream, by frames, at once and by bytes."""
+    body = b"".join(pieces)
+    outs = []
+    for parts in (pieces, (body,), chunked(body, 1)):
+        run = transcoder(**options)
+        outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
+    assert outs[0] == outs[1] == outs[2]
+    return read(outs[0]), run
+
+
+def told(data: list[bytes]) -> list[Any]:
+    """Return the deltas in one answer of `feed`, or what stands in their place."""
+    assert len(data) <= 1
+    found: list[Any] = []
+    for chunk in (chunk for piece in data for chunk in chunks(piece)):
+        choices = (chunk or {}).get("choices")
+        found.append(choices[0]["delta"] if choices else chunk and chunk["usage"])
+    return found
+
+
+def argument(index: int, text: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+
+
+def test_each_event_goes_out_with_the_feed_that_brought_it() -> None:
+    run = transcoder()
+    assert told(run.feed(start(usage=USAGE))) == [{"role": "assistant", "content": None}]
+    assert run.feed(event("ping")) == [b": ping\n\n"]
+    assert run.feed(block(0, "thinking", thinking="", signature="")) == []
+    for piece in ("a", "b", "c"):
+        wire = delta(0, "thinking_delta", thinking=piece)
+        assert told(run.feed(wire)) == [{"reasoning_content": piece}]
+    assert run.feed(stop(0)) == []
+    assert run.feed(block(1, "text", text="")) == []
+    for piece in ("d", "e", "f"):
+        assert told(run.feed(delta(1, "text_delta", text=piece))) == [{"content": piece}]
+    run.feed(stop(1))
+    (named,) = told(run.feed(block(2, "tool_use", id="toolu_1", name="f", input={})))
+    assert named["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}
+    for piece in ('{"a"', ":", "1}"):
+        wire = delta(2, "input_json_delta", partial_json=piece)
+        assert told(run.feed(wire)) == [argument(0, piece)]
+    assert run.feed(stop(2)) == run.feed(END) == []
+    counts = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+    assert told(run.feed(STOP)) == [{}, counts, None]
+    assert run.close() == []
+
+
+def test_what_one_feed_makes_known_is_one_piece() -> None:
+    run = transcoder()
+    (piece,) = run.feed(b"".join([start(), thinking(0, "t"), text(1, "hi"), END, STOP]))
+    got = read(piece)
+    assert got.answers[0].texts == {"reasoning_content": "t", "content": "hi"}
+    assert run.message.blocks == (Reasoning(("t",)), Text("hi"))
+    assert run.outcome == Completed("end_turn", Usage(None, 4))
+
+
+def test_terminal_that_the_source_forgot_comes_with_its_end() -> None:
+    run = transcoder()
+    out = [data for piece in (start(), text(0, "a"), END) for data in run.feed(piece)]
+    assert b"[DONE]" not in b"".join(out)
+    assert told(run.close())[0] == {}
+    assert told(run.close()) == []
+
+
+def test_calls_that_overlap_go_out_as_they_come() -> None:
+    run = transcoder()
+    run.feed(start())
+    for index in (0, 1):
+        run.feed(block(index, "tool_use", id=f"toolu_{index}", name="f", input={}))
+    for index, piece in [(0, "["), (1, "["), (0, "1"), (1, "2"), (1, "]"), (0, "]")]:
+        wire = delta(index, "input_json_delta", partial_json=piece)
+        assert told(run.feed(wire)) == [argument(index, piece)]
+    out = b"".join(run.feed(stop(0) + stop(1) + end("tool_use") + STOP))
+    assert out.endswith(b"data: [DONE]\n\n")
+    assert run.message.tool_calls == (
+        *(ToolCall("toolu_0", "f", "[1]"), ToolCall("toolu_1", "f", "[2]")),
+    )
+
+
+def test_text_behind_an_open_text_waits_for_it() -> None:
+    """As llama.cpp leaves its blocks open."""
+    got, run = transcode(
+        *(start(), block(0, "thinking", thinking=""), block(1, "text", text="")),
+        *(delta(1, "text_delta", text="b"), delta(0, "thinking_delta", thinking="a")),
+        *(delta(1, "text_delta", text="c"), stop(0), stop(1), end(usage=USAGE), STOP),
+    )
+    assert got.answers[0].texts == {"reasoning_content": "a", "content": "bc"}
+    assert run.losses == ()
+
+
+def test_texts_next_to_each_other_become_one_and_that_is_told() -> None:
+    got, run = transcode(start(usage=USAGE), text(0, "a"), text(1, "b"), END, STOP)
+    assert got.answers[0].texts == {"content": "ab"}
+    assert run.losses == (Loss("boundaries", "Text", 1, "written as one block"),)
+    with pytest.raises(LossyEncoding, match="boundaries in Text would be lost"):
+        transcode(start(), text(0, "a"), text(1, "b"), END, STOP, strict=True)
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_details", None])
+def test_reasoning_goes_to_the_field_that_was_asked_for(field: Any) -> None:
+    signed = delta(0, "signature_delta", signature="c2ln")
+    frames = [start(usage=USAGE), block(0, "thinking", thinking="why"), signed, stop(0), END, STOP]
+    got, run = transcode(*frames, reasoning=field)
+    answer = got.answers[0]
+    assert answer.texts == ({field: "why"} if field in ("reasoning_content", "reasoning") else {})
+    assert [detail.get("text") for detail in answer.details.values()] == (
+        ["why"] if field == "reasoning_details" else []
+    )
+    assert [loss.feature for loss in run.losses] == {
+        "reasoning_details": [],
+        None: ["reasoning"],
+    }.get(field, ["signature"])
+
+
+def test_usage_may_be_left_out() -> None:
+    frames = [start(usage=USAGE), text(0, "a"), END, STOP]
+    assert transcode(*frames)[0].usage == {
+        "prompt_tokens": 9,
+        "completion_tokens": 4,
+        "total_tokens": 13,
+    }
+    got, run = transcode(*frames, include_usage=False)
+    assert got.usage is None
+    assert run.usage == Usage(9, 4)
+
+
+def test_server_s_own_work_is_no_call_of_the_client() -> None:
+    served = [block(0, "server_tool_use", id="s", name="web_search", input={}), stop(0)]
+    result = [block(1, "web_search_tool_result", tool_use_id="s", content=[]), stop(1)]
+    got, run = transcode(start(usage=USAGE), *served, *result, text(2, "a"), END, STOP)
+    assert got.answers[0].calls == []
+    assert got.answers[0].finish == "stop"
+    assert [loss.where for loss in run.losses] == ["ServerToolCall", "ServerToolResult"]
+
+
+def test_cut_is_an_error_and_never_a_terminal() -> None:
+    for stream in (
+        *((start(),), (start(), text(0, "a")), (start(), text(0, "a"), END[:-9]), (b"",)),
+        (start(), block(0, "text", text="a"), END),
+    ):
+        got, run = transcode(*stream)
+        assert got.error is not None
+        assert got.error["code"] == "truncated"
+        assert isinstance(run.outcome, Truncated)
+
+
+def test_error_of_the_provider_is_written_in_the_other_dialect() -> None:
+    told = {"type": "overloaded_error", "message": "Overloaded"}
+    got, run = transcode(start(), text(0, "a"), event("error", error=told))
+    assert got.error == {
+        "message": "Overloaded",
+        "type": "server_error",
+        "param": None,
+        "code": "overloaded",
+    }
+    assert isinstance(run.outcome, Failed)
+    assert got.answers[0].finish is None
+
+
+def test_failure_of_our_own_ends_the_stream_without_its_terminal() -> None:
+    body = [start(), text(0, "x" * 60), END, STOP]
+    got, run = transcode(*body, limits=Limits(max_accumulated_bytes=50))
+    assert got.error is not None
+    assert got.error["code"] == "too_large"
+    assert isinstance(run.outcome, Failed)
+
+
+def test_what_waits_behind_an_open_text_is_bounded() -> None:
+    frames = [
+        *(start(), block(0, "text", text="a"), block(1, "text", text="")),
+        *(delta(1, "text_delta", text="x" * 30) for _ in range(3)),
+    ]
+    got, run = transcode(*frames, stop(0), stop(1), END, STOP, limits=Limits(max_held_bytes=80))
+    assert got.error is not None
+    assert got.answers[0].texts == {"content": "a"}
+    assert [loss.feature for loss in run.losses] == ["held"]
+
+
+def test_source_may_be_found_out() -> None:
+    run = Transcoder(None, "chat")
+    out = b"".join(run.feed(b"".join([event("ping"), start(), text(0, "a"), END, STOP])))
+    assert run.dialect == "anthropic"
+    assert read(out).answers[0].texts == {"content": "a"}
+
+
+def test_sign_of_life_is_a_comment_until_the_end() -> None:
+    run = transcoder()
+    assert run.ping() == b": ping\n\n"
+    run.feed(b"".join([start(), text(0, "a"), END]))
+    assert run.ping() == b": ping\n\n"
+    run.feed(STOP)
+    assert run.ping() == b""
