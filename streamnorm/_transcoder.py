@@ -1,4 +1,4 @@
-"""One dialect's bytes to another's, without I/O; to the same, untouched or cleaned."""
+"""Transcoder: the bytes of one dialect to the bytes of another, without I/O."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class TranscodeOptions(TypedDict, total=False):
 class Transcoder:
     """Turn the stream of one dialect into the stream of another.
 
-    What can go out goes out in the same `feed`, as one piece of bytes.  A stream that
-    fails ends in the target's form of an error, never in its form of success.
+    All bytes that are known are returned by the same `feed`, as one piece.  A stream that
+    fails ends with the target's error event, never with its terminal.
 
     With equal dialects the original bytes are returned unchanged, event by event, and only
     observed; a JSON array is returned as the events that it is.  A failure that they do not
@@ -51,16 +51,16 @@ class Transcoder:
     other than the default: names and ids once, indexes dense, one block at a time.
 
     Args:
-        source: Dialect to read; None to find out.
+        source: Dialect to read; None to detect it.
         target: Dialect to write.
-        ordering: `sequential` writes one block at a time, as most clients need;
-            `interleaved` writes blocks as they come, for clients known to cope.
-        verbatim: Whether the bytes stay as they are where both dialects are the same.
+        ordering: `sequential` writes one block at a time, as most clients require;
+            `interleaved` writes blocks as they arrive, for clients that accept it.
+        verbatim: Whether to return the original bytes if both dialects are the same.
         strict: Whether to raise `LossyEncoding` at the first loss.
         limits: Bounds.
         on_loss: Called with each loss as it happens.
         on_note: Called with each note as it happens.
-        server: Who sends, where that decides between two readings.
+        server: Name of the server (for example `qianfan`); enables its quirks.
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
         model: Model to name in place of the one that answered.
         include_usage: Whether to write the tokens in Chat Completions.
@@ -116,7 +116,7 @@ class Transcoder:
             self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the bytes that `data` makes known, as one piece, or nothing.
+        """Return the bytes that are known with `data`, as one piece, or nothing.
 
         Raises:
             LossyEncoding: `strict`, and the target cannot carry something.
@@ -142,7 +142,7 @@ class Transcoder:
     def _read_in_full(
         self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
     ) -> list[bytes]:
-        """Do what `feed` does where some frame may be more than a delta.
+        """Finish a `feed` in which a frame may be more than a delta.
 
         Args:
             data: The bytes of the read.
@@ -180,15 +180,15 @@ class Transcoder:
         return [written] if (written := b"".join([original, *parts])) else []
 
     def close(self) -> list[bytes]:
-        """Return the bytes that the end of the source makes known."""
+        """Return the bytes that are known now that the source has ended."""
         return self._end(self._decoder.close)
 
     def abort(self, cause: BaseException) -> list[bytes]:
-        """Return the bytes that the failure of the source makes known."""
+        """Return the bytes that are known now that the source has failed."""
         return self._end(lambda: self._decoder.abort(cause))
 
     def ping(self) -> bytes:
-        """Return a sign of life for the client; nothing once the stream has ended."""
+        """Return a keep-alive for the client; nothing after the stream has ended."""
         return b"" if self.outcome is not None else self._encoder.ping()
 
     @property
@@ -204,27 +204,27 @@ class Transcoder:
 
     @property
     def untouched(self) -> bool:
-        """Whether the bytes go out as they came; not before the dialect that is read is known."""
+        """Whether the original bytes are returned; false until the source dialect is detected."""
         return self._passthrough is not None
 
     @property
     def frames(self) -> int:
-        """How many frames were read."""
+        """Number of frames read."""
         return self._decoder.frames
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the target could not carry."""
+        """Losses so far: what the target dialect could not represent."""
         return self._encoder.losses
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the decoder forgave."""
+        """Deviations that the decoder accepted."""
         return self._decoder.notes
 
     @property
     def message(self) -> Message:
-        """What has arrived so far.
+        """The message so far.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -241,11 +241,11 @@ class Transcoder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of the message was read yet."""
+        """Whether no event of the message has been read."""
         return self._accumulator.is_empty
 
     def _decide(self) -> None:
-        """Choose what becomes of the stream, now that the source is known."""
+        """Choose between passing through and re-encoding, now that the source is known."""
         self._is_decided = True
         if self._decoder.dialect == self._encoder.dialect:
             self._encoder.extras = True
@@ -253,7 +253,7 @@ class Transcoder:
                 self._passthrough = Passthrough(self._decoder.framing)
 
     def _read(self, raw: RawFrame) -> bytes:
-        """Read a frame in full, and return the bytes that it makes known."""
+        """Read a frame in full, and return the bytes to write."""
         self._take_pending_usage()
         events = self._decoder.read_raw(raw)
         if not self._is_decided and self._decoder.dialect:
@@ -263,7 +263,7 @@ class Transcoder:
         return written
 
     def _write(self, events: list[Event]) -> bytes:
-        """Accumulate events, and return their bytes; of a failure alone in a passthrough."""
+        """Accumulate events and return their bytes; in a passthrough, only those of a failure."""
         kept = self._accumulator.take(events)
         last = kept[-1]
         error = last if isinstance(last, StreamError) else None
@@ -282,7 +282,7 @@ class Transcoder:
         return b"".join(parts)
 
     def _renew_forwarder(self, events: list[Event]) -> None:
-        """Follow the delta run, which begins with the stream, and ends with it."""
+        """Follow the decoder's delta run, which starts and ends with the stream."""
         run = None if self._writer.failure is not None else self._decoder.run
         if self._forwarder is not None and self._forwarder.run is run:
             self._forwarder.invalidate(events)
@@ -293,7 +293,7 @@ class Transcoder:
             self._forwarder = DeltaForwarder(run, self._accumulator, writer)
 
     def _fail(self, error: StreamError) -> bytes:
-        """End the stream with a failure of ours, and return its bytes."""
+        """End the stream with an error of ours, and return its bytes."""
         self._take_pending_usage()
         self._forwarder = None
         if self._passthrough is None:
@@ -322,7 +322,7 @@ class Transcoder:
         return [written] if written else []
 
     def _take_pending_usage(self) -> None:
-        """Take the tokens that frames of the delta run have reported."""
+        """Pass on the usage that frames of the delta run have reported."""
         usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
         if usage is not None:
             self._accumulator.take([usage])

@@ -1,6 +1,6 @@
 """Every departure of a stream from its protocol: an oracle for tests of gateways.
 
-`validate` judges events by the grammar, and bytes of the wire by the letter of a
+`validate` judges events by the grammar, and bytes of the wire by the strict rules of a
 dialect.  It shares nothing with the decoders, which forgive.  Framing is judged here
 for all dialects; what stands in the frames, by the checker of the room.
 

@@ -4,9 +4,9 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11-21)
 sections 9.2.5 and 9.2.6, followed to the letter, with bounds.  Time is linear in
 bytes whatever the size of the reads.
 
-`SSEDecoder.split` cuts whole events out of a read without looking into them, and
-`SSEDecoder.parse` interprets their lines, so that a reader who knows what to expect can
-take an event without its lines being interpreted.
+`SSEDecoder.split` cuts whole events out of a read without parsing them, and
+`SSEDecoder.parse` parses their lines, so that the fast path can decode an event without
+parsing its lines.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class StrayLine(Struct, frozen=True, gc=False):
-    """A line that no field claims; some servers print their errors so."""
+    """A line that is no field of an event; some servers print errors so."""
 
     line: bytes
 
 
 class Fragment(Struct, frozen=True, gc=False):
-    """Bytes of one event that is interpreted as it arrives, with LF as line end."""
+    """A part of an event that is parsed as it arrives, with LF as line end."""
 
     data: bytes
 
@@ -62,7 +62,7 @@ its blank line; or a fragment."""
 
 
 def is_whole(raw: RawFrame) -> bool:
-    """Tell whether a raw frame is, or ends, a whole event."""
+    """Return whether a raw frame is, or ends, a whole event."""
     return isinstance(raw, bytes) or raw.data.endswith(b"\n\n")
 
 
@@ -237,7 +237,7 @@ class SSEDecoder:
             self.held = tail
 
     def _must_be_parsed(self, tail: bytes, *, lasts: bool) -> bool:
-        """Tell whether the beginning of an event cannot wait for its end.
+        """Return whether the beginning of an event cannot wait for its end.
 
         It can be held if one read has left it, and it has no complete line but one of a field.
         """

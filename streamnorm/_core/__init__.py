@@ -1,1 +1,1 @@
-"""What no dialect knows of: events, messages, ordering, losses and the contracts of rooms."""
+"""The core: events, messages, ordering, losses and the codec contracts, free of any dialect."""

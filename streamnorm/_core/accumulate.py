@@ -49,7 +49,7 @@ _MAX_BYTES_PER_CHAR = 4
 
 
 class _Growing(Struct):
-    """A block under construction; its text is written, not concatenated."""
+    """A block under construction; its text is buffered, not concatenated."""
 
     start: Block
     choice: int
@@ -88,7 +88,7 @@ class _Growing(Struct):
 
 
 class Accumulator:
-    """Add events up to messages, one for each choice.
+    """Accumulate events into messages, one for each choice.
 
     Args:
         limits: `max_accumulated_bytes` bounds the text of all deltas and the JSON of blocks'
@@ -96,8 +96,8 @@ class Accumulator:
             arguments.
 
     Attributes:
-        start: How the message began.
-        usage: The last snapshot of the tokens.
+        start: The `MessageStart`.
+        usage: The last usage snapshot.
     """
 
     def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
@@ -105,18 +105,18 @@ class Accumulator:
         self.usage = Usage()
         self._max_bytes = limits.max_accumulated_bytes
         self._max_json_depth = limits.max_json_depth
-        self._bytes = 0  # of what is kept, but for the text that is not packed
-        # Memory that may be appended before the text has to be packed and counted: so little
-        # that the bound cannot be passed until then.
+        self._bytes = 0  # accumulated so far, without the text that is not packed
+        # Memory that may be appended before the text must be packed and counted, low enough
+        # that the bound cannot be exceeded meanwhile.
         self._unchecked_bytes = 0
         self._unpacked: list[TextBuffer] = []
         self._blocks: dict[int, _Growing] = {}
         self._stops: dict[int, MessageStop] = {}
-        self._inputs: dict[int, PartialJSON] = {}  # of the calls that somebody asked about
+        self._inputs: dict[int, PartialJSON] = {}  # of the calls whose partial input was read
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has arrived yet."""
+        """Whether no event has arrived."""
         return not self._blocks and self.start == MessageStart() and self.usage == Usage()
 
     def push(self, event: Event) -> None:
@@ -154,11 +154,10 @@ class Accumulator:
             self.push(event)
 
     def take(self, events: list[Event]) -> list[Event]:
-        """Add events, and end the stream that is too long.
+        """Add events, and return them.
 
-        Returns:
-            `events`; where the message passes its bound, those before that, and a
-            `StreamError("too_large")`.
+        If the message exceeds its bound, only the events before that are returned, and a
+        `StreamError("too_large")`.
         """
         for number, event in enumerate(events):
             try:
@@ -183,7 +182,7 @@ class Accumulator:
         return append
 
     def message(self, choice: int = 0) -> Message:
-        """Return what has arrived so far.
+        """Return the message so far.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -232,7 +231,7 @@ class Accumulator:
         return self._input(index).deltas()
 
     def _input(self, index: int) -> PartialJSON:
-        """Return the parser of a call, which has read all that has come."""
+        """Return the parser of a call, fed with all arguments so far."""
         self._pack()
         growing = self._blocks.get(index)
         if growing is None or not isinstance(growing.start, (ToolCall, ServerToolCall)):
@@ -257,7 +256,7 @@ class Accumulator:
             self._pack()
 
     def _pack(self) -> None:
-        """Pack the text of the last deltas, and count it.
+        """Pack the text of the last deltas, and count its bytes.
 
         Raises:
             LimitExceeded: The message is larger than `max_accumulated_bytes`.
@@ -295,11 +294,11 @@ class Accumulator:
 
 
 class UsageAccumulator:
-    """Keep the start and the usage of a message, and nothing of its content.
+    """Store the start and the usage of a message, and none of its content.
 
     Attributes:
-        start: How the message began.
-        usage: The last snapshot of the tokens.
+        start: The `MessageStart`.
+        usage: The last usage snapshot.
     """
 
     def __init__(self) -> None:
@@ -308,11 +307,11 @@ class UsageAccumulator:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has arrived yet."""
+        """Whether no event has arrived."""
         return self.start == MessageStart() and self.usage == Usage()
 
     def take(self, events: list[Event]) -> list[Event]:
-        """Keep what `events` say of the start and the usage, and return them."""
+        """Store the start and the usage among `events`, and return `events`."""
         for event in events:
             if isinstance(event, UsageUpdate):
                 self.usage = event.usage
@@ -321,11 +320,11 @@ class UsageAccumulator:
         return events
 
     def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
-        """Return a function that drops text."""
+        """Return a function that discards text."""
         return _drop
 
     def message(self, choice: int = 0) -> Message:
-        """Refuse: there is none.
+        """Raise: there is no message.
 
         Raises:
             LocalProtocolError: Always.
@@ -338,7 +337,7 @@ def _drop(text: str) -> None:
 
 
 def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
-    """Return the message that events add up to, complete or not.
+    """Return the message that events accumulate to, complete or not.
 
     Args:
         events: A legal stream (see `grammar`).
@@ -353,7 +352,7 @@ def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
 
 
 def message_events(message: Message) -> list[Event]:
-    """Return the stream that adds up to a message."""
+    """Return events that accumulate to `message`."""
     events: list[Event] = [MessageStart(message.id, message.model, message.extra)]
     extras = message.block_extras or (None,) * len(message.blocks)
     for index, (block, extra) in enumerate(zip(message.blocks, extras, strict=True)):

@@ -75,7 +75,7 @@ class Text(_Block, frozen=True, tag="text"):
 
 
 class Reasoning(_Block, frozen=True, tag="reasoning"):
-    """What the model thought, or a summary of it; never text for the user.
+    """Reasoning of the model, or a summary of it; never text for the user.
 
     Attributes:
         parts: The summaries, in order; a vendor without parts sends one.
@@ -171,7 +171,7 @@ class ServerToolCall(_Block, frozen=True, tag="server_tool_call"):
 
 
 class ServerToolResult(_Block, frozen=True, tag="server_tool_result"):
-    """What a call that the provider executed gave.
+    """Result of a tool call that the provider executed.
 
     Attributes:
         tool_call_id: Id of the `ServerToolCall`.
@@ -215,7 +215,7 @@ class Document(_Block, frozen=True, tag="document"):
 
 
 class ToolResult(_Block, frozen=True, tag="tool_result"):
-    """What the client's execution of a `ToolCall` gave.
+    """Result of a `ToolCall` that the client executed.
 
     Attributes:
         tool_call_id: Id of the call.

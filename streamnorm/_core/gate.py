@@ -156,5 +156,5 @@ class Gate:
 
 
 def _is_success(status: int | None) -> bool:
-    """Tell whether a status is 2xx, or there is none."""
+    """Return whether a status is 2xx, or there is none."""
     return status is None or 200 <= status <= 299

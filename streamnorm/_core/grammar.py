@@ -79,7 +79,7 @@ class Grammar:
         self._stopped = False  # whether one has
 
     def check(self, event: Event) -> str | None:
-        """Take the next event, and return what is wrong with it.  A wrong one counts
+        """Check the next event, and return what is wrong with it.  A wrong one counts
         as far as it makes sense, so that one mistake is reported once.
         """
         if self._failed:
@@ -107,7 +107,7 @@ class Grammar:
                 return self._check_body(event)
 
     def advance(self, event: Event) -> None:
-        """Take the next event.
+        """Check the next event.
 
         Raises:
             LocalProtocolError: It may not come here.
@@ -199,7 +199,7 @@ def validate(events: Iterable[Event]) -> list[Violation]:
 
 
 def _is_filled(block: Block) -> bool:
-    """Tell whether a block holds already what its deltas should bring."""
+    """Return whether a block already contains what its deltas should bring."""
     match block:
         case Text(text, citations, signature):
             return bool(text or citations) or signature is not None

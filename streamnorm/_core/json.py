@@ -74,7 +74,7 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
 
 
 def _may_nest(text: str, depth: int) -> bool:
-    """Tell whether text has more opening brackets than `depth`; long answers have few."""
+    """Return whether text has more opening brackets than `depth`; long answers have few."""
     for bracket in "{[":
         place = text.find(bracket)
         while place >= 0:
@@ -111,17 +111,17 @@ def convert(value: Any, type: type[T]) -> T:
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a decoded JSON value is an object."""
+    """Return whether a decoded JSON value is an object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Tell whether a decoded JSON value is an array."""
+    """Return whether a decoded JSON value is an array."""
     return isinstance(value, list)
 
 
 def is_json(text: str) -> bool:
-    """Tell whether text is one JSON value."""
+    """Return whether text is one JSON value."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except FAST_ERRORS:
@@ -137,7 +137,7 @@ def count_of(value: object) -> int | None:
 
 
 def too_deep(value: Any, limit: int) -> bool:
-    """Tell whether lists and dictionaries nest deeper than `limit`."""
+    """Return whether lists and dictionaries nest deeper than `limit`."""
     level = [value]
     for _ in range(limit + 1):
         level = [

@@ -1,7 +1,7 @@
-"""Blocks that overlap, one after the other.
+"""The sequencer: interleaved blocks, serialized.
 
-Chat may interleave the arguments of parallel calls; the clients of the other dialects
-append at a block's start and ignore the index they are told.
+Chat Completions may interleave the arguments of parallel tool calls; the clients of the
+other dialects append at a block's start and ignore the index of its deltas.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _HeldDeltas:
         self.text = TextBuffer()
 
     def takes(self, event: Event) -> bool:
-        """Tell whether `event` can be joined to it."""
+        """Return whether `event` can be joined to these deltas."""
         return type(event) is type(self.last) and getattr(event, "part", 0) == getattr(
             self.last, "part", 0
         )
 
     def event(self) -> Event:
-        """Return all of it as one delta."""
+        """Return the held text as one delta."""
         text = self.text.text()
         match self.last:
             case ReasoningDelta(index, _, part):
@@ -63,13 +63,13 @@ class _HeldDeltas:
                 return type(delta)(delta.index, text)
 
 
-class _Lane(Struct):
+class _ChoiceQueue(Struct):
     """The blocks of one choice.
 
     Attributes:
-        head: The open block that all later ones wait for; None if there is none.
-        held: What waits, by block, in order of start.
-        stopped: Of the blocks that wait, the complete ones.
+        head: The open block that holds back all later ones; None if there is none.
+        held: Held events by block, in order of start.
+        stopped: Held blocks that have stopped.
     """
 
     head: int | None = None
@@ -78,21 +78,20 @@ class _Lane(Struct):
 
 
 class Sequencer:
-    """Let through one block at a time.
+    """Serialize interleaved blocks: one open block at a time.
 
-    Events of the lowest open block pass at once; events of later blocks wait until it
-    stops.  Order within a block never changes; deltas that waited go out joined.  It
-    starts, stops and renumbers nothing.  Blocks of different choices never wait for each
-    other.
+    Events of the lowest open block pass at once; events of later blocks are held until it
+    stops.  Order within a block never changes; held deltas are emitted joined.  Nothing is
+    started, stopped or renumbered.  Blocks of different choices never hold each other back.
 
     Args:
-        overlapping: Blocks that may be open beside others: they wait for the others to
-            stop, and nothing waits for them.
-        max_held_bytes: Text and JSON that may wait, in UTF-8 bytes.
+        overlapping: Block types that may be open beside others: they are held until the
+            others stop, and hold nothing back.
+        max_held_bytes: Bound on held text and JSON, in UTF-8 bytes.
 
     Attributes:
-        held_bytes: Text and JSON that waits, in UTF-8 bytes.
-        dropped_bytes: Text and JSON that still waited when the stream failed.
+        held_bytes: Held text and JSON, in UTF-8 bytes.
+        dropped_bytes: Text and JSON that was still held when the stream failed.
     """
 
     def __init__(
@@ -105,15 +104,15 @@ class Sequencer:
         self.dropped_bytes = 0
         self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
-        self._lanes: dict[int, _Lane] = {}
-        self._lane: dict[int, _Lane] = {}  # of each block
+        self._queues: dict[int, _ChoiceQueue] = {}
+        self._queue_of: dict[int, _ChoiceQueue] = {}  # of each block
         self._done = False
 
     def push(self, event: Event) -> list[Event]:
-        """Return the events that may now go out, oldest first.
+        """Return the events that can be emitted now, oldest first.
 
-        Where more than `max_held_bytes` would wait, the last of them is a
-        `StreamError("too_large")`, and the sequencer is done.
+        If more than `max_held_bytes` would be held, the last one is a
+        `StreamError("too_large")` and the sequencer is finished.
         """
         if self._done:
             return []
@@ -122,24 +121,24 @@ class Sequencer:
             return [self._end(event)] if isinstance(event, StreamError) else [event]
         if isinstance(event, BlockStart):
             return self._start(event)
-        lane = self._lane[index]
-        if index in lane.held:
+        queue = self._queue_of[index]
+        if index in queue.held:
             if isinstance(event, BlockStop):
-                lane.stopped.add(index)
-            return self._hold(lane.held[index], event)
-        if isinstance(event, BlockStop) and index == lane.head:
-            return [event, *self._advance(lane)]
+                queue.stopped.add(index)
+            return self._hold(queue.held[index], event)
+        if isinstance(event, BlockStop) and index == queue.head:
+            return [event, *self._release(queue)]
         return [event]
 
     def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
-        """Return a function that holds more text of a block; None if its deltas pass at once.
+        """Return a function that holds further text of a block; None if its deltas pass at once.
 
         It does what `push` does with a delta of the same type and part, and raises
         `LimitExceeded` where that returns the error of too much.  Valid until a block starts or
         stops, or something else of the block is pushed.
         """
-        lane = self._lane.get(delta.index)
-        items = lane.held.get(delta.index) if lane is not None else None
+        queue = self._queue_of.get(delta.index)
+        items = queue.held.get(delta.index) if queue is not None else None
         if items is None:
             return None
         held: _HeldDeltas | None = None
@@ -156,22 +155,22 @@ class Sequencer:
         return hold
 
     def _start(self, event: BlockStart) -> list[Event]:
-        lane = self._lanes.setdefault(event.choice, _Lane())
-        self._lane[event.index] = lane
-        if lane.head is not None:
-            lane.held[event.index] = []
-            return self._hold(lane.held[event.index], event)
+        queue = self._queues.setdefault(event.choice, _ChoiceQueue())
+        self._queue_of[event.index] = queue
+        if queue.head is not None:
+            queue.held[event.index] = []
+            return self._hold(queue.held[event.index], event)
         if not isinstance(event.block, self._overlapping):
-            lane.head = event.index
+            queue.head = event.index
         return [event]
 
-    def _advance(self, lane: _Lane) -> list[Event]:
-        """Let out what waits, up to the next block that others must wait for."""
+    def _release(self, queue: _ChoiceQueue) -> list[Event]:
+        """Return held blocks in index order, up to the first open one that holds others back."""
         out: list[Event] = []
-        lane.head = None
-        while lane.held and lane.head is None:
-            index = min(lane.held)
-            items = lane.held.pop(index)
+        queue.head = None
+        while queue.held and queue.head is None:
+            index = min(queue.held)
+            items = queue.held.pop(index)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
                 self.held_bytes -= _size(event)
@@ -179,9 +178,9 @@ class Sequencer:
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
                 first.block, self._overlapping
             )
-            if waits and index not in lane.stopped:
-                lane.head = index
-            lane.stopped.discard(index)
+            if waits and index not in queue.stopped:
+                queue.head = index
+            queue.stopped.discard(index)
         return out
 
     def _hold(self, items: list[Event | _HeldDeltas], event: Event) -> list[Event]:
@@ -207,13 +206,13 @@ class Sequencer:
     def _end(self, error: StreamError) -> StreamError:
         self._done = True
         self.dropped_bytes, self.held_bytes = self.held_bytes, 0
-        self._lanes.clear()
-        self._lane.clear()
+        self._queues.clear()
+        self._queue_of.clear()
         return error
 
 
 def _joinable(items: list[Event | _HeldDeltas], delta: _Delta) -> _HeldDeltas:
-    """Return the held deltas at the end of a block that a delta can be joined to."""
+    """Return the last held deltas of a block, to which a delta can be joined."""
     last = items[-1]
     if not isinstance(last, _HeldDeltas) or not last.takes(delta):
         last = _HeldDeltas(delta)

@@ -1,4 +1,4 @@
-"""JSON that is still arriving: the best value so far, and what each piece of text added.
+"""Partial JSON: the value so far, and the changes that each piece of text made.
 
 Each character is read once, however the text is cut.  While the text stays valid, nothing
 that was shown is taken back: a number is shown when something stands behind it, `true` at
@@ -63,7 +63,7 @@ _STATES = {
 
 
 class ValueDelta(Struct, frozen=True):
-    """What a piece of JSON text added to the value in one place.
+    """A change to a partial JSON value at one path.
 
     Attributes:
         path: Keys and indexes that lead there; empty for the whole value.
@@ -122,7 +122,7 @@ class PartialJSON:
         return root[0] if root else None
 
     def feed(self, fragment: str) -> None:
-        """Take the next piece of the text, of any characters."""
+        """Parse the next piece of the text, cut anywhere."""
         if self.error is not None or not fragment:
             return
         self._root = None
@@ -138,7 +138,7 @@ class PartialJSON:
         self._read += len(text) - len(self._rest)
 
     def close(self) -> None:
-        """Take the end of the text: where the value is not complete, that is an error.
+        """End the text; an incomplete value is an error.
 
         A number that stands alone ends here.
         """

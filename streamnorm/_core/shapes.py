@@ -1,4 +1,4 @@
-"""What JSON must look like, and how to say what is wrong with it.
+"""Shapes of JSON values, and messages about what violates them.
 
 For checkers of a protocol, which are strict where decoders forgive.  Each problem says
 what was found, then what was expected; it holds words of the protocol, types, sizes and
@@ -47,7 +47,7 @@ _TOO_LARGE = 2**63
 
 
 class Shape(Struct, frozen=True):
-    """What a JSON value must look like.
+    """The shape that a JSON value must have.
 
     Attributes:
         expected: The words for it.
@@ -96,7 +96,7 @@ def found(value: object) -> str:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Tell whether a JSON value is an integer from 0, of 63 bits at most."""
+    """Return whether a JSON value is an integer from 0, of 63 bits at most."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_LARGE
 
 
@@ -220,7 +220,7 @@ def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
 
 
 def holds_object(text: str) -> bool:
-    """Tell whether text, such as the arguments of a call, is one JSON object."""
+    """Return whether text, such as the arguments of a call, is one JSON object."""
     value, is_standard = _parse(text)
     return is_object(value) and is_standard
 

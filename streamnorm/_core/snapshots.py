@@ -1,8 +1,8 @@
-"""A JSON value that is read again and again while it grows.
+"""Snapshots of a JSON value that is read repeatedly while it grows.
 
-A copy of all of it at each read would cost the square of its size.  What is closed is
-therefore shared by all reads, and what is open is copied once and then brought up to
-date, as long as its reader has let it go.
+Copying the whole value at each read would take quadratic time.  Closed containers are
+therefore shared by all snapshots; open ones are copied once and then updated in place,
+as long as no reader holds a reference to the copy.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Copy:
         self._size = 0  # and how much of it the copy has
 
     def held(self) -> bool:
-        """Tell whether anybody else refers to one of the copies."""
+        """Return whether anybody else refers to one of the copies."""
         return max(map(getrefcount, self._containers)) > _OWN_REFERENCES
 
     def root(self) -> list[object]:
@@ -105,7 +105,7 @@ class _Copy:
         return root
 
     def update(self, frames: list[OpenContainer], text: bytearray | None) -> None:
-        """Take over what is new."""
+        """Bring the copies up to date."""
         depth = len(self._frames)
         while depth > len(frames) or frames[depth - 1] is not self._frames[depth - 1]:
             depth -= 1

@@ -1,4 +1,4 @@
-"""Text that arrives in many small pieces, and is kept as one.
+"""A buffer for text that arrives in many small pieces.
 
 A list of pieces, and `io.StringIO` too, holds fifty bytes of Python for each of them;
 a provider sends a long answer in tens of thousands.

@@ -1,4 +1,4 @@
-"""What holds the bytes of a stream against the letter of its protocol."""
+"""The contract of the strict validators behind `validate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every decoder does: framing, limits, a body that is no stream, notes, the end."""
+"""The decoder contract, and what all decoders share: framing, body formats, errors, the end."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ __all__ = ["Decoder"]
 
 
 class Decoder(ABC):
-    """Turn the bytes of one stream into events.
+    """Decode the bytes of one stream into events.
 
-    Never raises because of the peer: what goes wrong becomes one `StreamError`, the
-    last event.  After its end it says nothing.
+    `feed` never raises because of the peer: a malformed, oversized or failed stream ends in
+    exactly one `StreamError`, after which the decoder returns nothing.
 
     Args:
         limits: Bounds.
         on_note: Called with each note as it happens, with a count of 1.
 
     Attributes:
-        dialect: Name of the dialect that is read; empty while that is not known.
-        forms: The forms that its streams may have beside server-sent events.
+        dialect: Name of the dialect; empty while it is not detected.
+        forms: Body formats of the dialect's streams other than server-sent events.
         outcome: How the stream ended; None until it has.
-        first_usage: The tokens that came with the start of the message, in one frame, so
-            that who writes can tell them with it, too.
-        split: Return the frames that bytes complete, each for the run or for `read_raw`; it
-            raises `LocalProtocolError` once the decoder was closed.
-        framing: What cuts the bytes of the stream.
-        is_plain: Whether the bytes are an event stream as they came; else `framed` is it.
-        run: The fast path; None before the stream has begun, and once it has ended.
-        offers_run: Whether there is a `run`; tests switch it off to read every frame in full.
-        unframed: Whether the error at the end stood in no event, so that no client of the
-            stream's own has seen it.
+        first_usage: Usage that arrived in the frame that started the message: encoders
+            write it with their own start.
+        split: The state of the decoder, as the function that cuts the next bytes into
+            frames: sniffing, event stream, body, another body format, or closed, which
+            raises `LocalProtocolError`.
+        framing: The SSE decoder of the stream.
+        is_plain: Whether the original bytes are an event stream; if not, `framed` converts
+            them.
+        run: The fast path; None before the stream has begun and after it has ended.
+        offers_run: Whether `run` is used; tests switch it off to read every frame in full.
+        unframed: Whether the final error stood outside any event, where clients of the
+            dialect do not see it.
     """
 
     dialect: str = ""
@@ -68,19 +70,17 @@ class Decoder(ABC):
         )
         self._on_note = on_note
         self._notes: dict[Note, int] = {}
-        # What the bytes are, which are a stream once their first character is known: a stream
-        # is cut by `SSEDecoder.split` itself.
         self.split: Callable[[bytes], list[RawFrame]] = self._split_start
-        self._blank = False  # whether white space came before all else
-        self._body: bytearray | None = None  # of a response that is no event stream
-        self._opening: Opening | None = None  # what tells whether that is a stream, though
-        self._form: FormReader | None = None  # what makes an event stream of it
-        self._framed = b""  # the event stream that the last bytes were
-        self._strays = b""
-        self._refusal: StreamError | None = None  # of a body that is no stream
+        self._blank = False  # white space came before the first other byte
+        self._body: bytearray | None = None  # JSON or HTML, judged at its end
+        self._opening: Opening | None = None  # decides whether the body is a stream
+        self._form: FormReader | None = None  # converts another body format to SSE
+        self._framed = b""  # the last bytes, converted
+        self._strays = b""  # lines outside events
+        self._refusal: StreamError | None = None  # the error of a body that is no stream
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return the events that `data` makes known.
+        """Return the events that are known with `data`.
 
         Raises:
             LocalProtocolError: The decoder was closed.
@@ -104,7 +104,7 @@ class Decoder(ABC):
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:
-        """Return the events of what `split` returned, in the order in which it did."""
+        """Decode one frame in full; frames come in the order in which `split` returned them."""
         events: list[Event] = []
         if self.outcome is not None:
             return events
@@ -127,11 +127,11 @@ class Decoder(ABC):
 
     @property
     def next_sequence_number(self) -> int:
-        """The number of the next event, where the dialect numbers them."""
+        """Sequence number of the next event; 0 in dialects that do not number events."""
         return 0
 
     def feed_frame(self, frame: Frame) -> list[Event]:
-        """Return the events of input that is already framed.
+        """Return the events of a frame that the caller has already parsed.
 
         Raises:
             LocalProtocolError: The decoder was closed.
@@ -148,7 +148,7 @@ class Decoder(ABC):
         return events
 
     def close(self) -> list[Event]:
-        """Return the events that the end of the source makes known."""
+        """Return the events that are known now that the source has ended."""
         self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is not None:
@@ -171,7 +171,7 @@ class Decoder(ABC):
         return events
 
     def abort(self, cause: BaseException) -> list[Event]:
-        """Return the events that the failure of the source makes known."""
+        """Return the events that are known now that the source has failed."""
         self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is None:
@@ -182,7 +182,7 @@ class Decoder(ABC):
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
-        """Go on where another decoder of the same bytes stopped."""
+        """Continue with the bytes where another decoder of the same source stopped."""
         self.framing, self._strays = other.framing, other._strays
         self._form, self._framed, self.is_plain = other._form, other._framed, other.is_plain
         if self._form is None:
@@ -192,19 +192,19 @@ class Decoder(ABC):
 
     @property
     def is_body(self) -> bool:
-        """Whether the source is a body that is, or may be, no stream; it is judged at its end."""
+        """Whether the source may be a body that is no stream, which is judged at its end."""
         return self._body is not None
 
     def opening(self, start: bytes) -> Opening | None:
-        """Return what tells whether a body that begins so is a stream, if it may be one."""
+        """Return a sniffer for a body that starts like one of `forms`; None if it matches none."""
         form = next((form for form in self.forms if start.startswith(form.start)), None)
         return None if form is None else Opening(form, self._limits)
 
     def framed(self, data: bytes) -> bytes:
-        """Return bytes that were just fed as the event stream that they are.
+        """Return the bytes that were just fed as an event stream.
 
-        They are that as they came; nothing, as long as they may be a body that is none; or
-        what the form that they have makes of them.
+        Unchanged if they are one, converted if they are another body format, and empty while
+        they may still be a body that is no stream.
         """
         if self._form is not None:
             return one_line_each(self._framed)
@@ -212,21 +212,21 @@ class Decoder(ABC):
 
     @property
     def frames(self) -> int:
-        """How many frames were read from bytes."""
+        """Number of frames read from bytes."""
         return self.framing.frames
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was forgiven, in order of first appearance."""
+        """Deviations that were accepted, in order of first appearance."""
         return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())
 
     def _delta_run(self) -> DeltaRun | None:
-        """Return the room's fast path, the same one each time."""
+        """Return the room's delta run, the same object each time; None if it has none."""
         return None
 
     @abstractmethod
     def read(self, frame: Frame, events: list[Event]) -> None:
-        """Append the events of one frame.  The terminal sets `outcome`.
+        """Append the events of one frame; the terminal frame sets `outcome`.
 
         Raises:
             Fatal: The stream ends here.
@@ -234,18 +234,18 @@ class Decoder(ABC):
 
     @abstractmethod
     def end(self, rest: Frame | None, events: list[Event]) -> None:
-        """Append the events of the end, and set `outcome` if it is a success.
+        """Append the events at the end of the source, and set `outcome` on success.
 
         Args:
-            rest: A last frame without its blank line.
-            events: Where to append.
+            rest: A last frame that lacks its blank line.
+            events: The list to append to.
 
         Raises:
             Fatal: The stream ends here.
         """
 
     def stray(self, line: str) -> StreamError | None:
-        """Return the provider's error that a line outside of any field tells, if it does."""
+        """Return the provider's error on a line outside any event; None if it is no error."""
         name, colon, value = line.partition(":")
         if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
             value = value.removeprefix(" ")
@@ -253,16 +253,16 @@ class Decoder(ABC):
         return find_error(self.json_of(line))
 
     def body_error(self, body: str) -> StreamError | None:
-        """Return the provider's error that a JSON body tells, if it does."""
+        """Return the provider's error in a JSON body; None if it is no error."""
         return find_error(self.json_of(body))
 
     def read_joined(self, frame: Frame, event: str, events: list[Event]) -> None:
-        """Read the events of a frame, a line each, that came without blank lines between.
+        """Read several events that a server sent as one frame, without blank lines between.
 
         Args:
-            frame: All of them.
-            event: The name that each is read under.
-            events: What they tell is appended.
+            frame: The frame, an event in each line of its data.
+            event: The event name to read each line under.
+            events: The list to append to.
         """
         self.note("joined_frames", "frame")
         for line in frame.data.split("\n"):
@@ -270,7 +270,7 @@ class Decoder(ABC):
                 self.read(Frame(event, line), events)
 
     def json_of(self, text: str) -> Any:
-        """Return the value of JSON text, or None if it is none."""
+        """Return the value of JSON text; None if it is invalid."""
         try:
             return decode_any(text, max_depth=self._limits.max_json_depth)
         except InvalidJSON:
@@ -278,22 +278,22 @@ class Decoder(ABC):
 
     @property
     def resume(self) -> dict[str, Any] | None:
-        """What the vendor can go on from with a stream that broke off here, if it can."""
+        """Token from which the vendor can resume a broken stream; None if it cannot."""
         return None
 
     def note(self, kind: str, where: str) -> None:
-        """Count something that was forgiven."""
+        """Count a deviation that was accepted."""
         note = Note(kind, where)
         self._notes[note] = self._notes.get(note, 0) + 1
         if self._on_note is not None:
             self._on_note(note)
 
     def malformed(self, message: str) -> Fatal:
-        """Return the end of a stream that breaks its protocol."""
+        """Return the error that ends a stream which violates its protocol."""
         return Fatal(StreamError("malformed", message))
 
     def invalid(self, problem: InvalidJSON) -> Fatal:
-        """Return the end of a stream with a payload that cannot be read."""
+        """Return the error that ends a stream with an undecodable payload."""
         if problem.too_deep:
             return too_large("max_json_depth", self._limits.max_json_depth)
         return self.malformed(str(problem))
@@ -311,7 +311,7 @@ class Decoder(ABC):
         )
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
-        """Find out what the bytes are: no event stream begins as JSON or HTML do."""
+        """Split the first bytes, which decide the state: only bodies start like JSON or HTML."""
         start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
         if not start:
             self._blank = self._blank or bool(data)
@@ -333,7 +333,7 @@ class Decoder(ABC):
             run.framing = self.framing
 
     def _split_body(self, data: bytes) -> list[RawFrame]:
-        """Set aside a body that is no stream, or of which that is not known yet."""
+        """Buffer a body that is no stream, or of which that is not known yet."""
         if self._body is None or self.outcome is not None:
             return []
         self._body += data
@@ -355,7 +355,7 @@ class Decoder(ABC):
         return [Fragment(b"")]
 
     def _split_form(self, data: bytes, *, before: bytes = b"") -> list[RawFrame]:
-        """Cut the event stream that a body in another form is turned into."""
+        """Convert another body format to an event stream, and split that."""
         if self._form is None or self.outcome is not None:
             self._framed = b""
             return []
@@ -380,7 +380,7 @@ class Decoder(ABC):
         self._strays += line + b"\n"
 
     def _judge_strays(self) -> None:
-        """Look for an error that was printed over several lines."""
+        """Look for an error that the server printed over several lines outside events."""
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
             self.unframed = True

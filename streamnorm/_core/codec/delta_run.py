@@ -1,12 +1,12 @@
-"""The fast path: consecutive deltas of open blocks, taken from frame to consumer as text.
+"""The fast path: consecutive deltas of open blocks, handled as text from frame to consumer.
 
 Nearly every frame of a stream extends an open block and does nothing else.  Each frame is
-therefore offered to the room's `DeltaRun` first; what it refuses is read in full
-(`Decoder.read_raw`).  Both ways give the same events and bytes, under every chunking.
+therefore offered to the room's `DeltaRun` first; frames that it refuses are read in full
+(`Decoder.read_raw`).  Both paths produce the same events and bytes under every chunking.
 
-Three consumers ask a run: `Decoder.feed` makes events of the texts; a `DeltaForwarder`
-appends them to the message and writes them in another dialect, or appends them only where
-the original bytes are passed on.
+A run has two consumers: `Decoder.feed` creates events from the texts; a `DeltaForwarder`
+appends them to the message and, unless the original bytes are passed on, writes them in
+the target dialect.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # with the delta that 
 class DeltaRun(ABC):
     """Read the frames of one stream that only extend an open block.
 
-    A room subclasses it, and keeps it informed of the blocks that are open.  Blocks may
-    take turns, as parallel calls do.
+    A room subclasses it and informs it of the blocks that are open.  Blocks may alternate,
+    as parallel tool calls do.
 
     Attributes:
-        prefix: What stands before the payload of its frames.
-        delta: After a text, a delta of the block and part that it extends; its own text
-            means nothing.  The same object for the same block and part, as long as no
+        prefix: Bytes before the payload of each frame.
+        delta: After a text was returned, a delta of the block and part that it extends; the
+            text in it is meaningless.  The same object for the same block and part until a
             frame is read in full.
-        tells_usage: Whether frames of the run may report tokens.
-        reads_are_events: Whether the last read was one event, as the next may be, too.
-        framing: What cuts the bytes of the stream; one that never starts where a body in
-            another form is read.
+        reports_usage: Whether frames of the run may report usage.
+        reads_are_events: Whether the last read was exactly one event, as the next may be.
+        framing: The SSE decoder of the stream; one that never starts if the body has
+            another format.
     """
 
     prefix: bytes = b"data: "
     delta: Delta
     framing: SSEDecoder = _NO_FRAMING
-    tells_usage: bool = False
+    reports_usage: bool = False
 
     def __init__(self) -> None:
         self.reads_are_events = False
@@ -61,15 +61,15 @@ class DeltaRun(ABC):
     def decode(self, payload: bytes) -> str | None:
         """Return the text of a frame that only extends an open block; "" if it adds nothing.
 
-        None leaves everything as it was, and the frame is to be read in full: wherever a
+        None leaves all state unchanged, and the frame must be read in full: wherever a
         block stops, half a surrogate pair, a second event, or a note is involved.
 
         Args:
-            payload: The JSON of a frame, a single line.
+            payload: JSON of the frame, on one line.
         """
 
     def text_of(self, raw: bytes) -> str | None:
-        """Return what `decode` does of a whole event as `SSEDecoder.split` returns it."""
+        """Decode a whole event as `SSEDecoder.split` returns it."""
         start = len(self.prefix)
         payload = raw[start:]
         if raw[:start] != self.prefix or _LF in payload:
@@ -77,9 +77,9 @@ class DeltaRun(ABC):
         return self.decode(payload)
 
     def text_of_read(self, data: bytes) -> str | None:
-        """Return what `decode` does of a read that is one event, which needs no split.
+        """Decode a read that is exactly one event, without splitting it.
 
-        To be asked where `reads_are_events`.
+        Called only if `reads_are_events`.
         """
         framing, prefix = self.framing, self.prefix
         if framing.carries or len(data) > framing.safe_bytes:
@@ -99,28 +99,28 @@ class DeltaRun(ABC):
         return text
 
     def append_events(self, text: str, events: list[Event]) -> None:
-        """Append the events of a frame whose text was just returned."""
+        """Append the events of a frame whose text was just returned: its delta, then usage."""
         if text:
             if self.delta is not self._made:
                 self._made, self._make = self.delta, delta_factory(self.delta)
             events.append(self._make(text))
-        if self.tells_usage and (usage := self.pending_usage()) is not None:
+        if self.reports_usage and (usage := self.pending_usage()) is not None:
             events.append(usage)
 
     def pending_usage(self) -> UsageUpdate | None:
-        """Return the tokens that frames of the run reported since the last call, if any.
+        """Return the usage that frames of the run reported since the last call, if any.
 
-        To be asked before any other event is read, and before the message, the usage or
-        the end is.
+        Called before any other event is handled, and before the message, the usage or the
+        end of the stream is read.
         """
         return None
 
     def retract_usage(self) -> None:  # noqa: B027 - few runs report tokens
-        """Forget the tokens of the last frame, whose text has passed a limit."""
+        """Undo the usage of the last frame, whose text exceeded a limit."""
 
 
 class TextSinks(Protocol):
-    """What keeps the texts of a run: an accumulator."""
+    """The part of an accumulator that a run needs."""
 
     def text_sink(self, index: int, part: int = 0) -> _Append:
         """Return a function that appends text to an open block."""
@@ -128,7 +128,7 @@ class TextSinks(Protocol):
 
 
 class _DeltaSinks(Protocol):
-    """What writes the texts of a run: a `StreamWriter`."""
+    """The part of a `StreamWriter` that a run needs."""
 
     def delta_sink(self, delta: Delta) -> _Write:
         """Return a function that writes more text of a block."""
@@ -139,13 +139,13 @@ class DeltaForwarder:
     """Accumulate and write the deltas of a run without creating events.
 
     Args:
-        run: Of the decoder that reads the stream.
-        accumulator: Keeps the texts.
-        writer: Writes them; None where the original bytes are passed on.
+        run: The delta run of the active decoder.
+        accumulator: Receives the texts.
+        writer: Writes the texts; None if the original bytes are passed on.
 
     Attributes:
-        run: The run.
-        failure: The limit that a frame has passed, after which the stream is at its end.
+        run: The delta run.
+        failure: The error of a frame that exceeded a limit, which ends the stream.
     """
 
     def __init__(self, run: DeltaRun, accumulator: TextSinks, writer: _DeltaSinks | None) -> None:
@@ -160,7 +160,7 @@ class DeltaForwarder:
         self._write: _Write | None = None
 
     def forward_read(self, data: bytes) -> bytes | None:
-        """Return the bytes of a read that is one frame, if the run takes it."""
+        """Forward a read that is one event and return its bytes; None if the run refuses it."""
         run = self.run
         text = run.text_of_read(data) if run.reads_are_events else None
         if not text:
@@ -178,12 +178,12 @@ class DeltaForwarder:
         """Forward frames that only extend open blocks.
 
         Args:
-            frames: What was read.
-            parts: Where to append the bytes that they make known.
-            position: The first frame to forward.
+            frames: The frames of one read.
+            parts: The list to append written bytes to.
+            position: Index of the first frame to forward.
 
         Returns:
-            The position of the first frame that is to be read in full.
+            The index of the first frame that must be read in full.
         """
         run = self.run
         run.reads_are_events = len(frames) == 1
@@ -205,7 +205,7 @@ class DeltaForwarder:
         return position
 
     def invalidate(self, events: list[Event]) -> None:
-        """Make the sinks anew after events that change where text of a block goes."""
+        """Discard the sinks after events that change where text of a block goes."""
         for event in events:
             if type(event) is not TextDelta and type(event) is not JSONDelta:
                 self._delta = None
@@ -217,7 +217,7 @@ class DeltaForwarder:
         self.run.retract_usage()
 
     def _select(self, delta: Delta) -> _Sinks:
-        """Use the sinks of the block and part of `delta`."""
+        """Return the sinks of the block and part of `delta`, and use them from now on."""
         sinks = self._sinks.get(delta.index)
         if sinks is None or sinks[0] is not delta:
             append = self._accumulator.text_sink(delta.index, part_of(delta))
@@ -228,4 +228,4 @@ class DeltaForwarder:
 
 
 def _drop(text: str) -> None:
-    """Stand for the sink of a block while there is none."""
+    """Discard text: the sink before any block has one."""

@@ -1,4 +1,4 @@
-"""What every encoder does: the projection to its dialect, and the count of losses."""
+"""The encoder contract, and what all encoders share: projection to the dialect, losses."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Encoder(ABC):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the dialect could not carry, in order of first appearance."""
+        """Losses so far, in order of first appearance."""
         return self._losses.list()
 
     def encode(self, event: Event) -> bytes:
@@ -111,7 +111,7 @@ class Encoder(ABC):
 
     @property
     def projector(self) -> Projector:
-        """What stands between the events and `render`."""
+        """The projector that events pass before `render`."""
         return self._projector
 
     def render(self, event: Event) -> bytes:
@@ -149,7 +149,7 @@ class Encoder(ABC):
         """Return what follows the last event.  Never a success that was not encoded."""
 
     def _note_tier(self, word: object) -> None:
-        """Take what the source calls its tier of service, if this dialect has a word for it."""
+        """Store the source's service tier if this dialect has a word for it."""
         if isinstance(word, str):
             self._tier = self._projector.capabilities.service_tiers.get(word)
 

@@ -1,4 +1,4 @@
-"""Events to the bytes of a dialect: what it can carry, one block at a time, rendered."""
+"""Events to the bytes of a dialect: projected, put in block order, rendered."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ class StreamWriter:
 
     Args:
         encoder: Of the dialect that is written.
-        ordered: Whether one block is written at a time; if not, blocks are written as they
-            come.
+        ordered: Whether blocks are written one at a time, or else as they arrive.
         limits: Bounds.
 
     Attributes:
-        failure: The error that ended the stream here, whatever its source says.
+        failure: The error by which the writer ended the stream, whatever the source sends.
     """
 
     def __init__(
@@ -70,15 +69,16 @@ class StreamWriter:
         return parts
 
     def count(self, usage: UsageUpdate) -> None:
-        """Take tokens, which every dialect tells at the end of a stream, or with its start."""
+        """Pass usage to the encoder, which writes it with the start or the end of the stream."""
         self._render(self._projector.usage(usage))
 
     def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
         """Return a function that writes more text of a block, as `write` does with a delta.
 
-        It returns its bytes, or none if the text waits for other blocks or for its end.
-        Valid until `write` gets an event other than `TextDelta` and `JSONDelta`: a stop lets
-        held blocks go, and another part of a summary is written apart.
+        It returns the bytes of the text, or None if the text is held for other blocks or
+        for the end of its own.  Valid until `write` receives an event other than `TextDelta`
+        and `JSONDelta`: a stop releases held blocks, and each part of a reasoning summary is
+        written separately.
 
         Args:
             delta: A delta of the block and part.
@@ -99,7 +99,7 @@ class StreamWriter:
         return lambda text: b"".join(self.write((make(text),)))
 
     def fail(self, error: StreamError) -> bytes:
-        """End the stream here, whatever its source says, and return the bytes of the error."""
+        """End the stream with an error of ours, and return its bytes."""
         self._projector.push(error)
         if self._sequencer is not None:
             self._sequencer.push(error)

@@ -26,7 +26,7 @@ class GeminiRun(DeltaRun):
         said: Fields of the chunks so far that have no place in the events.
     """
 
-    tells_usage = True
+    reports_usage = True
 
     def __init__(
         self, answers: dict[int, Answer], usage: UsageReader, said: dict[str, Any]

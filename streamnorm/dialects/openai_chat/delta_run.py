@@ -118,7 +118,7 @@ class ChatRun(DeltaRun):
         """Take the tokens that a chunk reports; False if they nest too deep."""
         if too_deep(usage, self._max_json_depth):
             return False
-        self.tells_usage = self._is_counted = True
+        self.reports_usage = self._is_counted = True
         self._before = self._usage.usage
         self._usage.merge(usage)
         return True

@@ -205,7 +205,7 @@ def test_tokens_are_pending_until_they_are_asked_for() -> None:
     reader = begin()
     run = reader.run
     assert run is not None
-    assert run.tells_usage
+    assert run.reports_usage
     chunks = [counted("c", candidatesTokenCount=number) for number in (3, 4)]
     assert offer_each(reader, *chunks) == ["c", "c"]
     assert run.pending_usage() == UsageUpdate(Usage(9, 4, extra=DETAILS))
