@@ -13,6 +13,8 @@ writes each as an object with its snake-case name under `event`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -25,6 +27,7 @@ __all__ = [
     "BlockStop",
     "CitationDelta",
     "Completed",
+    "Delta",
     "ErrorKind",
     "Event",
     "Failed",
@@ -43,6 +46,8 @@ __all__ = [
     "Truncated",
     "Usage",
     "UsageUpdate",
+    "delta_factory",
+    "part_of",
 ]
 
 StopReason: TypeAlias = Literal[
@@ -257,6 +262,22 @@ Event: TypeAlias = (
     | Ping
     | Opaque
 )
+
+
+Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
+"""The deltas that do nothing but make a block longer, as nearly all events do."""
+
+
+def part_of(delta: Delta) -> int:
+    """Return the number of the reasoning summary that a delta belongs to; 0 for all others."""
+    return delta.part if isinstance(delta, ReasoningDelta) else 0
+
+
+def delta_factory(delta: Delta) -> Callable[[str], Delta]:
+    """Return a function that creates deltas of the same type, block and part from texts."""
+    if isinstance(delta, ReasoningDelta) and delta.part:
+        return partial(ReasoningDelta, delta.index, part=delta.part)
+    return partial(type(delta), delta.index)
 
 
 class Completed(Struct, frozen=True, tag="completed"):

@@ -8,12 +8,12 @@ that is no stream, notes and the end of a stream stand here; the room reads one 
 from streamnorm._core.codec.body_format import Form, FormReader, Opening
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
-from streamnorm._core.codec.delta import Delta, delta_factory, part_of
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import Dialect, Feed, on_first_use
 from streamnorm._core.codec.encoder import EncodeOptions, Encoder
 from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.codec.stream_writer import StreamWriter
+from streamnorm._core.events import Delta
 
 __all__ = [
     "MAX_PROBLEMS",
@@ -31,7 +31,5 @@ __all__ = [
     "Opening",
     "Passthrough",
     "StreamWriter",
-    "delta_factory",
     "on_first_use",
-    "part_of",
 ]

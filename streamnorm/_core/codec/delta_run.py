@@ -15,9 +15,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from streamnorm._core.codec.delta import Delta, delta_factory, part_of
 from streamnorm._core.errors import LimitExceeded
-from streamnorm._core.events import Event, JSONDelta, StreamError, TextDelta, UsageUpdate
+from streamnorm._core.events import (
+    Delta,
+    Event,
+    JSONDelta,
+    StreamError,
+    TextDelta,
+    UsageUpdate,
+    delta_factory,
+    part_of,
+)
 from streamnorm.sse import RawFrame, SSEDecoder
 
 __all__ = ["DeltaForwarder", "DeltaRun", "TextSinks"]

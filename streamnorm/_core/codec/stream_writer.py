@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from streamnorm._core.codec.delta import Delta, delta_factory, part_of
 from streamnorm._core.codec.encoder import Encoder
-from streamnorm._core.events import Event, JSONDelta, ReasoningDelta, StreamError, UsageUpdate
+from streamnorm._core.events import (
+    Delta,
+    Event,
+    JSONDelta,
+    ReasoningDelta,
+    StreamError,
+    UsageUpdate,
+    delta_factory,
+    part_of,
+)
 from streamnorm._core.limits import Limits
 from streamnorm._core.ordering import Sequencer
 
