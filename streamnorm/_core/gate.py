@@ -1,11 +1,11 @@
-"""Is this response a stream?  Judged by status, content type and first bytes, without I/O.
+"""The gate: whether a response is a stream, by status, content type and first bytes.
 
-    2xx, any other or no content type        open: the bytes go on
-    2xx, JSON or HTML                        open if the first bytes are SSE, or those of a
-                                             stream in another form; else collect
-    204, and whatever is no 2xx              collect
+    2xx, any other or no content type        open: the bytes are passed on
+    2xx, JSON or HTML                        open if the first bytes are SSE or another body
+                                             format of a stream; else collect
+    204, and any status but 2xx              collect
 
-What is collected is bounded; it becomes the provider's error or a `NOT_A_STREAM`.
+A collected body is bounded; it becomes the provider's error or a `NOT_A_STREAM`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["Gate", "judge"]
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space, and the bytes of a byte order mark
 _FIRST_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
 
-Way: TypeAlias = Literal["open", "sniff", "collect"]
+Verdict: TypeAlias = Literal["open", "sniff", "collect"]
 
 
-def judge(status: int | None, content_type: str | None) -> Way:
-    """Return what the head of a response tells about its body.
+def judge(status: int | None, content_type: str | None) -> Verdict:
+    """Return how to treat the body of a response, from its status and content type.
 
     Args:
-        status: HTTP status; None where the source is no response.
-        content_type: Its `content-type`; parameters and case do not count.
+        status: HTTP status; None if the source is no response.
+        content_type: Value of `content-type`; parameters and case are ignored.
     """
     if status == 204 or not _is_success(status):
         return "collect"
@@ -47,16 +47,16 @@ class Gate:
     """Hold the first bytes of a body until it is known to be a stream.
 
     Args:
-        status: HTTP status; None where the source is no response.
-        content_type: Its `content-type`.
+        status: HTTP status; None if the source is no response.
+        content_type: Value of `content-type`.
         body_error: Finds the provider's error in a body (see `Decoder.body_error`).
-        opening: Returns what tells whether a body that begins so is a stream in another form
-            (see `Decoder.opening`); by default there is none.
-        limits: `max_error_body_bytes` bounds what is collected.
+        opening: Returns a sniffer for a body that starts like another body format (see
+            `Decoder.opening`); None if there is no other format.
+        limits: `max_error_body_bytes` bounds the collected body.
 
     Attributes:
-        open: Whether bytes go on.
-        error: Why they never will.
+        open: Whether bytes are passed on.
+        error: The error of a body that is no stream; None until it is judged.
     """
 
     def __init__(
@@ -68,26 +68,26 @@ class Gate:
         opening: Callable[[bytes], Opening | None] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        way = judge(status, content_type)
-        self.open = way == "open"
+        verdict = judge(status, content_type)
+        self.open = verdict == "open"
         self.error: StreamError | None = None
-        self._sniffing = way == "sniff"
+        self._sniffing = verdict == "sniff"
         self._status = status
         self._body_error = body_error
         self._make_opening = opening
-        self._opening: Opening | None = None  # what tells about a body that is no event stream
+        self._opening: Opening | None = None  # of a body in another format
         self._max_bytes = limits.max_error_body_bytes
         self._held = bytearray()
-        self._is_told = False  # whether that is an error in the provider's words
-        self._start = b""  # what is held, from the first byte that is not blank
+        self._has_error = False  # whether the body reports a provider's error
+        self._start = b""  # the held bytes from the first that is not blank
 
     @property
     def refusal(self) -> bytes | None:
-        """The body in which the provider says why there is no stream; None if it does not."""
-        return bytes(self._held) if self._is_told and len(self._held) <= self._max_bytes else None
+        """The body, if it reports a provider's error and was collected whole; else None."""
+        return bytes(self._held) if self._has_error and len(self._held) <= self._max_bytes else None
 
     def feed(self, data: bytes) -> bytes:
-        """Return the bytes that go on: all that was held, once the gate is open."""
+        """Return the bytes to pass on: all held bytes once the gate is open."""
         if self.open:
             return data
         self._held += data
@@ -100,14 +100,14 @@ class Gate:
         return b""
 
     def close(self) -> None:
-        """Judge what was collected: the body has ended."""
+        """Judge the collected body, which has ended."""
         if self._sniffing and (self._opening is not None or not self._held):
-            self.open = True  # of what is empty or cut the decoder knows that it is
+            self.open = True  # the decoder reports an empty or cut body
         if not self.open:
             self.error = self._verdict()
 
     def abort(self) -> None:
-        """Judge what was collected: the body has broken off."""
+        """Judge the collected body, which has broken off."""
         # An error status is an error without its body; half a 2xx is a broken transfer.
         if _is_success(self._status):
             self.open = True
@@ -131,19 +131,19 @@ class Gate:
 
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)
-        told = self._body_error(str(body, "utf-8", "replace"))
-        self._is_told = told is not None
+        reported = self._body_error(str(body, "utf-8", "replace"))
+        self._has_error = reported is not None
         if _is_success(self._status):
-            return told or StreamError("malformed", self._no_stream(), code=NOT_A_STREAM)
+            return reported or StreamError("malformed", self._no_stream(), code=NOT_A_STREAM)
         plain = upstream_error(f"HTTP {self._status}", status=self._status)
-        if told is None:
+        if reported is None:
             return structs.replace(plain, status_hint=self._status)
         return structs.replace(
-            told,
-            message=told.message or plain.message,
+            reported,
+            message=reported.message or plain.message,
             status_hint=self._status,
             # The same request may succeed later only where neither says otherwise.
-            retryable=False if told.retryable is False else plain.retryable,
+            retryable=False if reported.retryable is False else plain.retryable,
         )
 
     def _no_stream(self) -> str:

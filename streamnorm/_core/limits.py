@@ -1,4 +1,4 @@
-"""Every bound on what a peer may make us keep, in one place."""
+"""Every bound on the memory that a peer can make us use, in one place."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["Limits"]
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Bounds of one stream.  One that is passed ends it with `StreamError("too_large")`.
+    """Bounds of one stream.  Exceeding one ends it with `StreamError("too_large")`.
 
     Attributes:
         max_event_bytes: Bytes of one SSE event, from its first line to its blank line.
-        max_json_depth: Nesting of JSON values that are kept (unknown fields, usage, logprobs).
+        max_json_depth: Nesting of stored JSON values (unknown fields, usage, logprobs).
         max_blocks: Blocks of one stream, all choices together.
         max_tool_calls: Tool calls of one stream, all choices together.
         max_choices: Choices (`n`) of one stream.
         max_id_chars: Characters of a message id, model name, tool id or tool name.
-        max_held_bytes: UTF-8 bytes of text and JSON that may wait for an earlier block.
+        max_held_bytes: UTF-8 bytes of text and JSON held for an earlier block.
         max_accumulated_bytes: UTF-8 bytes of one accumulated message.
         max_error_body_bytes: Bytes read of a body that is no stream.
-        max_recording_bytes: Bytes of a recording's body that are loaded, or written down.
+        max_recording_bytes: Bytes of a recording's body that are loaded or stored.
         max_companion_bytes: Bytes of another file of a recording.
     """
 

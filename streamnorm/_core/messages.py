@@ -1,4 +1,4 @@
-"""Whole messages: what a stream adds up to."""
+"""Whole messages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Message"]
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
-    """One answer of a model, complete or as far as it had come.
+    """One answer of a model, complete or partial.
 
     Attributes:
-        id: The provider's id; empty where it sent none.
+        id: The provider's id; empty if it sent none.
         model: The model that answered.
         blocks: The content, in order.
-        stop_reason: Why it ended; None while it has not.
-        raw_stop_reason: The vendor's word for it.
-        stop_sequence: The sequence that ended it, where the vendor says which.
-        usage: The tokens.
+        stop_reason: Why it ended; None if it has not.
+        raw_stop_reason: The vendor's finish reason, as spelt on the wire.
+        stop_sequence: The sequence that ended it, if the vendor reports it.
+        usage: Token counts.
         extra: Other fields of the vendor's first object.
         stop_extra: Other fields of the vendor's last object.
         block_extras: For each block the vendor's fields that have no place in it, or None;
