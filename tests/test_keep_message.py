@@ -33,7 +33,7 @@ each_target = pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("reads", ["one event", "two events", "halves of events", "whole"])
 @each_target
 @each_stream
-def test_bytes_outcome_and_usage_are_those_of_a_stream_that_is_kept(
+def test_bytes_outcome_and_usage_are_those_of_a_stream_that_is_stored(
     name: str, target: str, reads: str
 ) -> None:
     stream = delta_stream(name)
@@ -52,7 +52,7 @@ def test_bytes_outcome_and_usage_are_those_of_a_stream_that_is_kept(
 
 @each_target
 @each_stream
-def test_message_that_is_not_kept_is_a_mistake_of_the_caller(name: str, target: str) -> None:
+def test_message_that_is_not_stored_is_a_mistake_of_the_caller(name: str, target: str) -> None:
     stream = delta_stream(name)
     run = Transcoder(stream.dialect, target, keep_message=False, **stream.options)
     for event in (b"", *stream.events):
@@ -102,7 +102,7 @@ def test_stream_that_breaks_off_is_a_cut(name: str, target: str) -> None:
     assert left.usage == kept.usage
 
 
-def test_text_is_not_kept() -> None:
+def test_text_is_not_stored() -> None:
     text = b"x" * KIB
     delta = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % text
     for target in DIALECTS:

@@ -64,7 +64,7 @@ def test_alias_writes_like_the_name(name: str) -> None:
     assert encoder(name).ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-def test_unknown_dialect_is_told_with_those_that_there_are() -> None:
+def test_unknown_dialect_is_reported_with_those_that_there_are() -> None:
     known = (
         "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
         " chat, gemini, google"
@@ -87,7 +87,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 
 @pytest.mark.usefixtures("mute")
-def test_dialect_that_does_not_do_its_part_is_told_with_those_that_do() -> None:
+def test_dialect_that_does_not_do_its_part_is_reported_with_those_that_do() -> None:
     every = "openai_responses, anthropic, openai_chat, gemini"
     for make, part, known in [
         (decoder, "decoder", every),
@@ -151,7 +151,7 @@ DETECTED: list[tuple[Frame, str | None]] = [
 @pytest.mark.parametrize(
     ("frame", "name"), DETECTED, ids=lambda value: getattr(value, "data", value)
 )
-def test_dialect_is_told_by_a_frame(frame: Frame, name: str | None) -> None:
+def test_dialect_is_reported_by_a_frame(frame: Frame, name: str | None) -> None:
     assert detect(frame) == name
 
 
@@ -253,7 +253,7 @@ def test_stream_that_was_found_out_can_be_fed_in_every_way() -> None:
                 reader.feed(TEXT)
 
 
-def test_what_the_named_decoder_tells_beside_its_events_is_told_too() -> None:
+def test_what_the_named_decoder_reports_beside_its_events_is_reported_too() -> None:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
     usage = {"usage": {"input_tokens": 9}}
     start = frame({"type": "message_start", "message": {**message, **usage}}, "message_start")

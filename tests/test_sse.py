@@ -163,7 +163,7 @@ def test_retry_that_is_no_time_is_ignored(value: bytes, retry: int | None) -> No
     assert decoder.retry_ms == retry
 
 
-def test_endless_comment_is_not_kept() -> None:
+def test_endless_comment_is_not_stored() -> None:
     decoder = SSEDecoder(max_event_bytes=100)
     for _ in range(1000):
         assert decoder.feed(b": " + b"x" * 1000) == []

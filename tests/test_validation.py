@@ -208,7 +208,7 @@ FRAMING: dict[str, tuple[str, bytes, int, str]] = {
     FRAMING.values(),
     ids=FRAMING,
 )
-def test_departure_in_framing_is_told_at_its_frame(
+def test_departure_in_framing_is_reported_at_its_frame(
     dialect: str, body: bytes, position: int, message: str
 ) -> None:
     assert validate(body, dialect) == [Violation(position, message)]
@@ -229,7 +229,7 @@ def test_event_of_the_largest_size_is_legal_and_a_larger_one_is_not() -> None:
     assert [v.position for v in validate(comments, "anthropic", limits=tight)] == [1]
 
 
-def test_event_that_is_too_large_and_unfinished_is_told_as_both() -> None:
+def test_event_that_is_too_large_and_unfinished_is_reported_as_both() -> None:
     bound = Limits(max_event_bytes=20)
     assert validate(b"data: 12345\ndata: 123456789\ndata: 1", "openai_chat", limits=bound) == [
         Violation(0, "event of 36 bytes ends without a blank line, expected one"),
@@ -260,7 +260,7 @@ def test_more_than_a_thousand_violations_are_cut_off() -> None:
     assert validate(b"x\n" * 100_000, "openai_chat")[1000:] == beyond[1000:]
 
 
-def test_one_frame_tells_no_more_than_a_thousand_problems() -> None:
+def test_one_frame_reports_no_more_than_a_thousand_problems() -> None:
     chunk = {"object": "chat.completion.chunk", "id": "", "created": 0, "model": ""}
     data = json.dumps({**chunk, "choices": [0] * 5000})
     found = validate(f"data: {data}\n\n".encode(), "openai_chat")

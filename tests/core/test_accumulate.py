@@ -288,7 +288,7 @@ def test_asking_for_arguments_where_no_call_is_is_the_callers_error(index: int, 
             ask(index)
 
 
-def test_asking_for_arguments_tells_that_the_message_is_too_large() -> None:
+def test_asking_for_arguments_reports_that_the_message_is_too_large() -> None:
     accumulator = Accumulator(limits=Limits(max_accumulated_bytes=50))
     accumulator.push(BlockStart(0, ToolCall("c", "f")))
     with pytest.raises(LimitExceeded):

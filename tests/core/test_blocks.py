@@ -98,7 +98,7 @@ def test_block_is_immutable_and_matches_by_position(block: Block) -> None:
     assert type(block)(*(getattr(block, field) for field in type(block).__match_args__)) == block
 
 
-def test_blocks_that_grow_can_be_told_from_those_that_come_whole() -> None:
+def test_blocks_that_grow_can_be_reported_from_those_that_come_whole() -> None:
     whole = {RedactedReasoning, ServerToolResult, Image, Document, ToolResult, OpaqueBlock}
     assert set(GROWING_BLOCKS) == set(Block.__args__) - whole
 

@@ -57,6 +57,6 @@ def test_status_that_is_none_of_an_error_is_no_status() -> None:
     assert upstream_error("m", code="overloaded", status=200).status_hint == 529
 
 
-def test_type_beside_a_code_is_kept() -> None:
+def test_type_beside_a_code_is_stored() -> None:
     error = upstream_error("m", code="c", type="t", extra={"param": "p"})
     assert (error.code, error.extra) == ("c", {"type": "t", "param": "p"})

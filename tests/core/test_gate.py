@@ -140,7 +140,7 @@ def test_what_only_resembles_a_field_is_no_stream(body: bytes) -> None:
     )
 
 
-def test_json_that_tells_an_error_is_the_error_of_the_provider() -> None:
+def test_json_that_reports_an_error_is_the_error_of_the_provider() -> None:
     door = gate()
     assert run(door, [OPENAI_ERROR[:20], OPENAI_ERROR[20:]]) == b""
     assert door.error == decoder("openai_chat").body_error(OPENAI_ERROR.decode())
@@ -163,7 +163,7 @@ def test_error_is_found_behind_a_byte_order_mark() -> None:
         (b"upstream sent secret", "text of 20 bytes"),
     ],
 )
-def test_body_that_tells_no_error_is_named_by_kind_and_size_only(body: bytes, found: str) -> None:
+def test_body_that_reports_no_error_is_named_by_kind_and_size_only(body: bytes, found: str) -> None:
     door = gate(200, "text/html")
     run(door, [body])
     assert door.error == StreamError(
@@ -301,7 +301,7 @@ def test_broken_body_of_a_success_is_left_to_the_decoder(status: int | None) -> 
         (b"", None),
     ],
 )
-def test_refusal_is_the_body_that_tells_an_error(body: bytes, refusal: bytes | None) -> None:
+def test_refusal_is_the_body_that_reports_an_error(body: bytes, refusal: bytes | None) -> None:
     door = gate(429, "application/json", max_error_body_bytes=30)
     run(door, [body])
     assert door.error is not None

@@ -85,7 +85,7 @@ def test_depth_counts_the_containers_around_a_value(value: object, *, deep: bool
     assert too_deep(value, 2) is deep
 
 
-def test_half_a_character_is_kept_in_pieces_and_replaced_elsewhere() -> None:
+def test_half_a_character_is_stored_in_pieces_and_replaced_elsewhere() -> None:
     text = r'{"choices":[{"delta":{"content":"a\ud83d","role":"\ud83d"}}],"content\ud83d":1}'
     assert decode_any(text, max_depth=9, pieces=frozenset({"choices", "delta", "content"})) == {
         "choices": [{"delta": {"content": "a\ud83d", "role": "�"}}],

@@ -293,7 +293,7 @@ def test_gap_between_indexes_is_no_matter() -> None:
     ]
 
 
-def test_error_ends_it_and_tells_how_much_was_dropped() -> None:
+def test_error_ends_it_and_reports_how_much_was_dropped() -> None:
     error = StreamError("transport", "reset")
     sequencer = Sequencer()
     for event in (MessageStart(), A, JSONDelta(0, "{"), BlockStart(1, Text()), TextDelta(1, "éa")):

@@ -194,7 +194,7 @@ def test_error_beside_choices_comes_behind_what_they_say() -> None:
         {"base_resp": 1},
     ],
 )
-def test_field_that_tells_no_error_is_none(extra: dict[str, Any]) -> None:
+def test_field_that_reports_no_error_is_none(extra: dict[str, Any]) -> None:
     decoded = decode(chunk({"content": "a"}, **extra), chunk({}, "stop", **extra), DONE)
     assert isinstance(decoded.outcome, Completed)
 

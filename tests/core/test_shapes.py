@@ -90,7 +90,7 @@ def test_problem_says_what_was_found_then_what_was_expected(
     assert list(problems(shape, value, "v")) == [expected]
 
 
-def test_every_problem_of_a_value_is_told_in_the_order_of_its_fields() -> None:
+def test_every_problem_of_a_value_is_reported_in_the_order_of_its_fields() -> None:
     shape = object_of({"a": TEXT, "b": TEXT}, {"c": array(PAIR)})
     assert list(problems(shape, {"c": [{}, 0], "a": None}, "")) == [
         "a is null, expected a string",
@@ -150,7 +150,7 @@ def test_nesting_at_the_limit_is_parsed() -> None:
         ('{"\\ude00": 1}', "escape of a lone surrogate in the payload, expected pairs"),
     ],
 )
-def test_object_that_some_clients_cannot_read_is_told(text: str, message: str) -> None:
+def test_object_that_some_clients_cannot_read_is_reported(text: str, message: str) -> None:
     value, wrong = parse_object(text)
     assert isinstance(value, dict)
     assert wrong == [message]

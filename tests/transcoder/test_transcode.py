@@ -186,7 +186,7 @@ def test_interleaved_ordering_writes_blocks_as_they_come() -> None:
 # Ends
 
 
-def test_success_is_written_and_told() -> None:
+def test_success_is_written_and_reported() -> None:
     got, run = transcode(TEXT, END, USAGE, DONE)
     assert got.stop_reason == "end_turn"
     assert got.usage["input_tokens"] == 9
@@ -272,7 +272,7 @@ def test_strict_transcoding_raises_at_the_first_loss() -> None:
         run.feed(chunk({"refusal": "no"}))
 
 
-def test_losses_and_notes_are_told_as_they_happen_and_together() -> None:
+def test_losses_and_notes_are_reported_as_they_happen_and_together() -> None:
     losses: list[Loss] = []
     notes: list[Note] = []
     run = transcoder(on_loss=losses.append, on_note=notes.append)
@@ -345,7 +345,7 @@ def test_source_may_be_found_out() -> None:
 @pytest.mark.parametrize(
     ("source", "target"), [("klingon", "anthropic"), ("openai_chat", "klingon"), (None, "klingon")]
 )
-def test_unknown_dialects_are_told(source: str | None, target: str) -> None:
+def test_unknown_dialects_are_reported(source: str | None, target: str) -> None:
     with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon'"):
         Transcoder(source, target)
 

@@ -118,7 +118,7 @@ def test_same_dialect_gets_each_element_at_once(source: str | None) -> None:
 @each_name
 @each_size
 @pytest.mark.parametrize("target", TARGETS)
-def test_cut_array_is_told_as_a_cut(source: str | None, size: int, target: str) -> None:
+def test_cut_array_is_reported_as_a_cut(source: str | None, size: int, target: str) -> None:
     for body in (array(*CHUNKS, end=""), WHOLE[: WHOLE.index(b"tw")], WHOLE[:20], b"["):
         out, done = transcode(chunked(body, size), source, target, verbatim=True)
         assert isinstance(done.outcome, Truncated)

@@ -61,7 +61,7 @@ def test_fragment_without_text_is_not_the_latest_of_a_call() -> None:
 
 
 @pytest.mark.parametrize("target", DIALECTS)
-def test_frame_without_text_beside_another_tells_nothing_of_that(target: str) -> None:
+def test_frame_without_text_beside_another_reports_nothing_of_that(target: str) -> None:
     def delta(number: int, piece: str) -> bytes:
         return compact(wire.delta(number, "input_json_delta", partial_json=piece))
 
@@ -147,7 +147,7 @@ def test_line_ends_may_change_in_what_passes_as_it_came(first: bytes, second: by
     assert cut.startswith(b"".join(body))
 
 
-def test_first_of_two_limits_is_the_one_that_is_told() -> None:
+def test_first_of_two_limits_is_the_one_that_is_reported() -> None:
     body = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     body += [calls(call(1, arguments="x" * 50))] * 12
     limits = Limits(max_held_bytes=300, max_accumulated_bytes=400)

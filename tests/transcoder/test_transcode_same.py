@@ -155,7 +155,7 @@ def test_sign_of_life_stands_between_events(dialect: str) -> None:
     assert run.ping() == b""
 
 
-def test_notes_tell_what_a_decoder_would_have_forgiven() -> None:
+def test_notes_report_what_a_decoder_would_have_forgiven() -> None:
     heard: list[Note] = []
     run = Transcoder("openai_chat", "openai_chat", on_note=heard.append)
     run.feed(calls(call(0, None, "f", "{}")) + chunk({}, "stop") + DONE)

@@ -15,7 +15,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @each_dialect
-def test_cut_between_events_is_told_behind_the_last(dialect: str) -> None:
+def test_cut_between_events_is_reported_behind_the_last(dialect: str) -> None:
     pieces = STREAMS[dialect][:2]  # an event and a comment
     out, run = transcode_same(pieces, dialect)
     message = "stream ended after 1 frames, expected the end of its message"
@@ -100,7 +100,7 @@ def test_error_of_the_provider_is_its_own(dialect: str) -> None:
     ],
 )
 @each_dialect
-def test_body_that_is_no_stream_is_told_as_one(
+def test_body_that_is_no_stream_is_reported_as_one(
     dialect: str, body: bytes, message: str, *, named: bool
 ) -> None:
     """Who reads a stream sees nothing in such a body, and would wait or take it for empty."""
@@ -125,7 +125,7 @@ def test_body_that_is_no_stream_is_told_as_one(
     ],
 )
 @each_dialect
-def test_error_that_stands_in_no_event_is_told_in_one(dialect: str, line: bytes) -> None:
+def test_error_that_stands_in_no_event_is_reported_in_one(dialect: str, line: bytes) -> None:
     """As GPUStack and llama.cpp print it, which clients skip."""
     pieces = [*STREAMS[dialect][:2], line]
     before = b"".join(pieces[:2])
@@ -149,7 +149,7 @@ def test_error_that_stands_in_no_event_is_told_in_one(dialect: str, line: bytes)
 
 
 @each_dialect
-def test_source_that_fails_is_told_behind_what_came(dialect: str) -> None:
+def test_source_that_fails_is_reported_behind_what_came(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     run.feed(b"".join(STREAMS[dialect][:2]))
     (out,) = run.abort(ConnectionResetError())
@@ -160,7 +160,7 @@ def test_source_that_fails_is_told_behind_what_came(dialect: str) -> None:
 
 
 @each_dialect
-def test_limit_that_is_passed_is_told_behind_what_came(dialect: str) -> None:
+def test_limit_that_is_passed_is_reported_behind_what_came(dialect: str) -> None:
     limits = Limits(max_accumulated_bytes=16)
     out, run = transcode_same(STREAMS[dialect], dialect, limits=limits)
     body = b"".join(STREAMS[dialect])

@@ -123,7 +123,7 @@ def test_text_behind_an_open_text_waits_for_it() -> None:
     assert run.losses == ()
 
 
-def test_texts_next_to_each_other_become_one_and_that_is_told() -> None:
+def test_texts_next_to_each_other_become_one_and_that_is_reported() -> None:
     got, run = transcode(start(usage=USAGE), text(0, "a"), text(1, "b"), END, STOP)
     assert got.answers[0].texts == {"content": "ab"}
     assert run.losses == (Loss("boundaries", "Text", 1, "written as one block"),)

@@ -51,7 +51,7 @@ def test_json_error_in_an_array_is_the_providers_error() -> None:
         b'{"error":null}',
     ],
 )
-def test_other_body_in_place_of_a_stream_is_told_by_its_first_character(body: bytes) -> None:
+def test_other_body_in_place_of_a_stream_is_reported_by_its_first_character(body: bytes) -> None:
     error = StreamError(
         "malformed",
         f"body that begins with {chr(body[0])!r}, expected an event stream",
@@ -211,7 +211,7 @@ def test_every_dialect_knows_a_body_a_stray_line_and_a_cut() -> None:
         assert cut.events[-1] == StreamError("truncated", message, retryable=True)
 
 
-def test_notes_are_told_as_they_happen() -> None:
+def test_notes_are_reported_as_they_happen() -> None:
     heard: list[Note] = []
     reader = decoder("openai_chat", on_note=heard.append)
     reader.feed(TEXT.rstrip() + b"\n" + TEXT)

@@ -39,7 +39,7 @@ def written(dialect: str, *events: Event, **options: Any) -> bytes:
 
 
 @each_dialect
-def test_what_has_no_place_is_counted_and_told_as_it_happens(dialect: str) -> None:
+def test_what_has_no_place_is_counted_and_reported_as_it_happens(dialect: str) -> None:
     heard: list[Loss] = []
     writer = encoder(dialect, on_loss=heard.append)
     writer.encode(START)

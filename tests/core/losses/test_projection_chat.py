@@ -271,7 +271,7 @@ def test_reason_without_a_word_is_counted(reason: StopReason) -> None:
     assert losses == (Loss("stop_reason", reason, 1, "written as end_turn"),)
 
 
-def test_stop_sequence_that_is_told_has_a_place() -> None:
+def test_stop_sequence_that_is_reported_has_a_place() -> None:
     events = [START, MessageStop("stop_sequence", "stop_sequence", "END")]
     assert project(events, "openai_chat") == (events, ())
 

@@ -95,7 +95,7 @@ def test_losses_are_those_of_the_encoder(dialect: str) -> None:
     assert project(events, dialect)[1] == encode(events, dialect)[1] != ()
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with pytest.raises(LocalProtocolError, match="block 1 starts, expected 0"):
         project([START, BlockStart(1, Text())], "openai_chat")
     with pytest.raises(UnknownDialect, match="no capabilities of dialect 'klingon'"):
