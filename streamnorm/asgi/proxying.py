@@ -13,7 +13,7 @@ import httpx
 from streamnorm.asgi.application import Application, Request, refuse, start
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.headers import end_to_end
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.httpx import RecordingTransport
 
 __all__ = ["RecordingProxy"]

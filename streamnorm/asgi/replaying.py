@@ -12,8 +12,8 @@ from streamnorm.asgi.application import Application, Request, refuse, start
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.headers import end_to_end
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
-from streamnorm.recording.playing import AsyncPlayer, Pace, PlaybackReset, PlaybackTimeout
-from streamnorm.recording.shelf import ReplayOptions, responder
+from streamnorm.recording.library import ReplayOptions, responder
+from streamnorm.recording.player import AsyncPlayer, Pace, PlaybackReset, PlaybackTimeout
 
 __all__ = ["ReplayApp"]
 

@@ -52,12 +52,12 @@ def _import(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from streamnorm.recording import Recording
     from streamnorm.recording.importing import export_har
-    from streamnorm.recording.shelf import Shelf
+    from streamnorm.recording.library import Library
 
     try:
         recordings: list[Recording] = []
         for path in arguments.paths:
-            found = Shelf(path).recordings
+            found = Library(path).recordings
             if not found:
                 raise UsageError(f"{path}: no recordings")
             recordings += found

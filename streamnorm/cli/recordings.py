@@ -131,7 +131,7 @@ def _add_port(command: argparse.ArgumentParser) -> None:
 def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import RecordingProxy
     from streamnorm.cli.serving import serve
-    from streamnorm.recording.tape import Recorder
+    from streamnorm.recording.recorder import Recorder
 
     upstream: str = arguments.upstream
     recorder = Recorder(arguments.out, redact=arguments.redact, on_recorded=_tell_recorded)
@@ -155,10 +155,10 @@ def _record(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import ReplayApp
     from streamnorm.cli.serving import serve
-    from streamnorm.recording.shelf import Shelf
+    from streamnorm.recording.library import Library
 
     try:
-        shelf = Shelf(
+        library = Library(
             arguments.path,
             match=arguments.match,
             drift=arguments.drift,
@@ -168,18 +168,18 @@ def _replay(arguments: argparse.Namespace) -> int:
         )
     except (RecordingError, ValueError) as exc:
         raise UsageError(str(exc)) from exc
-    if not shelf.recordings:
+    if not library.recordings:
         raise UsageError(f"{arguments.path}: no recordings")
-    app = ReplayApp(_Announced(shelf), speed=arguments.speed)
+    app = ReplayApp(_Announced(library), speed=arguments.speed)
 
     def announce(url: str) -> None:
         _complain_of_warnings()
         say(f"listening on {url}")
-        say(f"recordings: {len(shelf.recordings)} in {arguments.path}")
+        say(f"recordings: {len(library.recordings)} in {arguments.path}")
         _tell_base_urls(url, "")
 
     status = serve(app, arguments.port, announce)
-    return _UNRECORDED if shelf.unrecorded else status
+    return _UNRECORDED if library.unrecorded else status
 
 
 class _Announced:

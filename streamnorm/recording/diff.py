@@ -14,7 +14,7 @@ from msgspec import UNSET
 from streamnorm._core.json import is_array, is_object
 from streamnorm.recording.format import RecordedRequest
 
-__all__ = ["difference", "likeness"]
+__all__ = ["similarity", "unified_diff"]
 
 _MAX_LINES = 60
 _MAX_LINE_CHARS = 200
@@ -24,13 +24,13 @@ _MAX_COMPARED_LINES = 400
 _LEAD_CHARS = 60  # shown of a long line before the place where it differs
 
 
-def likeness(one: RecordedRequest, other: RecordedRequest) -> float:
+def similarity(one: RecordedRequest, other: RecordedRequest) -> float:
     """Return how much of two requests is the same, from 0 to 1, in linear time."""
     ours, theirs = Counter(_lines(one)), Counter(_lines(other))
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
 
 
-def difference(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
+def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
     """Return a unified diff that leads from what was recorded to what is asked.
 
     Both are written as JSON, the members of objects in the order of the recording, and a

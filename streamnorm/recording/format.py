@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
@@ -65,6 +65,7 @@ __all__ = [
     "Suffix",
     "decode_companion",
     "read_bounded",
+    "replace_file",
     "split_name",
     "write_companion",
 ]
@@ -178,6 +179,22 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise RecordingError(f"{path}: more than {max_bytes} bytes")
     return data
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file as a whole or not at all.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as out:
+            write(out)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def decode_companion(

@@ -14,9 +14,9 @@ from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.recording.chunking import Rechunk, cut_points
-from streamnorm.recording.difference import difference, likeness
+from streamnorm.recording.diff import similarity, unified_diff
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
-from streamnorm.recording.file import Recording
+from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
 from streamnorm.recording.matching import (
     normalise,
@@ -25,10 +25,10 @@ from streamnorm.recording.matching import (
     without_secrets,
 )
 from streamnorm.recording.operations import dialect_of
+from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.spoiling import FaultQueue, ReplayFault
 
-__all__ = ["Drift", "DriftWarning", "Match", "ReplayOptions", "Shelf", "responder"]
+__all__ = ["Drift", "DriftWarning", "Library", "Match", "ReplayOptions", "responder"]
 
 Match: TypeAlias = (
     Literal["normalised", "exact", "sequence"] | Callable[[RecordedRequest, RecordedRequest], bool]
@@ -53,7 +53,7 @@ class DriftWarning(UserWarning):
 
 
 class ReplayOptions(TypedDict, total=False):
-    """How recordings are found and played: the keyword arguments of `Shelf`."""
+    """How recordings are found and played: the keyword arguments of `Library`."""
 
     match: Match
     drift: Drift
@@ -85,7 +85,7 @@ class _Entry:
         return same_operation(compared, self.compared, dialect)
 
 
-class Shelf:
+class Library:
     """Answer requests from recordings.
 
     A directory is a script: each of its recordings is played once, in the order of their
@@ -266,7 +266,7 @@ def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) 
 
     Args:
         source: A directory of recordings, a file of one, or what answers itself.
-        options: Those of `Shelf`, for a path.
+        options: Those of `Library`, for a path.
 
     Raises:
         TypeError: The source is neither, or there are options for what answers itself.
@@ -274,7 +274,7 @@ def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) 
         ValueError: An option has no such value.
     """
     if isinstance(source, (str, Path)):
-        return Shelf(source, **options)
+        return Library(source, **options)
     if not callable(getattr(source, "respond", None)):
         raise TypeError(f"a {type(source).__name__}, expected a path or a responder")
     if options:
@@ -291,14 +291,14 @@ def _told(request: WireRequest, compared: RecordedRequest) -> str:
 def _nearest(compared: RecordedRequest, entries: Sequence[_Entry]) -> tuple[str | None, str]:
     """Return the name of the recording that is most like a request, and the diff to it."""
     likenesses = [
-        (likeness(compared, entry.compared), entry.recording.name, entry.compared)
+        (similarity(compared, entry.compared), entry.recording.name, entry.compared)
         for entry in entries[:_MAX_COMPARED]
         if entry.compared is not None
     ]
     if not likenesses:
         return None, ""
     _, name, nearest = max(likenesses, key=lambda found: found[0])
-    return name, difference(compared, nearest, name)
+    return name, unified_diff(compared, nearest, name)
 
 
 def _load(path: Path) -> list[Recording]:

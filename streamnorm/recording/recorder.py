@@ -17,18 +17,18 @@ from msgspec import structs
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.file import replace_file
 from streamnorm.recording.format import (
     Companion,
     End,
     RecordedResponse,
     Suffix,
+    replace_file,
     write_companion,
 )
 from streamnorm.recording.operations import dialect_of, server_of, slug_of
 from streamnorm.recording.secrets import Secrets
 
-__all__ = ["Recorder", "Tape"]
+__all__ = ["Recorder", "RecordingWriter"]
 
 _LOGGER = logging.getLogger("streamnorm")
 _NUMBER = re.compile(r"([0-9]+)-.*", re.ASCII)
@@ -70,13 +70,13 @@ class Recorder:
         self._lock = threading.Lock()
         self._last_number: int | None = None
 
-    def start(self, request: WireRequest) -> Tape:
+    def start(self, request: WireRequest) -> RecordingWriter:
         """Begin the recording of an exchange, when its request is sent.
 
         Recordings are numbered in the order in which this is called, behind those that are
         in the directory already.
         """
-        return Tape(self, request, Secrets(self._redact))
+        return RecordingWriter(self, request, Secrets(self._redact))
 
     def next_name(self, slug: str) -> str:
         """Return the name of a new recording, with its folder."""
@@ -109,7 +109,7 @@ def last_number(directory: Path) -> int:
     return max((int(m[1][:9]) for name in names if (m := _NUMBER.fullmatch(name))), default=0)
 
 
-class Tape:
+class RecordingWriter:
     """The recording of one exchange.
 
     What is written meanwhile is `NAME.sse.part` and a companion that says `incomplete`;

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -29,11 +26,12 @@ from streamnorm.recording.format import (
     Suffix,
     decode_companion,
     read_bounded,
+    replace_file,
     split_name,
     write_companion,
 )
 
-__all__ = ["Recording", "load_companion", "replace_file"]
+__all__ = ["Recording", "load_companion"]
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _LIMITS = Limits()
@@ -315,19 +313,3 @@ class Recording:
             return not isinstance(self.outcome, Abandoned)
         except UnknownDialect:
             return False
-
-
-def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file as a whole or not at all.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as out:
-            write(out)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from streamnorm._core.errors import RecordingError
-from streamnorm.recording.file import Recording
-from streamnorm.recording.shelf import Shelf
+from streamnorm.recording.library import Library
+from streamnorm.recording.recording import Recording
 from streamnorm.testing.answers import Answers, EndingRecorder
 from streamnorm.testing.folders import bodies_of, replace_recordings
 from streamnorm.testing.places import REPLAY_OPTIONS, Marked, command_of, marked, place_of
@@ -213,9 +213,9 @@ class RecordingFixture:
         recorded = bool(bodies_of(self.path))
         mode = "none" if self._options.get("faults") else self._mode
         if mode == "none" or (recorded and mode != "rewrite"):
-            shelf = Shelf(self.path, **self._options) if recorded else None
+            library = Library(self.path, **self._options) if recorded else None
             command = self._command("new")
-            self._answers = Answers(shelf, self.path, command)
+            self._answers = Answers(library, self.path, command)
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._recorder_to(mode)
 

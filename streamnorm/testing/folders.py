@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamnorm._core.errors import RecordingError
-from streamnorm.recording.file import Recording
 from streamnorm.recording.format import split_name
+from streamnorm.recording.recording import Recording
 
 __all__ = ["bodies_of", "replace_recordings"]
 

@@ -9,14 +9,14 @@ from typing import Self
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm.recording.chunking import Rechunk
 from streamnorm.recording.exchange import Playback
-from streamnorm.recording.file import Recording
-from streamnorm.recording.playing import (
+from streamnorm.recording.player import (
     AsyncPlayer,
     Pace,
     PlaybackReset,
     PlaybackTimeout,
     Player,
 )
+from streamnorm.recording.recording import Recording
 
 __all__ = ["ReplaySource", "replay"]
 

@@ -14,8 +14,8 @@ except ImportError as exc:
 
 from streamnorm._core.errors import RecordingError
 from streamnorm.recording.exchange import Responder
-from streamnorm.recording.shelf import ReplayOptions
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.library import ReplayOptions
+from streamnorm.recording.recorder import Recorder
 from streamnorm.transports import recorded, replayed
 from streamnorm.transports.family import Family
 

@@ -20,7 +20,7 @@ import anyio
 
 from streamnorm._core.errors import RecordingError
 from streamnorm.recording.format import End
-from streamnorm.recording.tape import Recorder, Tape
+from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.transports.family import (
     AsyncBody,
     AsyncTransport,
@@ -39,19 +39,19 @@ __all__ = ["AsyncRecordedBody", "RecordedBody", "RecordingTransport"]
 _CLOSE_S = 1.0
 
 
-class _Taped:
+class _RecordedBodyBase:
     """What both kinds of recorded bodies share.
 
     Args:
         family: Whose it is.
-        tape: Where the body is written down.
+        writer: Where the body is written down.
         coding: Its `content-encoding`; empty for none.
     """
 
-    def __init__(self, family: Family[Any, Any], tape: Tape, coding: str) -> None:
+    def __init__(self, family: Family[Any, Any], writer: RecordingWriter, coding: str) -> None:
         self._family = family
-        self._tape = tape
-        self._write = decoded_writes(tape, coding)
+        self._writer = writer
+        self._write = decoded_writes(writer, coding)
         self._closed = False
 
     def _check_open(self) -> None:
@@ -60,11 +60,13 @@ class _Taped:
             raise self._family.read_error("read of a body that was closed, expected none")
 
 
-class RecordedBody(_Taped):
+class RecordedBody(_RecordedBodyBase):
     """The body of a response, read by read as it comes, and written down."""
 
-    def __init__(self, inner: Body, family: Family[Any, Any], tape: Tape, coding: str) -> None:
-        super().__init__(family, tape, coding)
+    def __init__(
+        self, inner: Body, family: Family[Any, Any], writer: RecordingWriter, coding: str
+    ) -> None:
+        super().__init__(family, writer, coding)
         self._inner = inner
         self._reads: Iterator[bytes] | None = None
 
@@ -78,10 +80,10 @@ class RecordedBody(_Taped):
                 self._reads = iter(self._inner)
             data = next(self._reads)
         except StopIteration:
-            self._tape.end("eof")
+            self._writer.end("eof")
             raise
         except BaseException as exc:
-            self._tape.end(_end_of(exc, self._family))
+            self._writer.end(_end_of(exc, self._family))
             with suppress(Exception):
                 self.close()
             raise
@@ -93,18 +95,20 @@ class RecordedBody(_Taped):
         if self._closed:
             return
         self._closed = True
-        self._tape.end("aborted")  # unless it has ended
+        self._writer.end("aborted")  # unless it has ended
         try:
             _close_generator(self._reads)
         finally:
             self._inner.close()
 
 
-class AsyncRecordedBody(_Taped):
+class AsyncRecordedBody(_RecordedBodyBase):
     """The asynchronous twin of `RecordedBody`, on asyncio or trio."""
 
-    def __init__(self, inner: AsyncBody, family: Family[Any, Any], tape: Tape, coding: str) -> None:
-        super().__init__(family, tape, coding)
+    def __init__(
+        self, inner: AsyncBody, family: Family[Any, Any], writer: RecordingWriter, coding: str
+    ) -> None:
+        super().__init__(family, writer, coding)
         self._inner = inner
         self._reads: AsyncIterator[bytes] | None = None
 
@@ -118,10 +122,10 @@ class AsyncRecordedBody(_Taped):
                 self._reads = aiter(self._inner)
             data = await anext(self._reads)
         except StopAsyncIteration:
-            self._tape.end("eof")
+            self._writer.end("eof")
             raise
         except BaseException as exc:
-            self._tape.end(_end_of(exc, self._family))
+            self._writer.end(_end_of(exc, self._family))
             # Nothing may be awaited in a coroutine that is being thrown away.
             if not isinstance(exc, GeneratorExit):
                 with suppress(Exception):
@@ -135,7 +139,7 @@ class AsyncRecordedBody(_Taped):
         if self._closed:
             return
         self._closed = True
-        self._tape.end("aborted")  # unless it has ended
+        self._writer.end("aborted")  # unless it has ended
         with anyio.move_on_after(_CLOSE_S, shield=True):
             try:
                 await _aclose_generator(self._reads)
@@ -179,11 +183,11 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
         """Send a request, and record the response as its body is read."""
         inner = self._sync_inner()
         sent = self._without_coding(request)
-        with self._taping(sent) as tape:
+        with self._taping(sent) as writer:
             response = inner.handle_request(sent)
-        if _begin(tape, response):
+        if _begin(writer, response):
             response.stream = self._family.recorded_body(
-                response.stream, self._family, tape, _coding(response)
+                response.stream, self._family, writer, _coding(response)
             )
         return response
 
@@ -191,11 +195,11 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
         """Send a request, and record the response as its body is read."""
         inner = self._async_inner()
         sent = self._without_coding(request)
-        with self._taping(sent) as tape:
+        with self._taping(sent) as writer:
             response = await inner.handle_async_request(sent)
-        if _begin(tape, response):
+        if _begin(writer, response):
             response.stream = self._family.async_recorded_body(
-                response.stream, self._family, tape, _coding(response)
+                response.stream, self._family, writer, _coding(response)
             )
         return response
 
@@ -263,13 +267,13 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
         return copy
 
     @contextmanager
-    def _taping(self, request: RequestT) -> Generator[Tape]:
-        """Start a tape for a request, and end it where no response comes."""
-        tape = self._recorder.start(self._family.wire_request(request))
+    def _taping(self, request: RequestT) -> Generator[RecordingWriter]:
+        """Start a writer for a request, and end it where no response comes."""
+        writer = self._recorder.start(self._family.wire_request(request))
         try:
-            yield tape
+            yield writer
         except BaseException as exc:
-            tape.end(_end_of(exc, self._family))
+            writer.end(_end_of(exc, self._family))
             raise
 
 
@@ -285,17 +289,17 @@ async def _aclose_generator(reads: object) -> None:
         await reads.aclose()
 
 
-def _begin(tape: Tape, response: Response) -> bool:
+def _begin(writer: RecordingWriter, response: Response) -> bool:
     """Write down the head of a response, and tell whether its body is yet to be read."""
-    tape.begin(response.status_code, response.headers.multi_items())
+    writer.begin(response.status_code, response.headers.multi_items())
     if not response.is_closed:
         return True
     try:
-        tape.write(response.content)  # it was read before it came here, as a mock's is
+        writer.write(response.content)  # it was read before it came here, as a mock's is
     except RuntimeError:  # it was closed, and nobody will read it
-        tape.end("aborted")
+        writer.end("aborted")
     else:
-        tape.end("eof")
+        writer.end("eof")
     return False
 
 

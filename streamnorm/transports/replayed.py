@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import Any, Generic, Self, Unpack
 
 from streamnorm.recording.exchange import Playback, Responder
-from streamnorm.recording.file import Recording
-from streamnorm.recording.playing import (
+from streamnorm.recording.library import Library, ReplayOptions, responder
+from streamnorm.recording.player import (
     AsyncPlayer,
     Pace,
     PlaybackReset,
     PlaybackTimeout,
     Player,
 )
-from streamnorm.recording.shelf import ReplayOptions, Shelf, responder
+from streamnorm.recording.recording import Recording
 from streamnorm.transports.family import Family, Request, RequestT, ResponseT
 
 __all__ = ["AsyncReplayedBody", "ReplayTransport", "ReplayedBody"]
@@ -145,7 +145,7 @@ class ReplayTransport(Generic[RequestT, ResponseT]):
     @property
     def unplayed(self) -> tuple[Recording, ...]:
         """The recordings that no request has asked for."""
-        return self.responder.unplayed if isinstance(self.responder, Shelf) else ()
+        return self.responder.unplayed if isinstance(self.responder, Library) else ()
 
     def handle_request(self, request: RequestT) -> ResponseT:
         """Answer a request.

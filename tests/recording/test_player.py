@@ -9,9 +9,9 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
-from streamnorm.recording import playing
+from streamnorm.recording import player
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
-from streamnorm.recording.playing import (
+from streamnorm.recording.player import (
     AsyncPlayer,
     Pace,
     PlaybackReset,
@@ -54,14 +54,14 @@ class AsyncClock(Clock):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SyncClock:
     clock = SyncClock()
-    monkeypatch.setattr(playing, "time", clock)
+    monkeypatch.setattr(player, "time", clock)
     return clock
 
 
 @pytest.fixture
 def async_clock(monkeypatch: pytest.MonkeyPatch) -> AsyncClock:
     clock = AsyncClock()
-    monkeypatch.setattr(playing, "anyio", clock)
+    monkeypatch.setattr(player, "anyio", clock)
     return clock
 
 

@@ -11,7 +11,6 @@ from msgspec import UNSET, Struct, json, structs
 
 from streamnorm._core.json import is_json
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.file import Recording
 from streamnorm.recording.format import (
     Chunk,
     Companion,
@@ -21,6 +20,7 @@ from streamnorm.recording.format import (
 )
 from streamnorm.recording.importing.trees import Unreadable
 from streamnorm.recording.operations import dialect_of, server_of
+from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
 
 __all__ = ["Entry", "checked", "decoded", "kind_of", "recording_of"]

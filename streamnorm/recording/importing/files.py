@@ -10,14 +10,14 @@ from typing import Any
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.file import Recording
 from streamnorm.recording.format import read_bounded
 from streamnorm.recording.importing.cassettes import cassette_entries
 from streamnorm.recording.importing.entries import Entry, recording_of
 from streamnorm.recording.importing.har import har_entries
 from streamnorm.recording.importing.trees import Unreadable, read_yaml
 from streamnorm.recording.operations import slug_of
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
+from streamnorm.recording.recording import Recording
 
 __all__ = ["import_file"]
 

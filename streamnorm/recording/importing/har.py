@@ -24,15 +24,16 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.file import Recording, replace_file
 from streamnorm.recording.format import (
     Chunk,
     Companion,
     RecordedRequest,
     decode_companion,
+    replace_file,
 )
 from streamnorm.recording.importing.entries import Entry, checked, kind_of
 from streamnorm.recording.importing.trees import Unreadable
+from streamnorm.recording.recording import Recording
 
 __all__ = ["export_har", "har_entries"]
 
