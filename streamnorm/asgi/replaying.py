@@ -13,7 +13,7 @@ from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.headers import end_to_end
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, responder
-from streamnorm.recording.player import AsyncPlayer, Pace, PlaybackReset, PlaybackTimeout
+from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 
 __all__ = ["ReplayApp"]
 
@@ -67,7 +67,7 @@ class ReplayApp(Application):
         headers = end_to_end(playback.headers.items(), without=["content-encoding"])
         await start(exchange, playback.status, headers)
         try:
-            async for data in AsyncPlayer(playback, self._pace):
+            async for data in Player(playback, self._pace):
                 await exchange.send(data)
         except PlaybackReset:
             return
