@@ -10,9 +10,8 @@ from pathlib import Path
 import anyio
 import httpx
 
-from streamnorm.asgi.application import Application, Request, refuse, start
+from streamnorm.asgi.application import Application, Request, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
-from streamnorm.asgi.headers import end_to_end
 from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.httpx import RecordingTransport
 

@@ -8,9 +8,8 @@ from typing import Unpack
 import anyio
 
 from streamnorm._core.errors import UnrecordedRequest
-from streamnorm.asgi.application import Application, Request, refuse, start
+from streamnorm.asgi.application import Application, Request, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
-from streamnorm.asgi.headers import end_to_end
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
