@@ -2,11 +2,11 @@
 
     events, iter_events          a response's bytes in, events out
     transcode, iter_transcode    bytes of one dialect in, bytes of another out
-    tap                          the bytes themselves, while their events are observed
+    tap                          the bytes unchanged, while their events are observed
     connect                      send a request, events out
 
-Whoever closes a `Stream`, or iterates to its end, has closed what it reads.  There are
-no tasks and no timeouts within, but for the last bytes of a connection that is done.
+A `Stream` owns its source: closing the stream, or iterating to its end, closes the source.
+It starts no task and sets no timeout, except for closing and draining a connection.
 """
 
 from streamnorm.aio.connecting import connect

@@ -1,4 +1,4 @@
-"""`connect`: open a request and read its events."""
+"""`connect`: send a request and read its events."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class AsyncClient(Protocol):
 
 
 class Connection:
-    """A reader that opens its request at the first read.
+    """A reader that sends its request at the first read.
 
     Args:
         client: Sends the request.
         method: HTTP method.
-        url: Where to.
-        options: Whatever else the client's `stream` takes.
+        url: URL of the request.
+        options: Further arguments of the client's `stream`.
     """
 
     def __init__(self, client: AsyncClient, method: str, url: str, options: dict[str, Any]) -> None:
@@ -66,8 +66,8 @@ class Connection:
         from httpx_sse import aconnect_sse
 
         client, method, url, options = self._request
-        # A copy, which httpx_sse adds to.  A few compressed bytes may inflate to a
-        # gigabyte within httpx 0.28, and SSE gains little.
+        # httpx_sse adds to the headers, hence a copy.  httpx 0.28 may inflate a few
+        # compressed bytes to a gigabyte, and SSE gains little by compression.
         headers = httpx.Headers(options.pop("headers", None))
         headers.setdefault("accept-encoding", "identity")
         source = await self._exits.enter_async_context(
@@ -105,20 +105,20 @@ def connect(
                 ...
 
     The response is closed with the stream.  A request that cannot be sent ends the
-    stream as a connection that breaks does.
+    stream like a broken connection.
 
     Args:
         client: An `httpx.AsyncClient` or `httpx2.AsyncClient`.
         method: HTTP method.
-        url: Where to.
+        url: URL of the request.
         dialect: As for `events`, like all up to `on_end`.
-        server: Who sends.
+        server: Name of the server.
         think_tags: Read `<think>…</think>` as reasoning.
-        limits: Bounds.
+        limits: Bounds of the decoder.
         errors: `raise` or `yield`.
         on_note: Called with each note.
         on_end: Called with the outcome.
-        **options: Whatever else the client's `stream` takes: `json`, `headers`, ….
+        **options: Further arguments of the client's `stream`: `json`, `headers`, ….
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.

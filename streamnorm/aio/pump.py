@@ -1,7 +1,7 @@
-"""What stands between a source and its consumer, without I/O.
+"""The state of a stream between its source and its consumer, without I/O.
 
-`Stream` and `SyncStream` read, hand out and close, and nothing else; what waits, how
-it ended and what to raise is known here.  Each kind of stream has its pump.
+`Stream` and `SyncStream` only read, return items and close.  The pump holds the pending
+items, the outcome and the exception to raise.  Each kind of stream has its pump.
 """
 
 from __future__ import annotations
@@ -14,29 +14,37 @@ import msgspec
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import Decoder
-from streamnorm._core.errors import LimitExceeded, LocalProtocolError, StreamnormError
+from streamnorm._core.errors import (
+    LimitExceeded,
+    LocalProtocolError,
+    NotAStream,
+    RemoteProtocolError,
+    StreamnormError,
+    TruncatedStream,
+    UpstreamError,
+)
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
-from streamnorm._core.failures import error_outcome
+from streamnorm._core.failures import NOT_A_STREAM, error_outcome
 from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnNote
 from streamnorm._core.messages import Message
 from streamnorm._registry import decoder
 from streamnorm._transcoder import Transcoder
-from streamnorm.aio.raising import as_exception
 
 __all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump", "ReadOptions"]
 
 T = TypeVar("T")
 
 Errors: TypeAlias = Literal["raise", "yield"]
-"""What becomes of a `StreamError`: raised as its exception, or the last event."""
+"""How a `StreamError` is reported: raised as its exception, or yielded as the last event."""
 
 OnEnd: TypeAlias = Callable[[Outcome], None]
+"""Called once with the outcome of a stream."""
 
 
 class DecodeOptions(TypedDict, total=False):
-    """What `decoder` takes besides the dialect."""
+    """The options of `decoder`."""
 
     server: str | None
     think_tags: bool
@@ -45,15 +53,15 @@ class DecodeOptions(TypedDict, total=False):
 
 
 class ReadOptions(DecodeOptions, total=False):
-    """What `events` and `tap` take besides the dialect."""
+    """The options that `events` and `tap` share."""
 
     on_end: OnEnd | None
 
 
 class Head(Protocol):
-    """What a reader knows of the response it reads; None where there is none.
+    """Status and content type of the response; None if the source is no response.
 
-    Asked when the first bytes are there, so that it may be found out by reading.
+    Read once the first bytes have arrived: a reader may learn them by its first read.
     """
 
     status: int | None
@@ -61,23 +69,23 @@ class Head(Protocol):
 
 
 class Pump(ABC, Generic[T]):
-    """Know everything about one stream but how to read it.
+    """The state machine of one stream.
 
-    The reader calls `feed` with each piece, and `close` or `abort` at the end of the
-    source; it hands out `pending` from its end, stops when `ended`, then raises
-    `failure` if there is one.  `leave` is for a consumer that wants no more; `settle`
-    comes last, on every path.
+    The stream calls `feed` with each chunk, and `close` or `abort` at the end of the
+    source.  It returns `pending` items from the end of the list, stops reading when
+    `ended`, then raises `failure` if there is one.  It calls `abandon` if the consumer
+    stops early, and `settle` last, on every path.
 
     Attributes:
-        pending: What waits for the consumer, the next one last.
-        ended: Whether nothing more is to be read.
+        pending: Items for the consumer in reverse order: `pending.pop()` is the next.
+        ended: Whether to stop reading.
         exhausted: Whether the source has ended or failed.
-        failure: What to raise once `pending` is empty.
+        failure: Exception to raise once `pending` is empty.
         cause: The source's exception, if it failed.
-        settled: Whether the outcome was announced.
+        settled: Whether `on_end` was called.
     """
 
-    settled = True  # there is nothing to announce before there is a pump
+    settled = True  # for `__del__`, if `__init__` raises
 
     def __init__(
         self,
@@ -99,28 +107,29 @@ class Pump(ABC, Generic[T]):
         self._limits = limits
         self._on_end = on_end
         self._gate: Gate | None = None
-        self._open = False  # whether the gate is
-        self._refusal: StreamError | None = None  # what ended it where the core did not
+        self._open = False  # whether the gate is open
+        self._refusal: StreamError | None = None  # an error that the core does not know of
         self._abandoned = False
         self.settled = False
 
     def __del__(self) -> None:
-        # Who breaks out of a loop and drops the stream has left it, too.
-        self.leave()
+        # A consumer that breaks out of its loop and drops the stream has abandoned it.
+        self.abandon()
         self.settle()
 
     @abstractmethod
     def feed(self, data: bytes) -> T | None:
-        """Take the next bytes; while the gate is not open, they are for `_knock`.
+        """Handle the next chunk; pass it through `_gate_feed` until the gate is open.
 
         Returns:
-            What they give, if that is one item and not the last; all else is `pending`.
+            The item, if the chunk gives exactly one and it is not the last; otherwise
+            None, with the items in `pending`.
         """
 
     def close(self) -> None:
-        """Take the end of the source."""
+        """Handle the end of the source."""
         self.ended = self.exhausted = True
-        gate = self._gate or self._judge()
+        gate = self._gate or self._make_gate()
         gate.close()
         if gate.error is None:
             self._close()
@@ -128,24 +137,24 @@ class Pump(ABC, Generic[T]):
             self._refuse(gate.error)
 
     def abort(self, cause: Exception) -> None:
-        """Take the failure of the source."""
+        """Handle a failure of the source."""
         self.ended = self.exhausted = True
         self.cause = cause
-        gate = self._gate or self._judge()
+        gate = self._gate or self._make_gate()
         gate.abort()
         if gate.error is None:
             self._abort(_plain(cause))
         else:
             self._refuse(gate.error)
 
-    def leave(self) -> None:
-        """Take it that the consumer wants no more."""
+    def abandon(self) -> None:
+        """Discard pending items; the outcome is `Abandoned` unless the stream has one."""
         if not self.settled and self.outcome is None:
             self._abandoned = True
         self.pending = []
 
     def settle(self) -> None:
-        """Announce the outcome, once."""
+        """Call `on_end` with the outcome, once."""
         if not self.settled:
             self.settled = True
             if self._on_end is not None:
@@ -153,7 +162,7 @@ class Pump(ABC, Generic[T]):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None before its last item was handed out."""
+        """How the stream ended; None before its last item was returned."""
         if self._abandoned:
             return Abandoned()
         if self.pending:
@@ -162,57 +171,57 @@ class Pump(ABC, Generic[T]):
 
     @property
     def dialect(self) -> str | None:
-        """The dialect that is read, once it is known."""
+        """Name of the dialect that is read; None until detected."""
         return self._core.dialect or None
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the decoder forgave."""
+        """The decoder's notes."""
         return self._core.notes
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the target could not carry."""
+        """The losses of the target dialect."""
         return ()
 
     @property
     @abstractmethod
     def message(self) -> Message:
-        """What has arrived so far."""
+        """The message as far as it has arrived."""
 
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """The last snapshot of the tokens."""
+        """The last usage snapshot."""
 
     def ping(self) -> bytes:
-        """Return a sign of life for the client, where there is a form for it."""
+        """Return a ping in the client's dialect; empty if there is none."""
         return b""
 
     def error_body(self, error: StreamError) -> bytes:
         """Return the body of a response that fails before its stream begins."""
-        # Without a client's dialect, the form that most of them understand.
-        told = {"message": error.message, "type": error.kind, "code": error.code}
-        return msgspec.json.encode({"error": told})
+        # The client's dialect is unknown; most clients read this form.
+        fields = {"message": error.message, "type": error.kind, "code": error.code}
+        return msgspec.json.encode({"error": fields})
 
     @abstractmethod
     def _close(self) -> None:
-        """Take the end of a source that the gate let through."""
+        """Handle the end of a source that passed the gate."""
 
     @abstractmethod
     def _abort(self, cause: BaseException) -> None:
-        """Take the failure of a source that the gate let through."""
+        """Handle a failure of a source that passed the gate."""
 
     def _refuse(self, error: StreamError) -> None:
-        """Take it that the gate stays closed."""
+        """End the stream with the error of the gate."""
         self._refusal = error
         self._fail(error)
 
-    def _knock(self, data: object) -> bytes | None:
-        """Return the bytes that go on, or None while the gate is not open."""
+    def _gate_feed(self, data: object) -> bytes | None:
+        """Return the bytes that the gate passes; None while it is not open."""
         if not isinstance(data, bytes):
             raise TypeError(f"source gives {type(data).__name__}, expected bytes")
-        gate = self._gate or self._judge()
+        gate = self._gate or self._make_gate()
         passed = gate.feed(data)
         self._open = gate.open
         if gate.error is not None:
@@ -220,7 +229,7 @@ class Pump(ABC, Generic[T]):
             self._refuse(gate.error)
         return passed if gate.open else None
 
-    def _judge(self) -> Gate:
+    def _make_gate(self) -> Gate:
         dialect, limits = self._dialect, self._limits
         self._gate = Gate(
             self._head.status,
@@ -232,7 +241,7 @@ class Pump(ABC, Generic[T]):
         return self._gate
 
     def _fail(self, error: StreamError) -> None:
-        self.failure = as_exception(
+        self.failure = _as_exception(
             error,
             status=self._head.status,
             dialect=self.dialect,
@@ -241,7 +250,7 @@ class Pump(ABC, Generic[T]):
         )
 
     def _partial(self) -> Message | None:
-        """Return what has arrived, if it is kept and no more than may be."""
+        """Return the message so far; None if it is not accumulated or too large."""
         try:
             return self.message
         except (LimitExceeded, LocalProtocolError):
@@ -249,7 +258,7 @@ class Pump(ABC, Generic[T]):
 
 
 class DecodingPump(Pump[T]):
-    """A pump that decodes, and keeps the message."""
+    """A pump that decodes and accumulates the message."""
 
     def __init__(
         self,
@@ -267,20 +276,55 @@ class DecodingPump(Pump[T]):
 
     @property
     def message(self) -> Message:
-        """What has arrived so far."""
+        """The message as far as it has arrived."""
         return self._accumulator.message()
 
     @property
     def usage(self) -> Usage:
-        """The last snapshot of the tokens."""
+        """The last usage snapshot."""
         return self._accumulator.usage
 
 
 def _plain(cause: Exception) -> BaseException:
-    """Return a failure by a name that the core knows.
+    """Return a `TimeoutError` for a timeout of httpx or httpx2, else the exception itself.
 
-    Timeouts of httpx and httpx2 are no `TimeoutError`, nor always caused by one; a silent
-    peer is told apart from a broken line all the same.
+    Their timeouts are no subclass of `TimeoutError`, and not always caused by one.
     """
     names = {base.__name__ for base in type(cause).__mro__}
     return TimeoutError() if "TimeoutException" in names else cause
+
+
+def _as_exception(
+    error: StreamError,
+    *,
+    status: int | None,
+    dialect: str | None,
+    frames: int,
+    partial: Message | None,
+) -> StreamnormError:
+    """Return the exception of a stream's error.
+
+    Args:
+        error: The error.
+        status: HTTP status of the response; None if the source is no response.
+        dialect: Dialect of the stream; None if unknown.
+        frames: Number of frames read.
+        partial: The message as far as it arrived.
+    """
+    match error.kind:
+        case "upstream":
+            return UpstreamError(
+                error.message,
+                status=error.status_hint,
+                code=error.code,
+                retryable=error.retryable,
+            )
+        case "malformed" if error.code == NOT_A_STREAM:
+            found = error.message.partition(", expected")[0]
+            return NotAStream(error.message, status=status, snippet=found)
+        case "malformed":
+            return RemoteProtocolError(error.message, dialect=dialect)
+        case "too_large":
+            return LimitExceeded(error.message, limit=error.code or "", dialect=dialect)
+        case _:  # truncated, transport or stalled
+            return TruncatedStream(error.message, partial=partial, dialect=dialect, frame=frames)

@@ -13,7 +13,7 @@ __all__ = ["EventPump", "events", "iter_events"]
 
 
 class EventPump(DecodingPump[Event]):
-    """Bytes in, events out."""
+    """The pump of `events` and `iter_events`: bytes in, events out."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class EventPump(DecodingPump[Event]):
 
     def feed(self, data: bytes) -> Event | None:
         if not self._open:
-            passed = self._knock(data)
+            passed = self._gate_feed(data)
             if passed is None:
                 return None
             data = passed
@@ -58,7 +58,12 @@ class EventPump(DecodingPump[Event]):
         self._finish(events, self._accumulator.take(events))
 
     def _finish(self, events: list[Event], kept: list[Event]) -> None:
-        """Take the last events, and what is left of them within the bound."""
+        """End the stream with its last events.
+
+        Args:
+            events: The last events.
+            kept: Those within the accumulator's bound, and its error if not all are.
+        """
         self.ended = True
         if kept is not events and isinstance(last := kept[-1], StreamError):
             self._refusal = last
@@ -75,7 +80,7 @@ def events(
     errors: Errors = "raise",
     **options: Unpack[ReadOptions],
 ) -> Stream[Event]:
-    """Return the events of a response, or of any bytes that come one after the other.
+    """Return the events of a response, or of any iterable of byte chunks.
 
         async with client.stream("POST", url, json=body) as response:
             async for event in streamnorm.events(response):
@@ -84,13 +89,13 @@ def events(
     Args:
         source: An httpx, httpx2 or aiohttp response, an `httpx_sse.EventSource`, or an
             asynchronous iterable of bytes.  It is closed with the stream.
-        dialect: Dialect to read; None to find out from the first frames, at most 16.
+        dialect: Dialect to read; None detects it from the first frames, at most 16.
         errors: `raise` raises a `StreamError` as its exception once the events before it
-            are delivered; `yield` gives it as the last event.
-        **options: `server`: who sends, where that decides between two readings;
+            are delivered; `yield` delivers it as the last event.
+        **options: `server`: name of the server (for example `qianfan`), enables its quirks;
             `think_tags`: read `<think>…</think>` at the start of an answer as reasoning;
-            `limits`: bounds; `on_note`: called with each note as it happens; `on_end`:
-            called with the outcome, once, on every path.
+            `limits`: bounds of the decoder; `on_note`: called with each note as it happens;
+            `on_end`: called with the outcome, once, on every path.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.

@@ -1,6 +1,6 @@
-"""Where bytes come from: responses of HTTP clients, and plain iterables.
+"""The sources that streams read: responses of HTTP clients, and plain iterables.
 
-Nothing is imported to recognise them: a source is what has the methods of one.
+A source is recognised by its methods, so that no HTTP client is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import anyio
 
 __all__ = ["AsyncReader", "AsyncSource", "Reader", "Source"]
 
-# One read of 64 KiB holds no more chunks of HTTP's framing that matter.
+# More reads than one network read of 64 KiB leaves buffered in the layers of httpx.
 _MAX_BUFFERED_READS = 4096
 
 
@@ -26,7 +26,7 @@ class AsyncResponse(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         ...
 
 
@@ -36,7 +36,7 @@ class AsyncEventSource(Protocol):
 
     @property
     def response(self) -> AsyncResponse:
-        """The response it stands on."""
+        """The response it reads."""
         ...
 
 
@@ -44,7 +44,7 @@ class AiohttpContent(Protocol):
     """The body of an `aiohttp.ClientResponse`."""
 
     def iter_any(self) -> AsyncIterable[bytes]:
-        """Iterate over the body as it comes."""
+        """Iterate over the body in chunks as they arrive."""
         ...
 
 
@@ -57,7 +57,7 @@ class AiohttpResponse(Protocol):
         ...
 
     def close(self) -> object:
-        """Let the connection go."""
+        """Close the connection."""
         ...
 
 
@@ -70,7 +70,7 @@ class Response(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         ...
 
 
@@ -80,24 +80,24 @@ class EventSource(Protocol):
 
     @property
     def response(self) -> Response:
-        """The response it stands on."""
+        """The response it reads."""
         ...
 
 
 AsyncSource: TypeAlias = AsyncResponse | AsyncEventSource | AiohttpResponse | AsyncIterable[bytes]
-"""What `events`, `transcode` and `tap` read."""
+"""The sources of `events`, `transcode` and `tap`."""
 
 Source: TypeAlias = Response | EventSource | Iterable[bytes]
-"""What `iter_events` and `iter_transcode` read."""
+"""The sources of `iter_events` and `iter_transcode`."""
 
 
 class AsyncReader:
-    """Read a source and close it.
+    """A reader of an asynchronous source, which it closes.
 
     Attributes:
-        read: Returns the next bytes, or raises `StopAsyncIteration`.
-        status: HTTP status; None where the source is no response.
-        content_type: Its `content-type`.
+        read: Returns the next chunk, or raises `StopAsyncIteration`.
+        status: HTTP status; None if the source is no response.
+        content_type: `content-type` of the response, or None.
 
     Raises:
         TypeError: It is no source.
@@ -123,7 +123,7 @@ class AsyncReader:
         self.read: Callable[[], Awaitable[bytes]] = self._iterator.__anext__
 
     async def close(self) -> None:
-        """Close what is read, and let go of what it stands on."""
+        """Close the iterator and its response."""
         if isinstance(self._owner, AsyncResponse):
             await self._owner.aclose()
             await self._unwind()
@@ -140,7 +140,7 @@ class AsyncReader:
     async def _unwind(self) -> None:
         """End the generators under a response here, and not in the garbage collector.
 
-        httpx nests six of them and closes none; the failure of one more read ends all.
+        httpx nests six of them and closes none; one failing read ends them all.
         """
         with anyio.CancelScope() as scope, suppress(Exception):
             scope.cancel()
@@ -149,7 +149,7 @@ class AsyncReader:
 
 
 class Reader:
-    """Read a synchronous source and close it; the twin of `AsyncReader`.
+    """A reader of a synchronous source; the twin of `AsyncReader`.
 
     Raises:
         TypeError: It is no source.
@@ -173,7 +173,7 @@ class Reader:
         self.read: Callable[[], bytes] = self._iterator.__next__
 
     def close(self) -> None:
-        """Close what is read, and let go of what it stands on."""
+        """Close the iterator and its response."""
         try:
             if hasattr(self._iterator, "close"):
                 self._iterator.close()
@@ -183,7 +183,7 @@ class Reader:
 
 
 def _head(owner: Any) -> tuple[int | None, str | None]:
-    """Return status and content type, where there are any."""
+    """Return status and content type of a response; None for each of another source."""
     status = getattr(owner, "status_code", getattr(owner, "status", None))
     headers: Any = getattr(owner, "headers", None)
     if not isinstance(status, int) or not hasattr(headers, "get"):

@@ -1,4 +1,4 @@
-"""The two shells around a pump: `Stream` awaits its source, `SyncStream` calls it."""
+"""`Stream` and its synchronous twin `SyncStream`: they read a source into a pump."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Stream", "SyncStream"]
 
 T = TypeVar("T")
 
-# Closing must end even where the network does not answer any more.
+# Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
-# After the last event the end of the HTTP body is on its way; a connection that is read
-# to its end can be used again.  The bounds are those of the official SDKs.
+# The end of the HTTP body follows the last event; a connection whose body was read to its
+# end can be reused.  The bounds are those of the official SDKs.
 _DRAIN_S = 0.1
 _DRAIN_BYTES = 64 * 1024
 
@@ -41,31 +41,31 @@ class _Read(Head, Protocol):
     def close(self) -> None: ...
 
 
-class _Shell(Generic[T]):
-    """What both kinds of streams tell of themselves."""
+class _StreamBase(Generic[T]):
+    """The state that both kinds of streams report."""
 
     def __init__(self, pump: Pump[T]) -> None:
         self._pump = pump
         self._idle = True  # whether a read may begin
         self._closed = False
-        self._finished = False  # iterated to a clean end
+        self._finished = False  # iterated to its end without a failure
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None before its last item was handed out.
+        """How the stream ended; None before its last item was returned.
 
-        `Abandoned()` if the consumer left before that.
+        `Abandoned()` if the consumer stopped before that.
         """
         return self._pump.outcome
 
     @property
     def dialect(self) -> str | None:
-        """Name of the dialect that is read, once it is known."""
+        """Name of the dialect that is read; None until detected."""
         return self._pump.dialect
 
     @property
     def message(self) -> Message:
-        """What of the message has arrived so far.
+        """The message as far as it has arrived.
 
         Raises:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
@@ -74,23 +74,23 @@ class _Shell(Generic[T]):
 
     @property
     def usage(self) -> Usage:
-        """The last snapshot of the tokens."""
+        """The last usage snapshot."""
         return self._pump.usage
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the decoder forgave."""
+        """The decoder's notes: deviations from the protocol that it accepted."""
         return self._pump.notes
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the dialect that is written could not carry."""
+        """The losses: what the target dialect could not carry."""
         return self._pump.losses
 
     def ping(self) -> bytes:
-        """Return a sign of life to send between two chunks, in the client's dialect.
+        """Return a ping in the client's dialect, to be sent between two chunks.
 
-        Nothing where no dialect is written, or the stream has ended.
+        Empty if no dialect is written, or the stream has ended.
         """
         return self._pump.ping()
 
@@ -99,19 +99,19 @@ class _Shell(Generic[T]):
         return self._pump.error_body(error)
 
     def _misuse(self) -> LocalProtocolError:
-        """Return what is wrong with a read that may not begin."""
+        """Return the error of a read that may not begin."""
         if self._closed or self._pump.settled:
             return LocalProtocolError("read of a stream that was closed or broke, expected none")
         return LocalProtocolError("second read at the same time, expected one reader")
 
 
-class Stream(_Shell[T]):
-    """Items of a stream as they come: an asynchronous iterator that owns its source.
+class Stream(_StreamBase[T]):
+    """An asynchronous iterator over the items of a stream; it owns its source.
 
-    To be read by one task at a time.  Closing it closes its source; so do its end, a
-    failure and a cancelled read, after which it is broken: a further read raises
-    `LocalProtocolError`, and is never taken for the end.  Made by `events`, `transcode`,
-    `tap` and `connect`.
+    Only one task may read it at a time.  Closing it closes the source; so do the end of the
+    stream, a failure and a cancelled read.  After a cancelled read a further read raises
+    `LocalProtocolError`, so that it is never mistaken for the end.  Made by `events`,
+    `transcode`, `tap` and `connect`.
     """
 
     def __init__(self, pump: Pump[T], reader: _AsyncRead) -> None:
@@ -145,9 +145,9 @@ class Stream(_Shell[T]):
                     self._idle = True
                     return pump.pending.pop()
         except BaseException as exc:  # cancelled, or raised by a callback of the caller
-            pump.leave()
+            pump.abandon()
             try:
-                # Nothing may be awaited in a coroutine that is being thrown away.
+                # A coroutine that is being discarded must not await.
                 if not isinstance(exc, GeneratorExit):
                     await self._release_quietly()
             finally:
@@ -167,7 +167,7 @@ class Stream(_Shell[T]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the source, whatever is left in it.  To be called any number of times.
+        """Close the source without reading the rest; further calls do nothing.
 
         Raises:
             LocalProtocolError: A read is under way; cancel that.
@@ -176,14 +176,14 @@ class Stream(_Shell[T]):
             return
         if not self._idle and not self._pump.settled:
             raise LocalProtocolError("close during a read, expected none under way")
-        self._pump.leave()
+        self._pump.abandon()
         try:
             await self._release()
         finally:
             self._pump.settle()
 
     async def _end(self) -> T:
-        """Close the source and raise what the end is."""
+        """Close the source, then raise the failure or `StopAsyncIteration`."""
         pump = self._pump
         try:
             await self._release_quietly()
@@ -195,7 +195,7 @@ class Stream(_Shell[T]):
         raise StopAsyncIteration
 
     async def _release_quietly(self) -> None:
-        # The stream has ended or failed already: an error of closing changes nothing.
+        # The stream has ended or failed already: an error in closing does not matter.
         with suppress(Exception):
             await self._release()
 
@@ -210,18 +210,18 @@ class Stream(_Shell[T]):
                 await self._reader.close()
 
     async def _drain(self) -> None:
-        """Read to the end of the body, if it is near."""
+        """Read to the end of the body, if it arrives soon, so that the connection is reusable."""
         size = 0
         with anyio.move_on_after(_DRAIN_S), suppress(Exception):
             while size <= _DRAIN_BYTES:
                 size += len(await self._reader.read())
 
 
-class SyncStream(_Shell[T]):
-    """Items of a stream as they come: an iterator that owns its source.
+class SyncStream(_StreamBase[T]):
+    """An iterator over the items of a stream; it owns its source.
 
-    Closing it closes its source; so do its end and a failure.  Made by `iter_events` and
-    `iter_transcode`.
+    Closing it closes the source; so do the end of the stream and a failure.  Made by
+    `iter_events` and `iter_transcode`.
     """
 
     def __init__(self, pump: Pump[T], reader: _Read) -> None:
@@ -255,7 +255,7 @@ class SyncStream(_Shell[T]):
                     self._idle = True
                     return pump.pending.pop()
         except BaseException:
-            pump.leave()
+            pump.abandon()
             try:
                 self._release_quietly()
             finally:
@@ -275,7 +275,7 @@ class SyncStream(_Shell[T]):
         self.close()
 
     def close(self) -> None:
-        """Close the source, whatever is left in it.  To be called any number of times.
+        """Close the source without reading the rest; further calls do nothing.
 
         Raises:
             LocalProtocolError: A read is under way.
@@ -284,7 +284,7 @@ class SyncStream(_Shell[T]):
             return
         if not self._idle:
             raise LocalProtocolError("close during a read, expected none under way")
-        self._pump.leave()
+        self._pump.abandon()
         try:
             self._release()
         finally:

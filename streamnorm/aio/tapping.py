@@ -1,4 +1,4 @@
-"""`tap`: bytes in, the same bytes out, while their events are observed."""
+"""`tap`: bytes pass unchanged, while their events are observed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["TapPump", "tap"]
 
 
 class TapOptions(ReadOptions, total=False):
-    """What `tap` takes besides the dialect."""
+    """The options of `tap`."""
 
     keep_message: bool
 
 
 class TapPump(DecodingPump[bytes]):
-    """Bytes in, the same bytes out, and their events to an observer."""
+    """The pump of `tap`: bytes in, the same bytes out, their events to an observer."""
 
     def __init__(
         self,
@@ -29,35 +29,35 @@ class TapPump(DecodingPump[bytes]):
         observer: Callable[[Event], object],
         **options: Unpack[TapOptions],
     ) -> None:
-        self._keeps = True  # whether the message is not too large to be kept
+        self._accumulates = True  # whether the message is within its bound
         self._observer = observer
-        self._begun = False  # whether bytes went out
+        self._bytes_sent = False
         super().__init__(head, dialect, **options)
 
     def feed(self, data: bytes) -> bytes | None:
         if not self._open:
-            passed = self._knock(data)
+            passed = self._gate_feed(data)
             if passed is None:
                 return None
             data = passed
         self._observe(self._decoder.feed(data))
         if not data:
             return None
-        self._begun = True
+        self._bytes_sent = True
         return data
 
     def _close(self) -> None:
         self._observe(self._decoder.close())
         match self._decoder.outcome:
-            case Failed(error) | Truncated(error) if not self._begun:
+            case Failed(error) | Truncated(error) if not self._bytes_sent:
                 self._fail(error)
             case _:
-                pass  # the bytes end as they ended
+                pass  # the client sees how the bytes end
 
     def _abort(self, cause: BaseException) -> None:
         self._observe(self._decoder.abort(cause))
         if not isinstance(self._decoder.outcome, Completed):
-            # The bytes are cut, whatever was wrong with them before.
+            # The bytes are cut, whatever the decoder found before.
             message = f"{type(cause).__name__} after {self._decoder.frames} frames"
             self._fail(StreamError("transport", message))
 
@@ -68,8 +68,8 @@ class TapPump(DecodingPump[bytes]):
     def _observe(self, events: list[Event]) -> None:
         for event in events:
             self._observer(event)
-        if self._keeps and self._accumulator.take(events) is not events:
-            self._keeps = False  # which does not concern the bytes
+        if self._accumulates and self._accumulator.take(events) is not events:
+            self._accumulates = False  # the bytes still pass
 
 
 def tap(
@@ -79,16 +79,16 @@ def tap(
     dialect: str | None = None,
     **options: Unpack[TapOptions],
 ) -> Stream[bytes]:
-    """Return the bytes of a response untouched, and show their events to an observer.
+    """Return the bytes of a response unchanged, and pass their events to an observer.
 
-    What the events say never changes the bytes; `outcome` tells it.  Raised are only
-    what the gate refuses, an empty stream, and a connection that breaks.
+    Events never change the bytes; the stream reports them in `outcome`.  It raises only for
+    a response that the gate refuses, an empty stream and a broken connection.
 
     Args:
-        source: What `events` takes.  It is closed with the stream.
-        observer: Called with each event, before the bytes that complete it go out.  What
-            it raises ends the stream.
-        dialect: Dialect to read; None to find out from the first frames, at most 16.
+        source: A source, as for `events`.  It is closed with the stream.
+        observer: Called with each event, before the bytes that complete it are returned.
+            An exception from it ends the stream.
+        dialect: Dialect to read; None detects it from the first frames, at most 16.
         **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`;
             and `keep_message`: whether to accumulate `message`, besides outcome and usage.
 

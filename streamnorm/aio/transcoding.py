@@ -18,7 +18,7 @@ __all__ = ["TranscodePump", "iter_transcode", "transcode"]
 
 
 class TranscodePump(Pump[bytes]):
-    """Bytes of one dialect in, bytes of another out."""
+    """The pump of `transcode` and `iter_transcode`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class TranscodePump(Pump[bytes]):
         self._transcoder = Transcoder(dialect, to, **options)
         limits = options.get("limits", Limits())
         self._to = to
-        self._begun = False  # whether bytes went out
+        self._bytes_sent = False
         super().__init__(head, self._transcoder, dialect=dialect, limits=limits, on_end=on_end)
 
     @property
@@ -51,13 +51,13 @@ class TranscodePump(Pump[bytes]):
         return self._transcoder.ping()
 
     def error_body(self, error: StreamError) -> bytes:
-        # Where a stream would pass as it is, so does what came in its place.
+        # If the stream would pass unchanged, so does the error body in its place.
         passed = self._gate.refusal if self._gate and self._transcoder.untouched else None
         return encoder(self._to).error_body(error) if passed is None else passed
 
     def feed(self, data: bytes) -> bytes | None:
         if not self._open:
-            passed = self._knock(data)
+            passed = self._gate_feed(data)
             if passed is None:
                 return None
             data = passed
@@ -65,7 +65,7 @@ class TranscodePump(Pump[bytes]):
         if self._transcoder.outcome is not None:
             self._finish(pieces)
         elif pieces:
-            self._begun = True
+            self._bytes_sent = True
             return pieces[0]
         return None
 
@@ -78,8 +78,10 @@ class TranscodePump(Pump[bytes]):
     def _finish(self, pieces: list[bytes]) -> None:
         self.ended = True
         match self._transcoder.outcome:
-            case Failed(error) | Truncated(error) if not self._begun and self._transcoder.is_empty:
-                # No header went out yet: the client can still get an HTTP status.
+            case Failed(error) | Truncated(error) if (
+                not self._bytes_sent and self._transcoder.is_empty
+            ):
+                # No header was sent yet: the client can still get an HTTP status.
                 self._fail(error)
             case _:
                 self.pending = [b"".join(pieces)] if pieces else []
@@ -95,23 +97,22 @@ def transcode(
 ) -> Stream[bytes]:
     """Return a response in the bytes of another dialect.
 
-    A chunk in gives at most one chunk out.  What goes wrong before the first of them is
-    raised by the first read, so that the client can still get an HTTP status; what goes
-    wrong later is written as an error of the client's dialect, which ends the stream
-    (`outcome` tells).
+    A chunk in gives at most one chunk out.  A failure before the first chunk is raised by
+    the first read, so that the client can still get an HTTP status.  A later failure is
+    written as an error of the client's dialect, which ends the stream; `outcome` has it.
 
     Args:
-        source: What `events` takes.  It is closed with the stream.
-        to: Dialect to write.  Where it is the one that is read, the bytes go out as they
-            came, unless `verbatim=False` or another option asks for more.
-        dialect: Dialect to read; None to find out from the first frames, at most 16.
+        source: A source, as for `events`.  It is closed with the stream.
+        to: Dialect to write.  If it equals the dialect that is read, the bytes pass
+            unchanged, unless `verbatim=False` or another option changes them.
+        dialect: Dialect to read; None detects it from the first frames, at most 16.
         on_end: Called with the outcome, once, on every path.
         options: Those of `Transcoder`: `ordering`, `verbatim`, `strict`, `limits`, `on_loss`,
             `on_note`, `server`, `think_tags`, `model`, `include_usage`, `reasoning`,
             `keep_message`.
 
     Raises:
-        UnknownDialect: A dialect does not exist, or does not do its part.
+        UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
         TypeError: `source` is no source.
     """
     reader = AsyncReader(source)
@@ -129,14 +130,14 @@ def iter_transcode(
     """Return a synchronous source in the bytes of another dialect; the twin of `transcode`.
 
     Args:
-        source: What `iter_events` takes.  It is closed with the stream.
+        source: A source, as for `iter_events`.  It is closed with the stream.
         to: Dialect to write.
         dialect: As for `transcode`, like all that follow.
         on_end: Called with the outcome.
         options: Those of `Transcoder`.
 
     Raises:
-        UnknownDialect: A dialect does not exist, or does not do its part.
+        UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
         TypeError: `source` is no source.
     """
     reader = Reader(source)

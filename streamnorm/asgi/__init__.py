@@ -3,7 +3,7 @@
 `response` sends a stream to a client, `replaying` answers with recordings, `proxying` forwards
 requests to a provider and records the responses.  All send on an `exchange`: one request and
 its disconnect watch.  `keep_alive` adds pings to it.  `application` is the base class of replay
-server and proxy, `headers` selects the end-to-end headers.
+server and proxy.
 """
 
 from __future__ import annotations

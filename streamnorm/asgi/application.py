@@ -1,4 +1,4 @@
-"""The base class of the replay server and the proxy, and the error response of both."""
+"""The base class of the replay server and the proxy, and what both do with headers and errors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,25 @@ from msgspec import Struct
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 
-__all__ = ["MAX_BODY_BYTES", "Application", "Request", "refuse", "start"]
+__all__ = ["MAX_BODY_BYTES", "Application", "Request", "end_to_end", "refuse", "start"]
 
 # A conversation with pictures may be tens of megabytes; no client's request is this large.
 MAX_BODY_BYTES = 64 * 1024 * 1024
+
+# RFC 9110 §7.6.1, the older Keep-Alive, and a proxy's credentials.  The server sets the
+# length, because it frames the body.
+_HOP_BY_HOP = {
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
 
 _Headers: TypeAlias = Iterable[tuple[str, str]]
 
@@ -103,6 +118,24 @@ async def refuse(
     length = ("content-length", str(len(body)))
     await start(exchange, status, [("content-type", "application/json"), length, *headers])
     await exchange.send(body, more=False)
+
+
+def end_to_end(headers: _Headers, *, without: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Return the end-to-end headers in lower case and in order, repeated ones included.
+
+    Args:
+        headers: The headers of a message.
+        without: Further names to leave out, in lower case.
+    """
+    received = [(name.lower(), value) for name, value in headers]
+    listed = {
+        option.strip().lower()
+        for name, value in received
+        if name == "connection"
+        for option in value.split(",")
+    }
+    left_out = {*_HOP_BY_HOP, *listed, *without}
+    return [(name, value) for name, value in received if name not in left_out]
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes | None:

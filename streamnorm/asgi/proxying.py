@@ -1,4 +1,4 @@
-"""Passing requests on, and recording the answers."""
+"""The recording proxy: requests are forwarded to a provider, and its responses recorded."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ from pathlib import Path
 import anyio
 import httpx
 
-from streamnorm.asgi.application import Application, Request, refuse, start
+from streamnorm.asgi.application import Application, Request, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
-from streamnorm.asgi.headers import end_to_end
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.httpx import RecordingTransport
 
 __all__ = ["RecordingProxy"]
 
 _LOGGER = logging.getLogger("streamnorm")
 
-# How long to wait for an answer is the client's to say: it leaves, and so do we.
+# The client's timeout applies: when it disconnects, the upstream request is cancelled.
 _TIMEOUT = httpx.Timeout(None, connect=30)
-# What the request to the provider has of its own; that a body may come was answered here.
+# Set anew for the upstream request; `expect: 100-continue` was answered by the server.
 _OURS = ("accept-encoding", "expect", "host")
 
 
 class RecordingProxy(Application):
-    """Pass each request on to a provider and its answer back, and record both.
+    """An ASGI application that forwards each request to a provider and records the exchange.
 
-    A read of the provider's answer is sent as it comes.  Credentials reach the provider as
-    the client sent them, and are in no recording.  A client that leaves ends the provider's
-    answer, too.
+    Each read of the provider's response is sent at once.  Credentials reach the provider as
+    the client sent them, and are in no recording.  A client that disconnects ends the
+    provider's response, too.
 
     Args:
         upstream: URL of the provider; path and query of each request are appended to it.
-        directory: Where to write the recordings, or what writes them there.
-        redact: What else must not be written: texts, or regular expressions.
-        client: What to send with, in place of a client that records; it stays open.
+        directory: Directory of the recordings, or their recorder.
+        redact: Further secrets that must not be written: texts, or regular expressions.
+        client: Client to send with, instead of one that records; it is not closed.
 
     Raises:
         ValueError: `upstream` is no http or https URL, or has a query or a fragment.
@@ -56,13 +55,13 @@ class RecordingProxy(Application):
         self._client = client or _recording_client(directory, redact)
 
     async def respond(self, request: Request, exchange: Exchange) -> None:
-        """Pass a request on, and what comes back as it comes."""
+        """Forward a request, and its response chunk by chunk."""
         try:
             response = await self._client.send(
                 self._passed_on(request), stream=True, auth=None, follow_redirects=False
             )
         except httpx.HTTPError as exc:
-            # Its text and its request may hold what the client sent.
+            # The error's text and request may contain the client's data.
             reason = type(exc).__name__
             _LOGGER.warning("no answer from upstream: %s", reason)
             await refuse(exchange, 502, "upstream_failed", f"no answer from upstream: {reason}")
@@ -71,7 +70,7 @@ class RecordingProxy(Application):
             await start(exchange, response.status_code, end_to_end(response.headers.multi_items()))
             async for data in response.aiter_raw():
                 await exchange.send(data)
-        except httpx.HTTPError:  # the answer broke off, and so does ours
+        except httpx.HTTPError:  # the upstream response broke off: leave this one incomplete
             return
         finally:
             with anyio.CancelScope(shield=True):
@@ -88,10 +87,10 @@ class RecordingProxy(Application):
         url = self._upstream.copy_with(raw_path=base + request.target)
         headers = [
             *end_to_end(request.headers, without=_OURS),
-            # So that the reads that are recorded are those of the text itself.
+            # The recorded reads are then those of the text itself.
             ("accept-encoding", "identity"),
         ]
-        # Made by hand: a client would add headers and cookies of its own.
+        # Built directly: the client would add headers and cookies of its own.
         return httpx.Request(
             request.method,
             url,
@@ -117,7 +116,7 @@ def _base_url(upstream: str) -> httpx.URL:
 def _recording_client(
     directory: str | Path | Recorder, redact: Sequence[str | re.Pattern[str]]
 ) -> httpx.AsyncClient:
-    # As many connections as clients ask for: one must not wait for another's stream.
+    # No bound on connections: one client must not wait for the stream of another.
     limits = httpx.Limits(max_connections=None)
     network = httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
     transport = RecordingTransport(network, directory, redact=redact)

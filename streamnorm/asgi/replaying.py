@@ -1,4 +1,4 @@
-"""Recordings as a server."""
+"""The replay server: recordings answer requests over HTTP."""
 
 from __future__ import annotations
 
@@ -8,35 +8,34 @@ from typing import Unpack
 import anyio
 
 from streamnorm._core.errors import UnrecordedRequest
-from streamnorm.asgi.application import Application, Request, refuse, start
+from streamnorm.asgi.application import Application, Request, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
-from streamnorm.asgi.headers import end_to_end
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
-from streamnorm.recording.playing import AsyncPlayer, Pace, PlaybackReset, PlaybackTimeout
-from streamnorm.recording.shelf import ReplayOptions, responder
+from streamnorm.recording.library import ReplayOptions, responder
+from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 
 __all__ = ["ReplayApp"]
 
 
 class ReplayApp(Application):
-    """Answer requests with recordings, as an ASGI application.
+    """An ASGI application that answers requests with recordings.
 
-    A recorded connection that broke is a response that breaks off; one that timed out stays
-    silent until the client leaves.  A request that no recording answers is an error 404,
-    which official SDKs do not try again.
+    A recorded connection that broke becomes an incomplete response; one that timed out stays
+    silent until the client disconnects.  A request without a recording gets an error 404,
+    which official SDKs do not retry.
 
     Args:
-        source: A recording, a directory of them, or what else answers requests.
-        speed: How many times faster than recorded; 0 for no waiting at all.
-        max_gap_s: The longest wait between two pieces, before `speed` counts.
-        **options: How recordings are found and spoilt, as for `ReplayTransport`.
+        source: A recording, a directory of recordings, or a responder.
+        speed: Factor over the recorded speed; 0 plays without waiting.
+        max_gap_s: Longest gap between two chunks, in recorded seconds; None for no bound.
+        **options: The options of `ReplayTransport`.
 
     Attributes:
-        responder: What answers.
+        responder: Answers the requests.
 
     Raises:
         RecordingError: A recording cannot be read.
-        ValueError: An option is none.
+        ValueError: An option has no such value.
     """
 
     def __init__(
@@ -63,11 +62,11 @@ class ReplayApp(Application):
         await self._play(playback, exchange)
 
     async def _play(self, playback: Playback, exchange: Exchange) -> None:
-        # What is recorded is the body after content decoding.
+        # The recorded body is the one after content decoding.
         headers = end_to_end(playback.headers.items(), without=["content-encoding"])
         await start(exchange, playback.status, headers)
         try:
-            async for data in AsyncPlayer(playback, self._pace):
+            async for data in Player(playback, self._pace):
                 await exchange.send(data)
         except PlaybackReset:
             return

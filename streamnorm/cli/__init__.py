@@ -1,8 +1,8 @@
 """The command line, `streamnorm COMMAND`.
 
-`streams` holds what reads a stream, `recordings` what serves, `converting` what turns
-recordings into other files and back; `serving` is the loopback server, `console` how all of
-them are asked and complain.  What a command alone needs is loaded when it runs.
+`streams` reads streams, `recordings` records and replays on a loopback server (`serving`),
+`converting` imports and exports recordings.  `console` has the parser and the messages of all.
+What one command alone needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from typing import NoReturn
 
 from streamnorm.cli import converting, recordings, streams
-from streamnorm.cli.console import STATUSES, Parser, UsageError, complain
+from streamnorm.cli.console import Parser, UsageError, complain
 
 __all__ = ["main"]
 
@@ -22,7 +22,7 @@ _PIPE_CLOSED = 141
 
 
 class _Version(argparse.Action):
-    """Show the version; looking it up costs more than everything else at start-up."""
+    """`--version`, read when asked for: that costs more than the rest of the start-up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
@@ -57,8 +57,6 @@ def _parser() -> Parser:
     parser = Parser(
         prog="streamnorm",
         description="Read the stream of any LLM provider, and write it as another's.",
-        epilog=STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

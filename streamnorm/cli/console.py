@@ -1,17 +1,17 @@
-"""What all commands have in common: how they are asked, and how they complain."""
+"""The parser of all commands, and their messages on stderr."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from streamnorm.inspect.printable import printable
 
-__all__ = ["STATUSES", "AddParser", "Parser", "UsageError", "complain", "say"]
+__all__ = ["AddParser", "Parser", "UsageError", "complain", "say"]
 
-STATUSES = """\
+_STATUSES = """\
 exit status:
   0  completed
   1  the provider reported an error
@@ -24,26 +24,30 @@ exit status:
 
 
 class UsageError(Exception):
-    """What the user asked for cannot be done; its text says why."""
+    """The command cannot be run as given; the text is its message."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Say in one line what is wrong, not how everything is spelt."""
+    """The parser of the command line, and of each command."""
+
+    def __init__(self, *, epilog: str | None = _STATUSES, **options: Any) -> None:
+        raw = argparse.RawDescriptionHelpFormatter
+        super().__init__(epilog=epilog, formatter_class=raw, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the line."""
+        """Exit with one line that names the error, and not the whole usage."""
         self.exit(2, f"streamnorm: {message} (see {self.prog} --help)\n")
 
 
 AddParser: TypeAlias = Callable[..., Parser]
-"""Makes the parser of a new command, as `add_parser` of argparse does."""
+"""The `add_parser` of the command line's subparsers: adds the parser of a command."""
 
 
 def say(text: str) -> None:
-    """Write a line on stderr: stdout is for what a command makes."""
+    """Write a line on stderr; stdout is for a command's output."""
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
 def complain(text: str) -> None:
-    """Write on stderr, in one line, what is wrong."""
+    """Write an error or a warning on stderr, in one line."""
     say(f"streamnorm: {' '.join(text.split())}")

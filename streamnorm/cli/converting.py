@@ -1,4 +1,4 @@
-"""The commands that turn recordings into other files and back: `import` and `export`."""
+"""The commands that convert files of other tools: `streamnorm import` and `streamnorm export`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["add_commands"]
 
 
 def add_commands(add_parser: AddParser) -> None:
-    """Add what converts."""
+    """Add `import` and `export`."""
     importing = add_parser(
         "import",
         help="make recordings of a cassette or a HAR",
         description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
         "name each on stdout.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=None,
     )
     importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
     importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
@@ -29,6 +29,7 @@ def add_commands(add_parser: AddParser) -> None:
         "export",
         help="write recordings as a HAR",
         description="Write recordings as a HAR file.",
+        epilog=None,
     )
     exporting.add_argument(
         "paths", nargs="+", metavar="PATH", help="a recording's .sse, or a directory of them"
@@ -52,12 +53,12 @@ def _import(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from streamnorm.recording import Recording
     from streamnorm.recording.importing import export_har
-    from streamnorm.recording.shelf import Shelf
+    from streamnorm.recording.library import Library
 
     try:
         recordings: list[Recording] = []
         for path in arguments.paths:
-            found = Shelf(path).recordings
+            found = Library(path).recordings
             if not found:
                 raise UsageError(f"{path}: no recordings")
             recordings += found

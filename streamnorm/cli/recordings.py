@@ -1,29 +1,35 @@
-"""The commands that serve: `streamnorm record` and `streamnorm replay`."""
+"""The commands that run a server on loopback: `streamnorm record` and `streamnorm replay`."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import logging
 import math
 import re
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.cli.console import STATUSES, AddParser, UsageError, complain, say
-from streamnorm.cli.faulty import read_fault
+from streamnorm.cli.console import AddParser, UsageError, complain, say
 
 if TYPE_CHECKING:
     from streamnorm.recording.exchange import Playback, Responder, WireRequest
+    from streamnorm.recording.faults import Fault
     from streamnorm.recording.format import End
 
-__all__ = ["add_commands"]
+__all__ = ["add_commands", "read_fault"]
 
 _UNRECORDED = 6
 _MAX_PORT = 65535
 _MAX_SIZE_DIGITS = 12
+
+_FAULTS = (
+    *("bom", "content_type", "crlf", "cut", "drop", "drop_terminal", "duplicate", "error_event"),
+    *("garbage", "http", "reorder", "slow_first_byte", "stall", "truncate"),
+)
 
 _ENDS: dict[End, str] = {
     "eof": "complete",
@@ -35,14 +41,12 @@ _ENDS: dict[End, str] = {
 
 
 def add_commands(add_parser: AddParser) -> None:
-    """Add what records and replays."""
+    """Add `record` and `replay`."""
     record = add_parser(
         "record",
         help="pass requests on to a provider, and record the answers",
         description="Listen on 127.0.0.1, pass requests on, and write each exchange down,\n"
         "without its secrets. Ctrl-C ends it.",
-        epilog=STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     record.add_argument(
         "--upstream",
@@ -64,8 +68,6 @@ def add_commands(add_parser: AddParser) -> None:
         "replay",
         help="answer requests with recordings",
         description="Listen on 127.0.0.1, and answer with recordings. Ctrl-C ends it.",
-        epilog=STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
     _add_port(replay)
@@ -131,10 +133,10 @@ def _add_port(command: argparse.ArgumentParser) -> None:
 def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import RecordingProxy
     from streamnorm.cli.serving import serve
-    from streamnorm.recording.tape import Recorder
+    from streamnorm.recording.recorder import Recorder
 
     upstream: str = arguments.upstream
-    recorder = Recorder(arguments.out, redact=arguments.redact, on_recorded=_tell_recorded)
+    recorder = Recorder(arguments.out, redact=arguments.redact, on_recorded=_report_recorded)
     try:
         proxy = RecordingProxy(upstream, recorder)
     except ValueError as exc:
@@ -143,10 +145,10 @@ def _record(arguments: argparse.Namespace) -> int:
     path = urlsplit(upstream).path
 
     def announce(url: str) -> None:
-        _complain_of_warnings()
+        _report_warnings()
         say(f"listening on {url}")
         say(f"recording into {arguments.out}")
-        _tell_base_urls(url, path)
+        _print_base_urls(url, path)
 
     status = serve(proxy, arguments.port, announce)
     return _UNRECORDED if recorder.failures else status
@@ -155,10 +157,10 @@ def _record(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import ReplayApp
     from streamnorm.cli.serving import serve
-    from streamnorm.recording.shelf import Shelf
+    from streamnorm.recording.library import Library
 
     try:
-        shelf = Shelf(
+        library = Library(
             arguments.path,
             match=arguments.match,
             drift=arguments.drift,
@@ -168,57 +170,57 @@ def _replay(arguments: argparse.Namespace) -> int:
         )
     except (RecordingError, ValueError) as exc:
         raise UsageError(str(exc)) from exc
-    if not shelf.recordings:
+    if not library.recordings:
         raise UsageError(f"{arguments.path}: no recordings")
-    app = ReplayApp(_Announced(shelf), speed=arguments.speed)
+    app = ReplayApp(_Reporting(library), speed=arguments.speed)
 
     def announce(url: str) -> None:
-        _complain_of_warnings()
+        _report_warnings()
         say(f"listening on {url}")
-        say(f"recordings: {len(shelf.recordings)} in {arguments.path}")
-        _tell_base_urls(url, "")
+        say(f"recordings: {len(library.recordings)} in {arguments.path}")
+        _print_base_urls(url, "")
 
     status = serve(app, arguments.port, announce)
-    return _UNRECORDED if shelf.unrecorded else status
+    return _UNRECORDED if library.unrecorded else status
 
 
-class _Announced:
-    """Say which requests no recording answers, and which drifted from theirs.
+class _Reporting:
+    """A responder that reports unrecorded and drifted requests on stderr.
 
     Args:
-        inner: What answers.
+        inner: Answers the requests.
     """
 
     def __init__(self, inner: Responder) -> None:
         self._inner = inner
 
     def respond(self, request: WireRequest, /) -> Playback:
-        """Return the answer."""
+        """Return the answer of the inner responder."""
         try:
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 playback = self._inner.respond(request)
         except UnrecordedRequest as exc:
-            _say_lines(str(exc))
+            _report(str(exc))
             raise
         for warning in warned:
-            _say_lines(str(warning.message))
+            _report(str(warning.message))
         return playback
 
 
-class _Complaints(logging.Handler):
-    """Say what the library warns of as the command line says things."""
+class _StderrHandler(logging.Handler):
+    """Writes the library's warnings as messages of the command line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
+        """Write a record."""
         complain(record.getMessage())
 
 
-def _complain_of_warnings() -> None:
-    logging.getLogger("streamnorm").addHandler(_Complaints(logging.WARNING))
+def _report_warnings() -> None:
+    logging.getLogger("streamnorm").addHandler(_StderrHandler(logging.WARNING))
 
 
-def _say_lines(text: str) -> None:
+def _report(text: str) -> None:
     for line in f"streamnorm: {text}".splitlines():
         say(line)
 
@@ -230,7 +232,7 @@ def _make_directory(path: Path) -> None:
         raise UsageError(f"{path}: {exc.strerror}") from exc
 
 
-def _tell_recorded(path: Path) -> None:
+def _report_recorded(path: Path) -> None:
     from streamnorm.recording import load_companion
 
     response = load_companion(path).response
@@ -239,8 +241,8 @@ def _tell_recorded(path: Path) -> None:
     say(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
 
 
-def _tell_base_urls(url: str, upstream_path: str) -> None:
-    """Say what to tell official SDKs, which bring their version of the API along or do not."""
+def _print_base_urls(url: str, upstream_path: str) -> None:
+    """Print base URLs for the official SDKs; some append the API version, some expect it."""
     if re.search(r"/v[0-9][^/]*/?$", upstream_path):
         say(f"  OPENAI_BASE_URL={url}")
         return
@@ -268,3 +270,36 @@ def _speed(text: str) -> float:
 
 def _rechunk(text: str) -> str | int:
     return int(text) if text.isdecimal() and len(text) < _MAX_SIZE_DIGITS else text
+
+
+def read_fault(text: str) -> Fault:
+    """Return the fault that an argument names, written as in Python: `http(529, times=2)`.
+
+    Nothing is evaluated: arguments in the parentheses are literals.
+
+    Raises:
+        argparse.ArgumentTypeError: There is no such fault, or it has other parameters.
+    """
+    from streamnorm.recording import faults
+
+    name, positional, keywords = _parse_call(text)
+    try:
+        fault: Fault = getattr(faults, name)(*positional, **keywords)
+    except (TypeError, ValueError) as exc:
+        raise argparse.ArgumentTypeError(f"{text!r}: {exc}") from exc
+    return fault
+
+
+def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Return the name, positional and keyword arguments of a call; a bare name has none."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        positional = [ast.literal_eval(value) for value in call.args]
+        keywords = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected one as cut(event=3)") from exc
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    if name not in _FAULTS:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected one of {', '.join(_FAULTS)}")
+    return name, positional, keywords

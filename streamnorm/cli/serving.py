@@ -1,4 +1,4 @@
-"""A server on loopback that ends when it is told to, whatever still goes on."""
+"""A server on loopback that a signal ends at once, open streams included."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
 
     Args:
         app: The application.
-        port: Where; 0 for any that is free.
-        announce: Called with the URL when connections are accepted.
+        port: Port to listen on; 0 for any free one.
+        announce: Called with the URL once connections are accepted.
 
     Raises:
-        UsageError: The port cannot be had, or uvicorn is not installed.
+        UsageError: The port is not available, or uvicorn is not installed.
     """
     try:
         from uvicorn import Config, Server
@@ -41,7 +41,7 @@ def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
         raise UsageError("uvicorn is missing, install it: pip install 'streamnorm[serve]'") from exc
     config = Config(
         app,
-        # Nothing but what the command itself says, and of headers what the other side sent.
+        # The command prints its own lines, and headers are those of the recording or provider.
         log_config=None,
         access_log=False,
         date_header=False,
@@ -51,7 +51,7 @@ def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
         http="h11",
         ws="none",
         lifespan="on",
-        # Open streams may go on for minutes; who ends the server does not wait for them.
+        # Open streams may last for minutes; Ctrl-C does not wait for them.
         timeout_graceful_shutdown=0,
     )
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
@@ -63,10 +63,12 @@ def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
 
 
 class _Ending:
-    """Note the signal that ends a server, which repeats it when it has ended.
+    """The exit status of a server that a signal ends.
+
+    uvicorn raises the signal again after its shutdown; these handlers then note it.
 
     Args:
-        server: The server; also told of a signal that comes before it listens to any.
+        server: The server; also stopped by a signal that arrives before it handles any.
     """
 
     def __init__(self, server: uvicorn.Server) -> None:
@@ -84,12 +86,12 @@ def _listener(port: int) -> socket.socket:
     try:
         return socket.create_server((_HOST, port))
     except OSError as exc:
-        # Its own text names the address once more.
+        # Its text repeats the address.
         reason = exc.strerror if exc.errno is None else os.strerror(exc.errno)
         raise UsageError(f"port {port}: {reason}") from exc
 
 
 def _is_crash(record: logging.LogRecord) -> bool:
-    """Let through an application's error; that a stream was broken off is on purpose."""
+    """Pass an application's error; a cancelled stream is no error."""
     error = record.exc_info[1] if record.exc_info else None
     return error is not None and not isinstance(error, asyncio.CancelledError)

@@ -1,4 +1,4 @@
-"""The commands on streams: `streamnorm transcode`, `decode` and `inspect`."""
+"""The commands that read a stream: `streamnorm transcode`, `decode` and `inspect`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncat
 from streamnorm._core.losses import Loss, ReasoningField
 from streamnorm._registry import DIALECTS, decoder, encoder
 from streamnorm._transcoder import Transcoder
-from streamnorm.cli.console import STATUSES, AddParser, Parser, UsageError, complain
+from streamnorm.cli.console import AddParser, Parser, UsageError, complain
 from streamnorm.inspect.page import BOX_CHARACTERS, render
 from streamnorm.inspect.printable import printable
 from streamnorm.inspect.survey import Report, Survey, writable
@@ -42,7 +42,7 @@ _NAMES = " or ".join([", ".join([*DIALECTS][:-1]), [*DIALECTS][-1]])
 
 
 def add_commands(add_parser: AddParser) -> None:
-    """Add what can be done with a stream."""
+    """Add `transcode`, `decode` and `inspect`."""
     common = Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
     common.add_argument(
@@ -63,8 +63,6 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[common],
         help="write the stream as another dialect's SSE",
         description="Write SSE on stdout as it becomes known, losses on stderr.",
-        epilog=STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     transcode.add_argument(
         "--to", required=True, metavar="DIALECT", help=f"dialect to write: {_NAMES}"
@@ -99,8 +97,6 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[common],
         help="write the stream's events",
         description="Write events on stdout as they become known, one a line.",
-        epilog=STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     decode.add_argument("--json", action="store_true", help="write JSON lines")
     decode.set_defaults(run=_decode)
@@ -109,8 +105,6 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[common],
         help="show what the stream holds, and how it ends",
         description="Show the stream's blocks over its course, its end, and what would be lost.",
-        epilog=STATUSES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     inspect.add_argument(
         "--to", metavar="DIALECT", help="dialect whose losses to show (default: all)"
@@ -190,7 +184,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _print_report(report: Report, name: str, width: int | None, ascii: bool) -> None:
-    """Write a report as this standard output can show it."""
+    """Write a report in the width, encoding and style that stdout supports."""
     on_terminal = sys.stdout.isatty()
     if width is None:
         width = _WIDTH_WITHOUT_TERMINAL
@@ -209,7 +203,6 @@ def _print_report(report: Report, name: str, width: int | None, ascii: bool) -> 
 
 
 def _width(text: str) -> int:
-    """Return the columns that the user asks for."""
     width = int(text) if text.isdecimal() and len(text) <= len(str(_MAX_WIDTH)) else 0
     if not MIN_WIDTH <= width <= _MAX_WIDTH:
         raise argparse.ArgumentTypeError(f"{text!r}, expected {MIN_WIDTH} to {_MAX_WIDTH}")
@@ -225,14 +218,14 @@ def _can_write(text: str, encoding: str) -> bool:
 
 
 def _has_ended(outcome: Outcome | None, file: str) -> bool:
-    """Tell whether no more is to be read: who writes to a pipe may keep it open."""
+    """Return whether to stop reading: the writer of a pipe may keep it open after the end."""
     return outcome is not None and not os.path.isfile(file)
 
 
 def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
-    """Return the dialect and server to read as: those asked for, or the companion's."""
+    """Return the dialect and server to read as: the arguments, or else the companion's."""
     source, server = arguments.source, arguments.server
-    # A body that is JSON, as Gemini sends too, may be named as companions are: it has none.
+    # A JSON body, such as Gemini's array, may be named like a companion: it has none itself.
     is_bare = arguments.file.endswith(".json") and split_name(Path(arguments.file))[1] is None
     if arguments.file != "-" and source is None and not is_bare:
         try:
@@ -245,7 +238,7 @@ def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
 
 
 def _read(name: str) -> Iterator[bytes]:
-    """Yield what there is to read, as soon as it is there."""
+    """Yield the bytes of a file or of stdin as they arrive."""
     try:
         with FileIO(0 if name == "-" else name, closefd=name != "-") as file:
             while chunk := file.read(_CHUNK_BYTES):
@@ -279,7 +272,7 @@ def _report_losses(losses: tuple[Loss, ...]) -> None:
 
 
 def _status(outcome: Outcome | None) -> int:
-    """Say how a stream ended, if not well, and return the exit status."""
+    """Report a failed or truncated outcome, and return the exit status."""
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)

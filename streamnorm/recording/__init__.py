@@ -1,11 +1,11 @@
-"""Exchanges on disk: what was asked, the bytes that came back, and when they did.
+"""Recordings: HTTP exchanges on disk, with the bytes of the response and their timing.
 
-`format` says what the files hold, `file` loads and saves them.  `secrets` and `tape` record;
-`shelf` finds the recording that answers a request, `matching` compares the two, `playing`
-gives the bytes at their time, `faults` spoils them.
+`format` is the file format, `recording` one recording in memory.  `recorder` writes exchanges
+without their `secrets`.  `library` selects the recording that answers a request, `matching`
+compares the two, `player` plays the body at its recorded times, `faults` change it.
 """
 
-from streamnorm.recording.file import Recording, load_companion
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
+from streamnorm.recording.recording import Recording, load_companion
 
 __all__ = ["Companion", "RecordedRequest", "RecordedResponse", "Recording", "load_companion"]

@@ -1,4 +1,4 @@
-"""Where a body is cut into reads."""
+"""Chunking: where a body is cut into reads."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Literal, TypeAlias
 __all__ = ["Rechunk", "cut_points", "event_ends", "pieces_of"]
 
 Rechunk: TypeAlias = Literal["recorded", "event", "byte", "hostile"] | int | str
-"""How to cut a body: as it was recorded, one event a piece, one byte a piece, where it hurts
-most (inside characters, between CR and LF, inside `data:`), `n` bytes a piece, or
-`random:<seed>`."""
+"""How to cut a body: as recorded, after each event, after each byte, at hostile points (inside
+characters, between CR and LF, inside `data:`), every `n` bytes, or at `random:<seed>` points."""
 
-# Line ends are taken whole, or the two bytes of one would count as two.
+# Atomic groups: CR LF must not match as two line ends.
 _BLANK_LINES = re.compile(rb"(?>\r\n|\r|\n)(?:(?>\r\n|\r|\n))+")
 _HOSTILE = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r?\n)|(?<![^\r\n])dat(?=a:)|: ")
 _MEAN_RANDOM_BYTES = 40
 
 
 def event_ends(body: bytes) -> list[int]:
-    """Return where each event of a stream ends, behind its blank line.
+    """Return the offset at which each event of a stream ends, after its blank line.
 
-    What stands behind the last blank line is a piece of its own.
+    Bytes after the last blank line count as an event.
     """
     ends = [match.end() for match in _BLANK_LINES.finditer(body)]
     if body and (not ends or ends[-1] < len(body)):
@@ -32,15 +31,15 @@ def event_ends(body: bytes) -> list[int]:
 
 
 def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> list[int]:
-    """Return where each piece of a body ends, in ascending order; the last is its length.
+    """Return the offset at which each chunk of a body ends, ascending; the last is its length.
 
     Args:
         body: The bytes.
-        how: Which way.
-        recorded: Sizes of the reads as they were recorded; None if that is not known.
+        how: How to cut them.
+        recorded: Sizes of the recorded reads; None if unknown.
 
     Raises:
-        ValueError: There is no such way.
+        ValueError: `how` is none of these.
     """
     if how == "recorded" and recorded is not None:
         ends = list(_sums(recorded))
@@ -60,7 +59,7 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
 
 
 def pieces_of(body: bytes, ends: Sequence[int]) -> list[bytes]:
-    """Return the pieces of a body that end there."""
+    """Return the chunks of a body that end at these offsets."""
     return [body[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
@@ -81,8 +80,8 @@ def _sums(sizes: Sequence[int]) -> Iterator[int]:
 
 
 def _random_ends(length: int, seed: str) -> Iterator[int]:
-    """Yield ends that are the same for the same seed, on every version of Python."""
-    dice = random.Random(seed)  # noqa: S311 - no secret
+    """Yield offsets that are the same for the same seed on every version of Python."""
+    generator = random.Random(seed)  # noqa: S311 - no secret
     end = 0
-    while (end := end + 1 + int(dice.random() * 2 * _MEAN_RANDOM_BYTES)) < length:
+    while (end := end + 1 + int(generator.random() * 2 * _MEAN_RANDOM_BYTES)) < length:
         yield end

@@ -1,4 +1,4 @@
-"""One exchange as it passes: what asks, what answers, and in which pieces."""
+"""The request, its playback and the responder between them: one exchange in memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from msgspec import Struct
 __all__ = ["Playback", "PlaybackEnd", "Responder", "Step", "WireRequest"]
 
 PlaybackEnd: TypeAlias = Literal["eof", "reset", "timeout"]
-"""How a playback ends: as it should, by a broken connection, or by silence."""
+"""How a playback ends: completely, by a broken connection, or by silence."""
 
 
 class WireRequest(Struct, frozen=True):
-    """A request as it was sent, secrets and all: never to be kept, shown or written.
+    """A request as it was sent, credentials included: it must never be stored or shown.
 
     Attributes:
         method: HTTP method.
-        url: The whole of it.
-        headers: Names and values in order; a name may stand there twice.
-        body: Its bytes; None if they are not to be kept, such as an upload.
+        url: The whole URL.
+        headers: Pairs of name and value, in order; a name may occur twice.
+        body: The whole body; None if it is not compared or recorded, as an upload.
     """
 
     method: str
@@ -33,13 +33,13 @@ class WireRequest(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True, gc=False):
-    """One piece of a body.
+    """One chunk of a body.
 
     Attributes:
-        delay_s: Seconds since the one before, as they were recorded; divided by the speed.
-        data: Its bytes.
-        stall_s: Seconds that a fault adds before it.  Where no time passes (speed 0), they
-            only decide whether the reader's timeout would have struck.
+        delay_s: Recorded seconds since the chunk before; divided by the speed.
+        data: The bytes.
+        stall_s: Seconds that a fault adds before the chunk.  At speed 0 no time passes: they
+            only decide whether the reader would have timed out.
     """
 
     delay_s: float
@@ -52,10 +52,10 @@ class Playback(Struct, frozen=True):
 
     Attributes:
         status: HTTP status.
-        headers: By lower-case name.
-        steps: The body.
-        end: How it ends after the last step.
-        dialect: Name of its dialect; None if it is not known.
+        headers: Headers by lower-case name.
+        steps: The chunks of the body.
+        end: How the body ends after the last chunk.
+        dialect: Name of the dialect; None if unknown.
     """
 
     status: int
@@ -66,19 +66,19 @@ class Playback(Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """All bytes of the body."""
+        """The whole body."""
         return b"".join([step.data for step in self.steps])
 
 
 class Responder(Protocol):
-    """What answers requests: recordings, or a script.
+    """Answers requests from recordings or a script.
 
-    Transports, the ASGI application and the server of the command line stand before it.
-    Its methods may be called from several threads.
+    Transports, the ASGI application and the command line's server pass requests to it.  Its
+    methods may be called from several threads.
     """
 
     def respond(self, request: WireRequest, /) -> Playback:
-        """Return the answer.
+        """Return the answer to a request.
 
         Raises:
             UnrecordedRequest: There is none.

@@ -1,22 +1,22 @@
-"""The format of a recording: one exchange as a body and its companions.
+"""The file format of a recording: one exchange as a body and its companions.
 
 `NAME.sse` is the exact body of a stream after content decoding, so that framing bugs
-reproduce, a person can read it, and `curl -N … > x.sse` is a recording already.  A body
-that is no stream is `NAME.body.json`, or `NAME.body.bin` where it is no JSON either.
+reproduce, a person can read it, and `curl -N … > x.sse` is already a recording.  A body
+that is no stream is `NAME.body.json`, or `NAME.body.bin` if it is no JSON.
 
-`NAME.json` is optional and tells everything else, as JSON of two spaces' indentation:
+`NAME.json` is optional and holds everything else, as JSON indented by two spaces:
 
     {
       "streamnorm_recording": 1,          version of the format
       "dialect": "openai_chat",           or null
       "server": "openai",                 or null
-      "provenance": "recorded",           or "written": nobody's server sent it
+      "provenance": "recorded",           or "written": no server sent it
       "request": {
         "method": "POST",
         "url": "https://api.openai.com/v1/chat/completions",
         "headers": {"content-type": "application/json"},
-        "body": {"model": "…"}            its JSON; "text" in its place for other text,
-      },                                  "bytes" (a count) for what is not kept
+        "body": {"model": "…"}            its JSON; or "text" for other text, or
+      },                                  "bytes" (a count) for a body that is not stored
       "response": {
         "status": 200,
         "headers": {"content-type": "text/event-stream"},
@@ -24,27 +24,27 @@ that is no stream is `NAME.body.json`, or `NAME.body.bin` where it is no JSON ei
         "end": "eof"
       },
       "redacted": 0,                      how many secrets were replaced by "x"
-      "chunks": ["+412 321", "+35 36"]    one read each: ms since the one before, bytes
+      "chunks": ["+412 321", "+35 36"]    one read each: ms since the read before, bytes
     }
 
-The first read counts from when the request was sent.  The bytes of all reads are those of
-the body; where there are none, a read is an event, and takes no time.  A secret is replaced
-by as many "x", so that the bytes of all reads stay what they were.
+The first gap starts when the request was sent.  The sizes add up to that of the body.
+Without `chunks`, each event is a read, and takes no time.  A secret is replaced by as many
+"x" as it has bytes, so that the sizes of the reads stay the same.
 
-`end` is how the body ended: `eof` as it should, `reset` when the connection broke,
-`timeout` when the client waited too long, `aborted` when the client left, `incomplete`
-when not all of it could be written down.
+`end` is how the body ended: `eof` completely, `reset` when the connection broke, `timeout`
+when the client's read timed out, `aborted` when the client stopped reading, `incomplete`
+when not all of it could be written.
 
 `NAME.events.jsonl` may hold the events that the body is expected to decode to, one a line.
 
-Names that stand nowhere here are refused, and so is a file larger than its bound.
+Unknown fields are refused, and so is a file larger than its bound.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
@@ -65,6 +65,7 @@ __all__ = [
     "Suffix",
     "decode_companion",
     "read_bounded",
+    "replace_file",
     "split_name",
     "write_companion",
 ]
@@ -73,41 +74,41 @@ End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 """How a body ended."""
 
 Provenance: TypeAlias = Literal["recorded", "written"]
-"""Whether a server sent the bytes."""
+"""Whether a server sent the bytes, or somebody wrote them."""
 
 Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
-"""What a file with a body is called, after its name."""
+"""Suffix of the file that holds the body."""
 
 _SUFFIXES: tuple[Suffix, ...] = (".sse", ".body.json", ".body.bin")
 
 
 class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A request as it is written down: without secrets.
+    """A request as it is stored: without secrets.
 
     Attributes:
         method: HTTP method.
-        url: Without userinfo, fragment, and the query that is not known to be harmless.
-        headers: Those that are known to be harmless, by lower-case name.
-        body: Its JSON, as decoded.
-        text: Where it is no JSON, but text.
-        bytes: Size of a body that is not kept.
+        url: URL without userinfo, fragment and all query parameters not known to be public.
+        headers: Headers known to be public, by lower-case name.
+        body: The decoded JSON body.
+        text: The body, if it is text but no JSON.
+        bytes: Size of a body that is not stored.
     """
 
     method: str
     url: str
     headers: dict[str, str]
-    # No value, which is not the same as the value null.
+    # UNSET is no body; None is the JSON value null.
     body: Any | UnsetType = UNSET
     text: str | None = None
     bytes: int | None = None
 
 
 class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
-    """What came back, but for the bytes of the body.
+    """A response without the bytes of its body.
 
     Attributes:
         status: HTTP status.
-        headers: Those that are known to be harmless, by lower-case name.
+        headers: Headers known to be public, by lower-case name.
         body: Suffix of the file that holds the body.
         end: How the body ended.
     """
@@ -119,7 +120,7 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Companion(Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands in `NAME.json`; the module's docstring says what each means."""
+    """The content of `NAME.json`; the module's docstring describes the fields."""
 
     streamnorm_recording: Literal[1]
     dialect: str | None = None
@@ -135,8 +136,8 @@ class Chunk(Struct, frozen=True):
     """One read.
 
     Attributes:
-        gap_ms: Milliseconds since the one before.
-        size: Bytes.
+        gap_ms: Milliseconds since the read before.
+        size: Number of bytes.
     """
 
     gap_ms: int
@@ -153,7 +154,7 @@ _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 def split_name(path: Path) -> tuple[str, Suffix | None]:
     """Return the NAME that all files of a recording share, with its folder, and the suffix.
 
-    The suffix is None where the path names a companion, or the name alone.
+    The suffix is None if the path is that of a companion, or the NAME alone.
     """
     text = str(path)
     for suffix in _SUFFIXES:
@@ -163,14 +164,14 @@ def split_name(path: Path) -> tuple[str, Suffix | None]:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Raises:
-        RecordingError: It cannot be read, or holds more.
+        RecordingError: It cannot be read, or is larger than `max_bytes`.
     """
     try:
         with path.open("rb") as file:
-            # What is asked for is set aside before it is read.
+            # `read` allocates the requested size in advance.
             size = os.fstat(file.fileno()).st_size
             data = file.read(min(size, max_bytes) + 1)
     except OSError as exc:
@@ -180,10 +181,26 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     return data
 
 
+def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file completely or not at all.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as out:
+            write(out)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def decode_companion(
     data: bytes, path: Path, limits: Limits
 ) -> tuple[Companion, list[Chunk] | None]:
-    """Return what `NAME.json` says, and its reads.
+    """Return the content of `NAME.json`, and its reads.
 
     Raises:
         RecordingError: It is not of this format.
@@ -191,8 +208,7 @@ def decode_companion(
     try:
         companion = _COMPANION.decode(data)
     except FAST_ERRORS as exc:
-        # msgspec names fields, types and the path; the text of a value only where it
-        # stands for one of a few words.
+        # msgspec's text has fields, types and the path; a value only of a literal type.
         raise RecordingError(f"{path}: no companion of a recording: {exc}") from exc
     request = companion.request
     if request is not None and too_deep(request.body, limits.max_json_depth):
@@ -210,13 +226,13 @@ def _chunk(line: str, number: int, path: Path) -> Chunk:
 
 
 def write_companion(file: BinaryIO, companion: Companion, chunks: Iterable[str] | None) -> None:
-    """Write `NAME.json`, the same bytes for the same content.
+    """Write `NAME.json`: the same bytes for the same content.
 
     Args:
-        file: Where to.
-        companion: All but its `chunks`.
-        chunks: A line `+35 36` for each read, any number of lines at once, so that they
-            need not all be in memory; None for none.
+        file: File to write to.
+        companion: The content; its `chunks` are ignored.
+        chunks: A line `+35 36` for each read, in batches of any number of lines, so that
+            they need not all be in memory; None if there are none.
     """
     fields: dict[str, Any] = msgspec.to_builtins(companion)
     del fields["chunks"]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
-from streamnorm.recording.file import Recording
+from streamnorm.recording.library import Library
 from streamnorm.recording.operations import path_of
-from streamnorm.recording.shelf import Shelf
-from streamnorm.recording.tape import Recorder, Tape
+from streamnorm.recording.recorder import Recorder, RecordingWriter
+from streamnorm.recording.recording import Recording
 
 __all__ = ["Answers", "EndingRecorder"]
 
@@ -21,7 +21,7 @@ class Answers:
     """The recordings of a test as what answers its requests.
 
     Args:
-        shelf: The recordings; None if there are none.
+        library: The recordings; None if there are none.
         path: Where they should be.
         command: How to record what is not there.
 
@@ -30,20 +30,20 @@ class Answers:
         unrecorded: What was told of those that were not, each text once.
     """
 
-    def __init__(self, shelf: Shelf | None, path: Path, command: str) -> None:
+    def __init__(self, library: Library | None, path: Path, command: str) -> None:
         self.replayed = 0
         self.unrecorded: dict[str, None] = {}
-        self._shelf = shelf
+        self._library = library
         self._path = path
         self._command = command
         self._lock = threading.Lock()
-        if shelf is not None:
-            shelf.how_to_record = command
+        if library is not None:
+            library.how_to_record = command
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
         """The recordings that no request has asked for."""
-        return () if self._shelf is None else self._shelf.unplayed
+        return () if self._library is None else self._library.unplayed
 
     def respond(self, request: WireRequest, /) -> Playback:
         """Return the answer.
@@ -62,8 +62,8 @@ class Answers:
         return playback
 
     def _playback(self, request: WireRequest) -> Playback:
-        if self._shelf is not None:
-            return self._shelf.respond(request)
+        if self._library is not None:
+            return self._library.respond(request)
         asked = f"{request.method} {path_of(request.url)}"
         raise UnrecordedRequest(
             f"no recording answers {asked}: nothing is recorded in {self._path}\n"
@@ -83,15 +83,15 @@ class EndingRecorder(Recorder):
         on_recorded: Callable[[Path], None],
     ) -> None:
         super().__init__(directory, redact=redact, on_failure=on_failure, on_recorded=on_recorded)
-        self._tapes: list[Tape] = []
+        self._writers: list[RecordingWriter] = []
 
-    def start(self, request: WireRequest) -> Tape:
+    def start(self, request: WireRequest) -> RecordingWriter:
         """Begin the recording of an exchange, when its request is sent."""
-        tape = super().start(request)
-        self._tapes.append(tape)
-        return tape
+        writer = super().start(request)
+        self._writers.append(writer)
+        return writer
 
     def end(self) -> None:
         """End all recordings; of a response that was left open, the test has left."""
-        for tape in self._tapes:
-            tape.end("aborted")  # unless it has ended
+        for writer in self._writers:
+            writer.end("aborted")  # unless it has ended

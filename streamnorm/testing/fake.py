@@ -15,9 +15,9 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
 from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
-from streamnorm.recording.spoiling import FaultQueue, ReplayFault
 from streamnorm.testing.script import (
     Answer,
     FakeRequest,

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 
 from streamnorm._core.errors import RecordingError
-from streamnorm.recording.file import Recording
-from streamnorm.recording.shelf import Shelf
+from streamnorm.recording.format import split_name
+from streamnorm.recording.library import Library
+from streamnorm.recording.recording import Recording
 from streamnorm.testing.answers import Answers, EndingRecorder
-from streamnorm.testing.folders import bodies_of, replace_recordings
 from streamnorm.testing.places import REPLAY_OPTIONS, Marked, command_of, marked, place_of
 from streamnorm.testing.plugin import Mode
 from streamnorm.testing.wires import (
@@ -85,7 +85,7 @@ class RecordingFixture:
             RecordingError: One cannot be read.
         """
         folder = self.path if self._recorder is None else self._recorder.directory
-        return tuple(Recording.load(path) for path in bodies_of(folder))
+        return tuple(Recording.load(path) for path in _bodies_of(folder))
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
@@ -210,12 +210,12 @@ class RecordingFixture:
             return
         options = {**self._marked.options, **given}
         self._options = {name: options[name] for name in options if name not in _PACE}
-        recorded = bool(bodies_of(self.path))
+        recorded = bool(_bodies_of(self.path))
         mode = "none" if self._options.get("faults") else self._mode
         if mode == "none" or (recorded and mode != "rewrite"):
-            shelf = Shelf(self.path, **self._options) if recorded else None
+            library = Library(self.path, **self._options) if recorded else None
             command = self._command("new")
-            self._answers = Answers(shelf, self.path, command)
+            self._answers = Answers(library, self.path, command)
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._recorder_to(mode)
 
@@ -237,7 +237,7 @@ class RecordingFixture:
             return
         try:
             if passed and not self._failures and self._recorded:
-                replace_recordings(self.path, recorder.directory)
+                _replace_recordings(self.path, recorder.directory)
             else:
                 self._recorded.clear()
         except RecordingError as exc:
@@ -270,3 +270,44 @@ def recording_of(item: pytest.Item, mode: Mode) -> RecordingFixture:
     marks = marked(item)
     path = place_of(item, marks.name)
     return RecordingFixture(path, mode, marks, lambda record: command_of(item, record))
+
+
+def _bodies_of(path: Path) -> list[Path]:
+    """Return the body files of the recordings at `path`, by name.
+
+    `path` is a folder, one body file, or nothing yet.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        return []
+    return sorted(file for file in path.iterdir() if split_name(file)[1] is not None)
+
+
+def _replace_recordings(folder: Path, fresh: Path) -> None:
+    """Replace the recordings of a folder by new ones.
+
+    A recording whose body is the same keeps its recorded timing.
+
+    Args:
+        folder: The folder to change.
+        fresh: The folder with the new recordings.
+
+    Raises:
+        RecordingError: A file cannot be read, written or deleted.
+    """
+    bodies = _bodies_of(fresh)
+    for body in bodies:
+        Recording.load(body).save(folder / body.name)
+    files = {body.name for body in bodies}
+    names = {split_name(folder / body.name)[0] for body in bodies}
+    try:
+        for old in _bodies_of(folder):
+            name = split_name(old)[0]
+            if old.name not in files:
+                old.unlink()
+            if name not in names:
+                for companion in (f"{name}.json", f"{name}.events.jsonl"):
+                    Path(companion).unlink(missing_ok=True)
+    except OSError as exc:
+        raise RecordingError(f"{folder}: {exc.strerror}") from exc

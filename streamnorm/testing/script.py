@@ -26,7 +26,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.messages import Message
 from streamnorm.recording.faults import Fault
-from streamnorm.recording.file import Recording
+from streamnorm.recording.recording import Recording
 
 __all__ = [
     "Answer",

@@ -9,14 +9,13 @@ from typing import Self
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm.recording.chunking import Rechunk
 from streamnorm.recording.exchange import Playback
-from streamnorm.recording.file import Recording
-from streamnorm.recording.playing import (
-    AsyncPlayer,
+from streamnorm.recording.player import (
     Pace,
     PlaybackReset,
     PlaybackTimeout,
     Player,
 )
+from streamnorm.recording.recording import Recording
 
 __all__ = ["ReplaySource", "replay"]
 
@@ -42,7 +41,6 @@ class ReplaySource:
         self.status_code = playback.status
         self.headers = playback.headers
         self.closed = False
-        self._async_player = AsyncPlayer(playback, pace)
         self._player = Player(playback, pace)
 
     def __aiter__(self) -> Self:
@@ -51,7 +49,7 @@ class ReplaySource:
     async def __anext__(self) -> bytes:
         self._check_open()
         try:
-            return await anext(self._async_player)
+            return await anext(self._player)
         except (PlaybackReset, PlaybackTimeout) as exc:
             raise _as_sockets_do(exc) from exc
 

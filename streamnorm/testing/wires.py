@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording.exchange import Responder
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
 
 if TYPE_CHECKING:
     import httpx

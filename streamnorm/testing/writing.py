@@ -14,7 +14,7 @@ from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
-from streamnorm.recording.file import Recording
+from streamnorm.recording.recording import Recording
 
 __all__ = ["STREAM", "Writer"]
 

@@ -1,9 +1,9 @@
-"""Transports that stand in a client's place of the network: to record, and to replay.
+"""HTTP transports that record a client's exchanges or replay recordings to it.
 
-`httpx` and `httpx2` are the two families of clients, with the same class names in both:
+`httpx` and `httpx2` serve the clients of these packages, with the same class names in both:
 
     from streamnorm.transports.httpx2 import RecordingTransport, ReplayTransport
 
-`family` says in what the two differ, `recorded` and `replayed` do the work for both, and
-`inflating` undoes a content coding that was not asked for.
+`recorded` and `replayed` implement them for both, in terms of the classes that `family`
+collects; `inflating` decodes a body that arrives compressed.
 """

@@ -1,18 +1,16 @@
-"""What httpx and httpx2 have in common, and the names under which each has it."""
+"""httpx and httpx2: what the two packages have in common, as types."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import ModuleType, TracebackType
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from streamnorm.recording.exchange import WireRequest
 
 __all__ = [
-    "AsyncBody",
     "AsyncTransport",
-    "Body",
     "Family",
     "Headers",
     "Request",
@@ -20,9 +18,10 @@ __all__ = [
     "Response",
     "ResponseT",
     "SyncTransport",
+    "subclass",
 ]
 
-# As much of a request as is worth comparing; what is larger is an upload.
+# A larger request is an upload, and not compared.
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 
 
@@ -30,18 +29,18 @@ class Headers(Protocol):
     """Headers of a request or a response."""
 
     def multi_items(self) -> list[tuple[str, str]]:
-        """Return all names and values in order."""
+        """Return all pairs of name and value, in order."""
         ...
 
     def get(self, key: str, default: str, /) -> str:
-        """Return the values of a name, joined; the default if there are none."""
+        """Return the joined values of a name, or the default."""
         ...
 
     def __setitem__(self, key: str, value: str, /) -> None: ...
 
 
 class Request(Protocol):
-    """A request of either family."""
+    """A request of either package."""
 
     @property
     def method(self) -> str:
@@ -50,17 +49,17 @@ class Request(Protocol):
 
     @property
     def url(self) -> object:
-        """Its text is the whole of it."""
+        """The URL; `str` returns its text."""
         ...
 
     @property
     def headers(self) -> Headers:
-        """Names and values."""
+        """The headers."""
         ...
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """What the client says besides, such as its timeouts."""
+        """Extensions of the request, such as its timeouts."""
         ...
 
     @property
@@ -73,12 +72,12 @@ class Request(Protocol):
         ...
 
     async def aread(self) -> bytes:
-        """Return the whole body, which an asynchronous client sends."""
+        """Return the whole body of an asynchronous request."""
         ...
 
 
 class Response(Protocol):
-    """A response of either family."""
+    """A response of either package."""
 
     stream: Any
 
@@ -89,36 +88,21 @@ class Response(Protocol):
 
     @property
     def headers(self) -> Headers:
-        """Names and values."""
+        """The headers."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether the body was read already."""
+        """Whether the body was read or closed."""
         ...
 
     @property
     def content(self) -> bytes:
-        """The whole body, decoded, where it was read already."""
+        """The whole decoded body, if it was read."""
         ...
 
 
-class Body(Iterable[bytes], Protocol):
-    """The body of a response of a synchronous client."""
-
-    def close(self) -> None:
-        """Let the connection go."""
-        ...
-
-
-class AsyncBody(AsyncIterable[bytes], Protocol):
-    """The body of a response of an asynchronous client."""
-
-    async def aclose(self) -> None:
-        """Let the connection go."""
-        ...
-
-
+T = TypeVar("T")
 RequestT = TypeVar("RequestT", bound=Request)
 ResponseT = TypeVar("ResponseT", bound=Response)
 _RequestT_contra = TypeVar("_RequestT_contra", bound=Request, contravariant=True)
@@ -139,11 +123,11 @@ class SyncTransport(Protocol[_RequestT_contra, _ResponseT_co]):
     ) -> None: ...
 
     def handle_request(self, request: _RequestT_contra, /) -> _ResponseT_co:
-        """Send a request, and return the response before its body."""
+        """Send a request, and return the response before its body is read."""
         ...
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         ...
 
 
@@ -161,58 +145,59 @@ class AsyncTransport(Protocol[_RequestT_contra, _ResponseT_co]):
     ) -> None: ...
 
     async def handle_async_request(self, request: _RequestT_contra, /) -> _ResponseT_co:
-        """Send a request, and return the response before its body."""
+        """Send a request, and return the response before its body is read."""
         ...
 
     async def aclose(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
 class Family(Generic[RequestT, ResponseT]):
-    """The names of one family.
+    """The classes of one of the two packages.
 
-    Its clients take only streams that are instances of its own classes, so each family
-    has the bodies of `recorded` and `replayed` as classes of its own.
+    Args:
+        package: The module httpx or httpx2.
 
     Attributes:
-        name: Of the package.
-        request: Makes a request.
-        response: Makes a response.
-        byte_stream: Class of a request's body that is in memory.
-        timeout: What a connection raises that waited too long.
-        read_error: What a connection raises that broke.
-        read_timeout: What a connection raises on which nothing came.
-        transport: Base of synchronous transports.
-        async_transport: Base of asynchronous transports.
-        recorded_body: A body that is written down as it is read.
-        async_recorded_body: The same for asynchronous clients.
-        replayed_body: A body that is played.
-        async_replayed_body: The same for asynchronous clients.
+        name: Name of the package.
+        request: Its class of requests.
+        response: Its class of responses.
+        sync_stream: Base of the bodies that its synchronous clients accept.
+        async_stream: Base of the bodies that its asynchronous clients accept.
+        timeout: Base of its timeout errors.
+        read_error: Raised when a connection breaks.
+        read_timeout: Raised when a read takes too long.
+        transport: Base of its synchronous transports.
+        async_transport: Base of its asynchronous transports.
     """
 
-    name: str
-    request: Callable[..., RequestT]
-    response: Callable[..., ResponseT]
-    byte_stream: type[object]
-    timeout: type[Exception]
-    read_error: Callable[..., Exception]
-    read_timeout: Callable[..., Exception]
-    transport: type[SyncTransport[RequestT, ResponseT]]
-    async_transport: type[AsyncTransport[RequestT, ResponseT]]
-    recorded_body: Callable[..., Body]
-    async_recorded_body: Callable[..., AsyncBody]
-    replayed_body: Callable[..., Body]
-    async_replayed_body: Callable[..., AsyncBody]
+    def __init__(self, package: ModuleType) -> None:
+        self.name = package.__name__
+        self.request: Callable[..., RequestT] = package.Request
+        self.response: Callable[..., ResponseT] = package.Response
+        self.sync_stream: type[Any] = package.SyncByteStream
+        self.async_stream: type[Any] = package.AsyncByteStream
+        self.timeout: type[Exception] = package.TimeoutException
+        self.read_error: Callable[..., Exception] = package.ReadError
+        self.read_timeout: Callable[..., Exception] = package.ReadTimeout
+        self.transport: type[SyncTransport[RequestT, ResponseT]] = package.BaseTransport
+        self.async_transport: type[AsyncTransport[RequestT, ResponseT]] = package.AsyncBaseTransport
+        self._in_memory: type[object] = package.ByteStream
 
     def wire_request(self, request: RequestT) -> WireRequest:
-        """Return a request as it is compared and written down.
+        """Return a request as it is compared and recorded.
 
-        A body that is not in memory, such as an upload, is left where it is.
+        A body that is not in memory, such as an upload, is not read.
         """
-        body = request.read() if isinstance(request.stream, self.byte_stream) else None
+        body = request.read() if isinstance(request.stream, self._in_memory) else None
         if body is not None and len(body) > MAX_REQUEST_BYTES:
             body = None
         headers = tuple(request.headers.multi_items())
         return WireRequest(request.method, str(request.url), headers, body)
+
+
+@cache
+def subclass(body: type[T], stream: type[Any]) -> type[T]:
+    """Return a body class that the clients of a package accept: a subclass of `stream`, too."""
+    return cast("type[T]", type(body.__name__, (body, stream), {}))  # its first base

@@ -1,58 +1,18 @@
-"""Recording and replaying for clients of httpx2."""
+"""Recording and replay transports for the clients of httpx2."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Unpack
 
 try:
     import httpx2
 except ImportError as exc:
     raise ImportError("no httpx2, expected pip install 'streamnorm[httpx2]'") from exc
 
-from streamnorm._core.errors import RecordingError
-from streamnorm.recording.exchange import Responder
-from streamnorm.recording.shelf import ReplayOptions
-from streamnorm.recording.tape import Recorder
 from streamnorm.transports import recorded, replayed
 from streamnorm.transports.family import Family
 
 __all__ = ["RecordingTransport", "ReplayTransport"]
 
-
-class _RecordedBody(recorded.RecordedBody, httpx2.SyncByteStream):
-    pass
-
-
-class _AsyncRecordedBody(recorded.AsyncRecordedBody, httpx2.AsyncByteStream):
-    pass
-
-
-class _ReplayedBody(replayed.ReplayedBody, httpx2.SyncByteStream):
-    pass
-
-
-class _AsyncReplayedBody(replayed.AsyncReplayedBody, httpx2.AsyncByteStream):
-    pass
-
-
-_FAMILY: Family[httpx2.Request, httpx2.Response] = Family(
-    name="httpx2",
-    request=httpx2.Request,
-    response=httpx2.Response,
-    byte_stream=httpx2.ByteStream,
-    timeout=httpx2.TimeoutException,
-    read_error=httpx2.ReadError,
-    read_timeout=httpx2.ReadTimeout,
-    transport=httpx2.BaseTransport,
-    async_transport=httpx2.AsyncBaseTransport,
-    recorded_body=_RecordedBody,
-    async_recorded_body=_AsyncRecordedBody,
-    replayed_body=_ReplayedBody,
-    async_replayed_body=_AsyncReplayedBody,
-)
+_FAMILY: Family[httpx2.Request, httpx2.Response] = Family(httpx2)
 
 
 class RecordingTransport(
@@ -60,36 +20,15 @@ class RecordingTransport(
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
-    """Write down each exchange of a client, while it passes.
+    """Records each exchange of a client of httpx2 while it passes.
 
         transport = RecordingTransport(httpx2.AsyncHTTPTransport(), "tests/recordings/agent")
         client = httpx2.AsyncClient(transport=transport)
 
-    The client's reads are those of the inner transport, at their time.  A response that is
-    not read to its end is recorded as far as it was read; one that is never closed stays
-    marked as incomplete.  What cannot be written is told once and breaks no exchange.
-
-    Requests ask for bodies without compression, so that the reads are those of the server;
-    what comes compressed all the same is written down decoded.  Secrets are left out.
-
-    Args:
-        inner: Sends the requests: `httpx2.HTTPTransport()`, `httpx2.AsyncHTTPTransport()`, or
-            any other.  It is closed with this one.
-        directory: Where the recordings go, as `01-messages.sse` and `01-messages.json`; or
-            the recorder of several transports, which has the options below itself.
-        redact: What else must not be written: texts, or regular expressions.
-        on_failure: Called once for each exchange that could not be written whole.
+    `recorded.RecordingTransport` describes the arguments.
     """
 
-    def __init__(
-        self,
-        inner: httpx2.BaseTransport | httpx2.AsyncBaseTransport,
-        directory: str | Path | Recorder,
-        *,
-        redact: Sequence[str | re.Pattern[str]] = (),
-        on_failure: Callable[[RecordingError], None] | None = None,
-    ) -> None:
-        super().__init__(_FAMILY, inner, directory, redact=redact, on_failure=on_failure)
+    _family = _FAMILY
 
 
 class ReplayTransport(
@@ -97,34 +36,11 @@ class ReplayTransport(
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
-    """Answer a client's requests with recordings.  Nothing is ever sent.
+    """Answers the requests of a client of httpx2 with recordings; nothing is ever sent.
 
         client = httpx2.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
-    A client that wraps what its transport raises, as the SDKs do, has `UnrecordedRequest`
-    as the cause of its own error.
-
-    Args:
-        source: A recording, which answers any number of requests; a directory, whose
-            recordings are played once each; or what answers in their place.
-        speed: How many times faster than recorded; 0 for no waiting at all.
-        max_gap_s: The longest wait between two pieces, before `speed` counts.
-        **options: `match`, `drift` and `ignore` say how to find the recording, `rechunk`
-            and `faults` how to play it, `redact` what the recordings do not hold.
-
-    Attributes:
-        responder: What answers the requests.
-
-    Raises:
-        RecordingError: A recording cannot be read.
+    `replayed.ReplayTransport` describes the arguments.
     """
 
-    def __init__(
-        self,
-        source: str | Path | Responder,
-        *,
-        speed: float = 0,
-        max_gap_s: float | None = None,
-        **options: Unpack[ReplayOptions],
-    ) -> None:
-        super().__init__(_FAMILY, source, speed=speed, max_gap_s=max_gap_s, **options)
+    _family = _FAMILY

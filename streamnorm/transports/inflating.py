@@ -1,11 +1,11 @@
-"""Undoing the content coding of a body on its way to a tape."""
+"""Undoing the content coding of a body on its way to a writer."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
 
-from streamnorm.recording.tape import Tape
+from streamnorm.recording.recorder import RecordingWriter
 
 __all__ = ["decoded_writes"]
 
@@ -14,24 +14,24 @@ _GZIP_BITS = 16 + zlib.MAX_WBITS
 _MAX_PIECE_BYTES = 1024 * 1024
 
 
-def decoded_writes(tape: Tape, coding: str) -> Callable[[bytes], object]:
+def decoded_writes(writer: RecordingWriter, coding: str) -> Callable[[bytes], object]:
     """Return what takes the reads of a body and writes them down decoded.
 
     Where the coding cannot be undone the recording is given up, and the reads are ignored.
 
     Args:
-        tape: Where to.
+        writer: Where to.
         coding: The response's `content-encoding`; empty for none.
     """
     match coding.strip().lower():
         case "" | "identity":
-            return tape.write
+            return writer.write
         case "gzip" | "x-gzip":
-            return _Inflation(tape, _GZIP_BITS).write
+            return _Inflation(writer, _GZIP_BITS).write
         case "deflate":
-            return _Inflation(tape, None).write
+            return _Inflation(writer, None).write
         case _:
-            tape.fail("the response has a content-encoding other than gzip and deflate")
+            writer.fail("the response has a content-encoding other than gzip and deflate")
             return len
 
 
@@ -39,13 +39,13 @@ class _Inflation:
     """A body of zlib's format, decoded.
 
     Args:
-        tape: Where to.
+        writer: Where to.
         window_bits: What zlib calls so; None to find out from the first byte, as servers
             mean two formats by `deflate`.
     """
 
-    def __init__(self, tape: Tape, window_bits: int | None) -> None:
-        self._tape = tape
+    def __init__(self, writer: RecordingWriter, window_bits: int | None) -> None:
+        self._writer = writer
         self._zlib = None if window_bits is None else zlib.decompressobj(window_bits)
 
     def write(self, data: bytes) -> None:
@@ -55,7 +55,7 @@ class _Inflation:
         try:
             self._inflate(data)
         except zlib.error:
-            self._tape.fail("the response's body is not of its content-encoding")
+            self._writer.fail("the response's body is not of its content-encoding")
 
     def _inflate(self, data: bytes) -> None:
         if self._zlib is None:
@@ -67,5 +67,5 @@ class _Inflation:
             return  # the clients ignore what follows, and zlib would collect it
         piece = self._zlib.decompress(data, _MAX_PIECE_BYTES)
         while piece:
-            self._tape.write(piece)
+            self._writer.write(piece)
             piece = self._zlib.decompress(self._zlib.unconsumed_tail, _MAX_PIECE_BYTES)

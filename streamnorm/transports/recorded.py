@@ -1,15 +1,9 @@
-"""Recording what passes between a client and its transport."""
+"""The recording transport of both families."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Generator,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from inspect import isasyncgen, isgenerator
 from pathlib import Path
@@ -20,150 +14,54 @@ import anyio
 
 from streamnorm._core.errors import RecordingError
 from streamnorm.recording.format import End
-from streamnorm.recording.tape import Recorder, Tape
+from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.transports.family import (
-    AsyncBody,
     AsyncTransport,
-    Body,
     Family,
     RequestT,
     Response,
     ResponseT,
     SyncTransport,
+    subclass,
 )
 from streamnorm.transports.inflating import decoded_writes
 
-__all__ = ["AsyncRecordedBody", "RecordedBody", "RecordingTransport"]
+__all__ = ["RecordingTransport"]
 
-# Closing must end even where the network does not answer any more.
+# Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
 
 
-class _Taped:
-    """What both kinds of recorded bodies share.
-
-    Args:
-        family: Whose it is.
-        tape: Where the body is written down.
-        coding: Its `content-encoding`; empty for none.
-    """
-
-    def __init__(self, family: Family[Any, Any], tape: Tape, coding: str) -> None:
-        self._family = family
-        self._tape = tape
-        self._write = decoded_writes(tape, coding)
-        self._closed = False
-
-    def _check_open(self) -> None:
-        if self._closed:
-            # A generator that was closed would end as if the body had.
-            raise self._family.read_error("read of a body that was closed, expected none")
-
-
-class RecordedBody(_Taped):
-    """The body of a response, read by read as it comes, and written down."""
-
-    def __init__(self, inner: Body, family: Family[Any, Any], tape: Tape, coding: str) -> None:
-        super().__init__(family, tape, coding)
-        self._inner = inner
-        self._reads: Iterator[bytes] | None = None
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        self._check_open()
-        try:
-            if self._reads is None:
-                self._reads = iter(self._inner)
-            data = next(self._reads)
-        except StopIteration:
-            self._tape.end("eof")
-            raise
-        except BaseException as exc:
-            self._tape.end(_end_of(exc, self._family))
-            with suppress(Exception):
-                self.close()
-            raise
-        self._write(data)
-        return data
-
-    def close(self) -> None:
-        """Let the connection go."""
-        if self._closed:
-            return
-        self._closed = True
-        self._tape.end("aborted")  # unless it has ended
-        try:
-            _close_generator(self._reads)
-        finally:
-            self._inner.close()
-
-
-class AsyncRecordedBody(_Taped):
-    """The asynchronous twin of `RecordedBody`, on asyncio or trio."""
-
-    def __init__(self, inner: AsyncBody, family: Family[Any, Any], tape: Tape, coding: str) -> None:
-        super().__init__(family, tape, coding)
-        self._inner = inner
-        self._reads: AsyncIterator[bytes] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        self._check_open()
-        try:
-            if self._reads is None:
-                self._reads = aiter(self._inner)
-            data = await anext(self._reads)
-        except StopAsyncIteration:
-            self._tape.end("eof")
-            raise
-        except BaseException as exc:
-            self._tape.end(_end_of(exc, self._family))
-            # Nothing may be awaited in a coroutine that is being thrown away.
-            if not isinstance(exc, GeneratorExit):
-                with suppress(Exception):
-                    await self.aclose()
-            raise
-        self._write(data)
-        return data
-
-    async def aclose(self) -> None:
-        """Let the connection go."""
-        if self._closed:
-            return
-        self._closed = True
-        self._tape.end("aborted")  # unless it has ended
-        with anyio.move_on_after(_CLOSE_S, shield=True):
-            try:
-                await _aclose_generator(self._reads)
-            finally:
-                await self._inner.aclose()
-
-
 class RecordingTransport(Generic[RequestT, ResponseT]):
-    """What the transports of both families share; they say what it is for.
+    """Records each exchange of a client while it passes.
+
+    The client's reads are those of the inner transport, at their time.  A response that is
+    not read to its end is recorded as far as it was read; one that is never closed stays
+    marked as incomplete.  A failure to write is reported once and breaks no exchange.
+
+    Requests ask for bodies without compression, so that the recorded reads are those of the
+    server; a body that arrives compressed is decoded before it is written.  Secrets are
+    left out.
 
     Args:
-        family: Whose it is.
-        inner: Sends the requests.
-        directory: Where the recordings go, or what writes them there.
-        redact: What else must not be written.
-        on_failure: Called once for each exchange that could not be written whole.
+        inner: Sends the requests: an `HTTPTransport()`, an `AsyncHTTPTransport()` or any other
+            of the package.  It is closed with this transport.
+        directory: Where to write the recordings, as `01-messages.sse` and `01-messages.json`;
+            or the recorder of several transports, which has the options below itself.
+        redact: Further secrets that must not be written: texts, or regular expressions.
+        on_failure: Called once for each exchange that could not be written completely.
     """
+
+    _family: Family[RequestT, ResponseT]
 
     def __init__(
         self,
-        family: Family[RequestT, ResponseT],
         inner: SyncTransport[RequestT, ResponseT] | AsyncTransport[RequestT, ResponseT],
         directory: str | Path | Recorder,
         *,
-        redact: Sequence[str | re.Pattern[str]],
-        on_failure: Callable[[RecordingError], None] | None,
+        redact: Sequence[str | re.Pattern[str]] = (),
+        on_failure: Callable[[RecordingError], None] | None = None,
     ) -> None:
-        self._family = family
         self._inner = inner
         if isinstance(directory, Recorder):
             self._recorder = directory
@@ -178,26 +76,18 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
     def handle_request(self, request: RequestT) -> ResponseT:
         """Send a request, and record the response as its body is read."""
         inner = self._sync_inner()
-        sent = self._without_coding(request)
-        with self._taping(sent) as tape:
+        sent = self._uncompressed(request)
+        with self._recording(sent) as writer:
             response = inner.handle_request(sent)
-        if _begin(tape, response):
-            response.stream = self._family.recorded_body(
-                response.stream, self._family, tape, _coding(response)
-            )
-        return response
+        return self._recorded(response, writer, self._family.sync_stream)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send a request, and record the response as its body is read."""
         inner = self._async_inner()
-        sent = self._without_coding(request)
-        with self._taping(sent) as tape:
+        sent = self._uncompressed(request)
+        with self._recording(sent) as writer:
             response = await inner.handle_async_request(sent)
-        if _begin(tape, response):
-            response.stream = self._family.async_recorded_body(
-                response.stream, self._family, tape, _coding(response)
-            )
-        return response
+        return self._recorded(response, writer, self._family.async_stream)
 
     def __enter__(self) -> Self:
         self._sync_inner().__enter__()
@@ -247,10 +137,10 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
             f" {self._family.name}"
         )
 
-    def _without_coding(self, request: RequestT) -> RequestT:
-        """Return a copy of a request that asks for its body as it is.
+    def _uncompressed(self, request: RequestT) -> RequestT:
+        """Return a copy of a request that asks for an uncompressed body.
 
-        What is compressed comes in other pieces than it was written in.
+        A compressed body arrives in other chunks than the server wrote.
         """
         copy = self._family.request(
             request.method,
@@ -263,48 +153,140 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
         return copy
 
     @contextmanager
-    def _taping(self, request: RequestT) -> Generator[Tape]:
-        """Start a tape for a request, and end it where no response comes."""
-        tape = self._recorder.start(self._family.wire_request(request))
+    def _recording(self, request: RequestT) -> Generator[RecordingWriter]:
+        """Start the recording of a request, and end it if no response arrives."""
+        writer = self._recorder.start(self._family.wire_request(request))
         try:
-            yield tape
+            yield writer
         except BaseException as exc:
-            tape.end(_end_of(exc, self._family))
+            writer.end(_end_of(exc, self._family))
             raise
 
+    def _recorded(
+        self, response: ResponseT, writer: RecordingWriter, stream: type[Any]
+    ) -> ResponseT:
+        """Write the head of a response, and return it with a body that is recorded."""
+        writer.begin(response.status_code, response.headers.multi_items())
+        if response.is_closed:
+            _write_whole(response, writer)
+        else:
+            coding = response.headers.get("content-encoding", "")
+            body = subclass(_RecordedBody, stream)  # type: ignore[arg-type]  # classes are hashable
+            response.stream = body(response.stream, self._family, writer, coding)
+        return response
 
-def _close_generator(reads: object) -> None:
-    # httpx leaves its generators to the garbage collector.  Whoever reads may be another
-    # thread or task, which has the generator running.
-    if isgenerator(reads) and not reads.gi_running:
-        reads.close()
 
-
-async def _aclose_generator(reads: object) -> None:
-    if isasyncgen(reads) and not reads.ag_running:
-        await reads.aclose()
-
-
-def _begin(tape: Tape, response: Response) -> bool:
-    """Write down the head of a response, and tell whether its body is yet to be read."""
-    tape.begin(response.status_code, response.headers.multi_items())
-    if not response.is_closed:
-        return True
+def _write_whole(response: Response, writer: RecordingWriter) -> None:
+    """Write the body of a response that was read before it came here, as a mock's is."""
     try:
-        tape.write(response.content)  # it was read before it came here, as a mock's is
-    except RuntimeError:  # it was closed, and nobody will read it
-        tape.end("aborted")
+        writer.write(response.content)
+    except RuntimeError:  # it was closed unread, and nobody will read it
+        writer.end("aborted")
     else:
-        tape.end("eof")
-    return False
+        writer.end("eof")
 
 
-def _coding(response: Response) -> str:
-    return response.headers.get("content-encoding", "")
+class _RecordedBody:
+    """The body of a response, recorded read by read; synchronous or asynchronous.
+
+    Args:
+        inner: The body to read.
+        family: Package of the client.
+        writer: Writes the recording.
+        coding: The response's `content-encoding`; empty for none.
+    """
+
+    def __init__(
+        self, inner: Any, family: Family[Any, Any], writer: RecordingWriter, coding: str
+    ) -> None:
+        self._inner = inner
+        self._reads: Any = None
+        self._family = family
+        self._writer = writer
+        self._write = decoded_writes(writer, coding)
+        self._closed = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        self._check_open()
+        try:
+            if self._reads is None:
+                self._reads = iter(self._inner)
+            data: bytes = next(self._reads)
+        except StopIteration:
+            self._writer.end("eof")
+            raise
+        except BaseException as exc:
+            self._writer.end(_end_of(exc, self._family))
+            with suppress(Exception):
+                self.close()
+            raise
+        self._write(data)
+        return data
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        self._check_open()
+        try:
+            if self._reads is None:
+                self._reads = aiter(self._inner)
+            data: bytes = await anext(self._reads)
+        except StopAsyncIteration:
+            self._writer.end("eof")
+            raise
+        except BaseException as exc:
+            self._writer.end(_end_of(exc, self._family))
+            # A coroutine that is being discarded must not await.
+            if not isinstance(exc, GeneratorExit):
+                with suppress(Exception):
+                    await self.aclose()
+            raise
+        self._write(data)
+        return data
+
+    def close(self) -> None:
+        """Close the inner body."""
+        if not self._end():
+            return
+        try:
+            # httpx leaves its generators to the garbage collector.  The reader may be
+            # another thread, which has the generator running.
+            if isgenerator(self._reads) and not self._reads.gi_running:
+                self._reads.close()
+        finally:
+            self._inner.close()
+
+    async def aclose(self) -> None:
+        """Close the inner body."""
+        if not self._end():
+            return
+        with anyio.move_on_after(_CLOSE_S, shield=True):
+            try:
+                if isasyncgen(self._reads) and not self._reads.ag_running:
+                    await self._reads.aclose()
+            finally:
+                await self._inner.aclose()
+
+    def _end(self) -> bool:
+        """End the recording and return whether the body was open."""
+        if self._closed:
+            return False
+        self._closed = True
+        self._writer.end("aborted")  # ignored if it has ended
+        return True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            # A closed generator would end as if the body were complete.
+            raise self._family.read_error("read of a body that was closed, expected none")
 
 
 def _end_of(exc: BaseException, family: Family[Any, Any]) -> End:
-    """Return how a body ended whose read raised this."""
+    """Return how a body ended whose read raised `exc`."""
     if isinstance(exc, (family.timeout, TimeoutError)):
         return "timeout"
     return "reset" if isinstance(exc, Exception) else "aborted"

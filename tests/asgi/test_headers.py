@@ -1,10 +1,10 @@
-"""Which headers pass on."""
+"""The end-to-end headers."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamnorm.asgi.headers import end_to_end
+from streamnorm.asgi.application import end_to_end
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,6 @@ def test_start_up_loads_no_http_library() -> None:
         "import sys; from streamnorm.cli import main; "
         "main(['decode', sys.argv[1]]); "
         "assert not {'httpx', 'anyio', 'asyncio', 'httpx_sse', 'uvicorn'} & set(sys.modules); "
-        "assert not {'streamnorm.asgi', 'streamnorm.recording.tape'} & set(sys.modules)"
+        "assert not {'streamnorm.asgi', 'streamnorm.recording.recorder'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, TEXT], check=True, stdout=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ from streamnorm import UnrecordedRequest
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
-from streamnorm.recording.shelf import Shelf
+from streamnorm.recording.library import Library
 
 CHAT = "https://api.example.com/v1/chat/completions"
 MESSAGES = "https://api.example.com/v1/messages"
@@ -44,9 +44,9 @@ def played(playback: Playback) -> str:
     return playback.body.decode().removeprefix("data: ").rstrip()
 
 
-def refused(shelf: Shelf, request: WireRequest) -> UnrecordedRequest:
+def refused(library: Library, request: WireRequest) -> UnrecordedRequest:
     with pytest.raises(UnrecordedRequest) as caught:
-        shelf.respond(request)
+        library.respond(request)
     return caught.value
 
 

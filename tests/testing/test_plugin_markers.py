@@ -184,7 +184,7 @@ class Clock:
 @pytest.mark.streamnorm("x", {})
 def test_reads(streamnorm_recording, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    monkeypatch.setattr("streamnorm.recording.player.time", clock)
     with client(streamnorm_recording) as http:
         with http.stream("POST", URL, json=body("a")) as response:
             seen = [(len(read), round(clock.now, 3)) for read in response.iter_raw()]

@@ -13,7 +13,7 @@ from transports.families import URL, recorded_in
 
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.inflating import decoded_writes
 
 BODY = b"".join(b'data: {"text": "token %d"}\n\n' % number for number in range(300))
@@ -36,12 +36,12 @@ def written(
 ) -> tuple[Recording, tuple[str, ...]]:
     """Write a body that came in such reads; return the recording, and what failed."""
     recorder = Recorder(directory)
-    tape = recorder.start(WireRequest("POST", URL))
-    tape.begin(200, [("content-type", "text/event-stream")])
-    write = decoded_writes(tape, coding)
+    writer = recorder.start(WireRequest("POST", URL))
+    writer.begin(200, [("content-type", "text/event-stream")])
+    write = decoded_writes(writer, coding)
     for data in reads:
         write(data)
-    tape.end("eof")
+    writer.end("eof")
     (recording,) = recorded_in(directory)
     return recording, tuple(str(error) for error in recorder.failures)
 
@@ -95,9 +95,9 @@ def test_what_follows_the_end_is_ignored_as_the_clients_do(tmp_path: Path) -> No
 
 
 def test_what_follows_the_end_is_not_collected(tmp_path: Path) -> None:
-    tape = Recorder(tmp_path).start(WireRequest("POST", URL))
-    tape.begin(200, [("content-type", "text/event-stream")])
-    write = decoded_writes(tape, "gzip")
+    writer = Recorder(tmp_path).start(WireRequest("POST", URL))
+    writer.begin(200, [("content-type", "text/event-stream")])
+    write = decoded_writes(writer, "gzip")
     write(gzip.compress(BODY))
     more = bytes(MIB)
     tracemalloc.start()
@@ -107,7 +107,7 @@ def test_what_follows_the_end_is_not_collected(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < MIB
     finally:
         tracemalloc.stop()
-        tape.end("eof")
+        writer.end("eof")
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "gzip, br"])

@@ -212,7 +212,7 @@ def test_time_passes_at_the_speed_that_is_asked_for(
     family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    monkeypatch.setattr("streamnorm.recording.player.time", clock)
     source = script(Step(2.0, b"a"), Step(30.0, b"b"))
     for options in ({"speed": 1}, {"speed": 10}, {"speed": 2, "max_gap_s": 3}, {}):
         transport = family.transports.ReplayTransport(source, **options)
@@ -225,7 +225,7 @@ def test_body_that_is_closed_by_another_thread_stops(
     family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    monkeypatch.setattr("streamnorm.recording.player.time", clock)
     transport = family.transports.ReplayTransport(script(Step(2.0, b"a"), b"b"), speed=1)
     body = transport.handle_request(family.http.Request("POST", URL)).stream
 
@@ -247,7 +247,7 @@ def test_body_whose_read_was_interrupted_stops(
 
     clock = Clock()
     monkeypatch.setattr(clock, "sleep", interrupt)
-    monkeypatch.setattr("streamnorm.recording.playing.time", clock)
+    monkeypatch.setattr("streamnorm.recording.player.time", clock)
     transport = family.transports.ReplayTransport(script(Step(2.0, b"a"), b"b"), speed=1)
     body = transport.handle_request(family.http.Request("POST", URL)).stream
     with pytest.raises(KeyboardInterrupt):

@@ -11,8 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import assert_never, assert_type
 
 import httpx
+import httpx2
 
 import streamnorm
+import streamnorm.transports.httpx
+import streamnorm.transports.httpx2
 from streamnorm import (
     Abandoned,
     Accumulator,
@@ -221,3 +224,16 @@ def synchronous_streams(source: list[bytes]) -> None:
     for chunk in streamnorm.iter_transcode(source, to="anthropic", verbatim=False):
         assert_type(chunk, bytes)
     assert_type(Recording.load("x.sse").body, bytes)
+
+
+def transports_are_those_of_their_package(path: str) -> None:
+    one = streamnorm.transports.httpx.RecordingTransport(httpx.HTTPTransport(), path)
+    other = streamnorm.transports.httpx2.RecordingTransport(httpx2.AsyncHTTPTransport(), path)
+    httpx.Client(transport=one)
+    httpx2.AsyncClient(transport=other)
+    httpx.AsyncClient(transport=streamnorm.transports.httpx.ReplayTransport(path, speed=1))
+    httpx2.Client(transport=streamnorm.transports.httpx2.ReplayTransport(path, drift="warn"))
+    assert_type(one.handle_request(httpx.Request("GET", path)), httpx.Response)
+    streamnorm.transports.httpx.RecordingTransport(httpx2.HTTPTransport(), path)  # type: ignore[arg-type]
+    httpx2.Client(transport=one)  # type: ignore[arg-type]
+    streamnorm.transports.httpx.ReplayTransport(path, spede=1)  # type: ignore[call-arg]

@@ -20,7 +20,7 @@ from streamnorm.recording.faults.changes import (
 from streamnorm.recording.faults.fault import Fault, Where
 from streamnorm.recording.faults.layout import Located, events_of
 from streamnorm.recording.faults.providers import Speech, dialect_of, is_terminal, overloaded
-from streamnorm.recording.file import Recording
+from streamnorm.recording.recording import Recording
 
 __all__ = ["every"]
 

@@ -1,8 +1,8 @@
-"""Recordings out of the files of other tools, and into them.
+"""Import of recordings from the files of other tools, and export to HAR.
 
-`import_file` reads the cassettes of vcrpy and cassetter and HAR files; `export_har` writes
-the latter.  `entries` says what an exchange of a foreign file comes to, `cassettes` and `har`
-know the formats, `trees` reads YAML within bounds.
+`import_file` reads cassettes of vcrpy and cassetter and HAR files; `export_har` writes HAR.
+`cassettes` and `har` are the formats, `entries` makes recordings of their exchanges, `trees`
+reads YAML within bounds.
 """
 
 from streamnorm.recording.importing.files import import_file

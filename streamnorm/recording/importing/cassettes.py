@@ -1,13 +1,12 @@
 """Cassettes of vcrpy (version 1, YAML or JSON) and of cassetter (version 1, YAML).
 
-Both are a list of interactions.  They differ in the bodies:
+Both are a list of interactions, and differ in the bodies:
 
     vcrpy       request: body: text or bytes         response: body: {string: text or bytes}
     cassetter   body: {type: json, content: value}   or text, binary (in hexadecimal), none
 
-A widespread serializer for vcrpy writes `parsed_body: value` in the place of a JSON body.
-Where only the value of a JSON body was kept, its text is that of `json.dumps`, which is what
-these tools replay.
+A widespread serializer for vcrpy writes `parsed_body: value` instead of a JSON body.  If only
+the value of a JSON body is stored, its text is that of `json.dumps`, as when these tools replay.
 
 Sources, read 2026-11-22: https://vcrpy.readthedocs.io and https://kludex.github.io/cassetter,
 and what vcrpy 9.4.2 and cassetter 0.16.1 write.
@@ -31,7 +30,7 @@ __all__ = ["cassette_entries"]
 
 T = TypeVar("T")
 
-# Others hold what is no HTTP exchange, such as `ws_interactions`.
+# Other keys hold what is no HTTP exchange, such as `ws_interactions`.
 _KNOWN = {"version", "interactions", "recorded_with", "metadata"}
 
 
@@ -71,11 +70,11 @@ class _Status(Struct):
 def cassette_entries(value: dict[str, Any], max_bytes: int) -> Iterator[Entry]:
     """Yield the exchanges of a cassette in the order in which they were recorded.
 
-    That is the order of the file, but for cassetter, which sorts them and tells their times.
+    That is the order of the file, except for cassetter, which sorts them and stores times.
 
     Args:
-        value: The file as plain values.
-        max_bytes: Bound of all bodies together, decoded.
+        value: The content of the file.
+        max_bytes: Bound on the decoded bodies together, in bytes.
 
     Raises:
         Unreadable: It is no cassette, or an interaction is no HTTP exchange.
@@ -96,19 +95,19 @@ def cassette_entries(value: dict[str, Any], max_bytes: int) -> Iterator[Entry]:
 
 
 def _recorded_order(interactions: list[_Interaction]) -> list[tuple[int, _Interaction]]:
-    """Return interactions with their places in the file, sorted by time if all have one."""
+    """Return interactions with their positions in the file, sorted by time if all have one."""
     numbered = list(enumerate(interactions))
     try:
         times = [datetime.fromisoformat(item.recorded_at) for item in interactions]
         return sorted(numbered, key=lambda pair: times[pair[0]])
-    except (TypeError, ValueError):  # none, no time, or with and without an offset
+    except (TypeError, ValueError):  # missing, no time, or only some with an offset
         return numbered
 
 
 def _entry(interaction: _Interaction, max_bytes: int) -> Entry:
     asked, response = interaction.request, interaction.response
     headers = _headers(response.headers)
-    # `str` makes plain words of YAML into mere texts.
+    # `str` turns `Plain` into str.
     method, url = str(asked.method), str(asked.uri)
     request = WireRequest(method, url, _headers(asked.headers), _asked_body(asked))
     return Entry(request, _status(response), headers, _body(response, headers, max_bytes))
@@ -123,7 +122,7 @@ def _status(response: _Response) -> int:
 
 
 def _headers(value: Any) -> tuple[tuple[str, str], ...]:
-    """Return headers that are a mapping of names to values or lists of values."""
+    """Return the pairs of a mapping of names to a value or a list of values."""
     if value is None:
         return ()
     if not is_object(value):
@@ -149,7 +148,7 @@ def _asked_body(request: _Request) -> bytes | None:
     if request.parsed_body is not UNSET:
         return _dumped(request.parsed_body)
     if isinstance(request.body, Foreign):
-        return None  # an upload, which vcrpy keeps as a Python object
+        return None  # an upload, which vcrpy stores as a Python object
     body = _stored(request.body)
     return body.encode() if isinstance(body, str) else body
 
@@ -159,7 +158,7 @@ def _body(response: _Response, headers: tuple[tuple[str, str], ...], max_bytes: 
         body = _dumped(response.parsed_body)
     else:
         stored = _stored(response.content if response.body is None else response.body)
-        # What is text is not compressed, whatever its headers say.
+        # A text is not compressed, whatever its headers say.
         body = stored.encode() if isinstance(stored, str) else decoded(stored, headers, max_bytes)
     if len(body) > max_bytes:
         raise Unreadable("bodies that are too large together")
@@ -167,7 +166,7 @@ def _body(response: _Response, headers: tuple[tuple[str, str], ...], max_bytes: 
 
 
 def _stored(body: Any) -> str | bytes:
-    """Return the text or the bytes that a body was kept as."""
+    """Return a stored body of either tool, as text or bytes."""
     if is_object(body):
         if body.keys() == {"type"} or body.keys() == {"type", "content"}:
             return _typed(body["type"], body.get("content"))
@@ -186,7 +185,7 @@ def _stored(body: Any) -> str | bytes:
 
 
 def _typed(kind: Any, content: Any) -> str | bytes:
-    """Return a body of cassetter."""
+    """Return a stored body of cassetter."""
     match kind:
         case "none":
             return b""

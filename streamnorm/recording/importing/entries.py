@@ -1,4 +1,4 @@
-"""An exchange out of a foreign file, and the recording that it becomes."""
+"""An exchange of a foreign file, and the recording made of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from msgspec import UNSET, Struct, json, structs
 
 from streamnorm._core.json import is_json
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.file import Recording
 from streamnorm.recording.format import (
     Chunk,
     Companion,
@@ -21,6 +20,7 @@ from streamnorm.recording.format import (
 )
 from streamnorm.recording.importing.trees import Unreadable
 from streamnorm.recording.operations import dialect_of, server_of
+from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
 
 __all__ = ["Entry", "checked", "decoded", "kind_of", "recording_of"]
@@ -31,15 +31,15 @@ _EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 
 
 class Entry(Struct, frozen=True):
-    """An exchange as a foreign file tells it, secrets and all.
+    """An exchange of a foreign file, credentials included.
 
     Attributes:
-        request: What was asked.
+        request: The request.
         status: HTTP status.
-        headers: Of the response.
-        body: Of the response, after content decoding.
-        companion: What our own export says of it, which wins.
-        reads: The reads that our own export says it arrived in.
+        headers: Headers of the response.
+        body: Body of the response, after content decoding.
+        companion: The companion, if `export_har` wrote the file; it takes precedence.
+        reads: The reads of the body, if `export_har` wrote the file.
     """
 
     request: WireRequest
@@ -54,7 +54,7 @@ class Entry(Struct, frozen=True):
 
 
 def checked(entry: Entry) -> Entry:
-    """Return an entry that is an HTTP exchange.
+    """Return an entry after checking that it is an HTTP exchange.
 
     Raises:
         Unreadable: It is none.
@@ -89,13 +89,13 @@ def recording_of(entry: Entry) -> Recording:
 
 
 def _restored(entry: Entry, companion: Companion, secrets: Secrets) -> Recording:
-    """Return a recording that was exported; what it holds is not trusted to be clean."""
+    """Return a recording that was exported; secrets are removed, as the file may be edited."""
     asked = companion.request
     request = None if asked is None else _scrubbed(asked, secrets)
     headers = secrets.response_headers(companion.response.headers.items())
     response = structs.replace(companion.response, headers=headers)
     body = secrets.scrub(entry.body)
-    # What is a secret by its name is one again after it was replaced.
+    # A field named as a secret counts again although its value was replaced before.
     if (request, response, body) == (asked, companion.response, entry.body):
         return Recording(body, companion, reads=entry.reads)
     redacted = companion.redacted + secrets.count
@@ -116,7 +116,7 @@ def _scrubbed(request: RecordedRequest, secrets: Secrets) -> RecordedRequest:
 
 
 def kind_of(headers: Iterable[tuple[str, str]]) -> str:
-    """Return the content type that headers tell, in lower case without parameters."""
+    """Return the content type of headers, in lower case without parameters; empty if none."""
     for name, value in headers:
         if name.lower() == "content-type":
             return value.partition(";")[0].strip().lower()
@@ -124,22 +124,23 @@ def kind_of(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def _suffix(kind: str, body: bytes) -> Suffix:
-    """Return what the file of a body is called; where its kind is not told, by its start."""
+    """Return the suffix of a body, by its content type or else by its content."""
     if kind == "text/event-stream" or (not kind and _EVENT_START.match(body)):
         return ".sse"
-    tells_json = kind == "application/json" or kind.endswith("+json")
-    if tells_json or (not kind and is_json(body.decode(errors="replace"))):
+    is_json_type = kind == "application/json" or kind.endswith("+json")
+    if is_json_type or (not kind and is_json(body.decode(errors="replace"))):
         return ".body.json"
     return ".body.bin"
 
 
 def decoded(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> bytes:
-    """Return a body without the content codings that its headers tell.
+    """Return a body without the content codings of its headers.
 
-    Some tools decode the body and leave the header: what does not look encoded is not.
+    Some tools decode the body and leave the header: a body without gzip's magic number is
+    not decoded.
 
     Raises:
-        Unreadable: It is encoded in a way that is not known, is damaged, or too large.
+        Unreadable: The coding is unknown, or the body is damaged or too large.
     """
     values = [value for name, value in headers if name.lower() == "content-encoding"]
     codings = [coding.strip().lower() for coding in ",".join(values).split(",")]
@@ -157,8 +158,8 @@ def decoded(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> 
 
 
 def _inflated(body: bytes, max_bytes: int) -> bytes:
-    """Return what a gzip member, or a deflated body, decodes to."""
-    # Some servers send deflate without its envelope.
+    """Return the decoded content of a gzip member or a deflated body."""
+    # Some servers send deflate without the zlib header.
     bare = not body.startswith(_GZIP_MAGIC) and body[:1] not in _ZLIB_STARTS
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
     try:

@@ -1,4 +1,4 @@
-"""Which format a file is of, and where its exchanges go."""
+"""`import_file`: detects the format of a file, and saves its exchanges as recordings."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.file import Recording
 from streamnorm.recording.format import read_bounded
 from streamnorm.recording.importing.cassettes import cassette_entries
 from streamnorm.recording.importing.entries import Entry, recording_of
 from streamnorm.recording.importing.har import har_entries
 from streamnorm.recording.importing.trees import Unreadable, read_yaml
 from streamnorm.recording.operations import slug_of
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
+from streamnorm.recording.recording import Recording
 
 __all__ = ["import_file"]
 
 _LIMITS = Limits()
-# What stands around a JSON body in a file.
+# The levels around a JSON body in a file.
 _MAX_DEPTH = _LIMITS.max_json_depth + 16
 
 
 def import_file(path: Path | str, directory: Path | str) -> list[Recording]:
     """Write the exchanges of a cassette or a HAR file as recordings.
 
-    Cassettes are those of vcrpy and cassetter.  What the file holds decides what it is, and
-    its suffix whether that is YAML or JSON.  Secrets are left out as they are when a stream
-    is recorded.  These formats know no reads and no timing, so the recordings have none; a
-    HAR file that `export_har` wrote gives what was exported.
+    Cassettes are those of vcrpy and cassetter.  The format is detected from the content, YAML
+    or JSON from the suffix.  Secrets are removed as when a stream is recorded.  These formats
+    have no reads and no timing, so neither have the recordings; a HAR file that `export_har`
+    wrote gives the exported recordings.
 
     Args:
         path: The file.
-        directory: Where to; recordings are numbered behind those that are there.
+        directory: Directory of the recordings; new ones are numbered after those in it.
 
     Returns:
         The recordings, in the order of the file.
 
     Raises:
         RecordingError: The file cannot be read, or holds something that is no HTTP exchange;
-            or a recording cannot be written.  Nothing has been written then.
-        ModuleNotFoundError: PyYAML, which the extra `import` brings, is not installed.
+            or a recording cannot be written.  In that case nothing is written.
+        ModuleNotFoundError: PyYAML (of the extra `import`) is not installed.
     """
     path = Path(path)
     data = read_bounded(path, _LIMITS.max_companion_bytes)
@@ -83,12 +83,12 @@ def _json_value(data: bytes) -> Any:
 
 
 def _save(recordings: list[Recording], directory: Path) -> None:
-    """Write all of them or none."""
+    """Save all recordings or none."""
     recorder = Recorder(directory)
     names: list[str] = []
     try:
         for recording in recordings:
-            # Of what is written down, without the secrets that a path may hold.
+            # The recorded URL has no secrets, which a path may contain.
             url = "" if recording.request is None else recording.request.url
             names.append(recorder.next_name(slug_of(url)))
             recording.save(names[-1] + recording.response.body)

@@ -1,8 +1,8 @@
-"""HAR 1.2, in and out.
+"""Import and export of HAR 1.2.
 
-What HAR has no word for stands in fields of our own, which begin with an underscore as the
-format demands: `_chunks` the reads of a body, as `+35 36` (milliseconds since the read
-before, bytes), and `_streamnorm` the rest of the recording's companion.
+Two custom fields, with an underscore as the format demands, hold what HAR cannot: `_chunks`
+the reads of a body, as `+35 36` (milliseconds since the read before, bytes), and
+`_streamnorm` the rest of the recording's companion.
 
 Source, read 2026-11-22: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -24,29 +24,29 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.file import Recording, replace_file
 from streamnorm.recording.format import (
     Chunk,
-    Companion,
     RecordedRequest,
     decode_companion,
+    replace_file,
 )
 from streamnorm.recording.importing.entries import Entry, checked, kind_of
 from streamnorm.recording.importing.trees import Unreadable
+from streamnorm.recording.recording import Recording, companion_of
 
 __all__ = ["export_har", "har_entries"]
 
-# HAR demands a date; recordings have none, and two exports are to be the same.
+# HAR requires a date; recordings have none, and exports must be reproducible.
 _DATE = "1970-01-01T00:00:00.000Z"
 _COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown one"
-# What a recording without a request is said to have asked.
+# URL of a recording without a request.
 _UNKNOWN_URL = "http://unknown.invalid/"
 _KINDS = {
     ".sse": "text/event-stream",
     ".body.json": "application/json",
     ".body.bin": "application/octet-stream",
 }
-_NO_KIND = "x-unknown"  # what browsers write
+_NO_KIND = "x-unknown"  # written by browsers
 
 
 class _Header(Struct):
@@ -98,13 +98,13 @@ def har_entries(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[E
     """Yield the exchanges of a HAR file, in its order.
 
     Args:
-        value: The file as plain values.
+        value: The content of the file.
         path: The file, for messages.
         limits: `max_recording_bytes` bounds all bodies together.
 
     Raises:
         Unreadable: It is no HAR file, or an entry is no HTTP exchange.
-        RecordingError: What an export of ours said is damaged.
+        RecordingError: The custom fields of an entry are damaged.
     """
     try:
         har = convert(value, _HAR)
@@ -144,7 +144,7 @@ def _asked_body(request: _Request) -> bytes | None:
     if data is None:
         return b""
     if data.text is None:
-        return None  # an upload, of which only the fields were kept
+        return None  # an upload, of which only the form fields are stored
     return _bytes(data.text, data.encoding)
 
 
@@ -158,7 +158,7 @@ def _bytes(text: str, encoding: str | None) -> bytes:
 
 
 def _exported(entry: Entry, item: _Entry, where: Path, limits: Limits) -> Entry:
-    """Return an entry with what our own export says of it."""
+    """Return an entry with companion and reads from our custom fields."""
     if item.companion is None:
         return checked(entry)
     if not is_object(item.companion):
@@ -173,7 +173,7 @@ def _exported(entry: Entry, item: _Entry, where: Path, limits: Limits) -> Entry:
 def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
     """Write recordings as one HAR file, in their order.
 
-    `import_file` gives the same recordings back.  The same recordings give the same bytes.
+    `import_file` restores the same recordings.  The same recordings give the same bytes.
 
     Raises:
         RecordingError: The file cannot be written.
@@ -194,6 +194,8 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
 
 def _exchange(recording: Recording) -> dict[str, Any]:
     reads = recording.reads
+    companion: dict[str, Any] = msgspec.to_builtins(companion_of(recording))
+    del companion["chunks"]
     gaps_ms = [read.gap_ms for read in reads or [Chunk(0, 0)]] or [0]
     exchange: dict[str, Any] = {
         "startedDateTime": _DATE,
@@ -202,26 +204,11 @@ def _exchange(recording: Recording) -> dict[str, Any]:
         "response": _response(recording),
         "cache": {},
         "timings": {"send": 0, "wait": gaps_ms[0], "receive": sum(gaps_ms[1:])},
-        "_streamnorm": _companion(recording),
+        "_streamnorm": companion,
     }
     if reads is not None:
         exchange["_chunks"] = [str(read) for read in reads]
     return exchange
-
-
-def _companion(recording: Recording) -> dict[str, Any]:
-    companion = Companion(
-        1,
-        recording.dialect,
-        recording.server,
-        recording.provenance,
-        recording.request,
-        recording.response,
-        recording.redacted,
-    )
-    fields: dict[str, Any] = msgspec.to_builtins(companion)
-    del fields["chunks"]
-    return fields
 
 
 def _request(request: RecordedRequest | None) -> dict[str, Any]:

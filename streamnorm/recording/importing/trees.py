@@ -1,8 +1,8 @@
-"""YAML as plain values, whatever a file holds.
+"""A bounded reader of YAML.
 
-PyYAML's constructors recurse without a bound, write out what aliases repeat, and turn the
-text `2026-01-01` into a date.  Its parser does none of that, so the values are made here
-from the parser's events.
+PyYAML's constructors recurse without a bound, expand repeated aliases, and turn the text
+`2026-01-01` into a date.  Its parser does none of that, so this reader builds the values from
+the parser's events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamnorm._core.json import clean, is_array, is_object, too_deep
 
 __all__ = ["Foreign", "Plain", "Unreadable", "json_value", "read_yaml"]
 
-# What aliases stand for all together, in characters and values.
+# Bound on the expansion of all aliases together, in characters and values.
 _MAX_REPEATED = 1024 * 1024
 
 _TAG = "tag:yaml.org,2002:"
@@ -32,26 +32,26 @@ _DICT_TAGS = {None, "!", _TAG + "map"}
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
-# Both tools write a point into each; `1e5` is a text to PyYAML.
+# Both tools write a decimal point into each float; PyYAML reads `1e5` as text.
 _FLOAT = re.compile(r"[-+]?[0-9]{1,1000}\.[0-9]{0,1000}(?:[eE][-+]?[0-9]{1,4})?")
 
 
 class Unreadable(Exception):
-    """What is wrong with a file, without its name and without anything out of it."""
+    """A file cannot be imported; the text has neither its name nor any of its content."""
 
 
 class Plain(str):
-    """Text that stands without quotes, so that it may mean a number."""
+    """A plain (unquoted) scalar, which may mean a number."""
 
     __slots__ = ()
 
 
 class Foreign(Struct, frozen=True):
-    """A value of a tag that is none of ours, such as a Python object."""
+    """A value with an unsupported tag, such as a Python object."""
 
 
 class _Event(Protocol):
-    """What PyYAML's parser gives; which attributes there are depends on the class."""
+    """An event of PyYAML's parser; each class has some of these attributes."""
 
     @property
     def anchor(self) -> str | None: ...
@@ -66,8 +66,7 @@ class _Event(Protocol):
 def read_yaml(data: bytes, *, max_depth: int) -> Any:
     """Return the document of a YAML file.
 
-    Its texts are `str`, or `Plain` where they stand without quotes; `!!binary` is bytes, a
-    plain null is None.
+    Scalars are `str`, plain ones `Plain`; `!!binary` is bytes, a plain null is None.
 
     Raises:
         Unreadable: It is no YAML, nests deeper, or repeats itself too often.
@@ -85,7 +84,7 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         for event in events:
             builder.take(event)
     except yaml.YAMLError as exc:
-        # Its text may show a piece of the file.
+        # Its text may quote the file.
         mark = getattr(exc, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
         raise Unreadable(f"no YAML{where}") from exc
@@ -93,15 +92,15 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
 
 
 def _loader(yaml: Any) -> Any:
-    """Return the class of the parser: that in C where PyYAML was built with it."""
+    """Return the loader class: the one in C if PyYAML was built with it."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def json_value(value: Any) -> Any:
-    """Return what a YAML value means as JSON, with numbers and truth values for plain words.
+    """Return a YAML value as JSON, with plain scalars resolved to numbers and booleans.
 
     Raises:
-        Unreadable: It holds what JSON cannot.
+        Unreadable: It holds a value that JSON has not.
     """
     if isinstance(value, Plain):
         return _word(value)
@@ -123,13 +122,13 @@ def _word(text: str) -> Any:
 
 
 class _Open(Struct):
-    """A list or mapping whose end has not come.
+    """An open sequence or mapping.
 
     Attributes:
-        items: Its values so far; of a mapping, keys and values in turn.
+        items: Its values so far; of a mapping, alternating keys and values.
         is_mapping: Whether it is a mapping.
-        is_foreign: Whether its tag is none of ours.
-        anchor: The name that aliases know it by.
+        is_foreign: Whether its tag is unsupported.
+        anchor: Its anchor, to which aliases refer.
         size_before: Size of the document before it.
     """
 
@@ -141,10 +140,10 @@ class _Open(Struct):
 
 
 class _Builder:
-    """Make the values of one document.
+    """Builds the value of one document from the parser's events.
 
     Args:
-        max_depth: Nesting beyond which it is refused, aliases followed.
+        max_depth: Bound on nesting, aliases included.
 
     Attributes:
         document: The value; None before its end.
@@ -156,11 +155,11 @@ class _Builder:
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._size = 0  # characters and values
-        self._repeated = 0  # those of them that stand behind aliases
+        self._repeated = 0  # those that come from aliases
         self._documents = 0
 
     def take(self, event: _Event) -> None:
-        """Take one event of the parser."""
+        """Handle one event of the parser."""
         match type(event).__name__:
             case "ScalarEvent":
                 self._size += 1 + len(event.value)
@@ -177,7 +176,7 @@ class _Builder:
                 self._documents += 1
                 if self._documents > 1:
                     raise Unreadable("several YAML documents, expected one")
-            case _:  # starts and ends that say nothing
+            case _:  # starts and ends of stream and document
                 pass
 
     def _start(self, event: _Event, *, is_mapping: bool) -> None:
@@ -200,8 +199,8 @@ class _Builder:
         self._put(value, done.anchor, self._size - done.size_before)
 
     def _alias(self, anchor: str) -> None:
-        """Put what an alias names, which is not copied but counts as if it were."""
-        if anchor not in self._anchors:  # or it is still open, and would hold itself
+        """Add the anchored value; it is not copied, but counts as a copy."""
+        if anchor not in self._anchors:  # unknown, or still open and would contain itself
             raise Unreadable("a YAML alias of nothing that is complete")
         value, size = self._anchors[anchor]
         self._size += size
@@ -222,7 +221,7 @@ class _Builder:
 
 
 def _scalar(event: _Event) -> Any:
-    # YAML has escapes for surrogates, which stand for no character.
+    # YAML has escapes for lone surrogates, which are no characters.
     text = event.value if event.value.isascii() else clean(event.value)
     if event.tag is None and event.implicit[0]:
         return None if text in _NULLS else Plain(text)

@@ -25,7 +25,7 @@ from streamnorm import RecordingError
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, Step
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
-from streamnorm.recording.shelf import Shelf, responder
+from streamnorm.recording.library import Library, responder
 
 
 @pytest.fixture
@@ -37,40 +37,40 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_each_recording_answers_the_request_it_was_recorded_for(script: Path) -> None:
-    shelf = Shelf(script)
-    assert [recording.name for recording in shelf.unplayed] == [
+    library = Library(script)
+    assert [recording.name for recording in library.unplayed] == [
         f"{script.name}/{name}" for name in ("01-chat", "02-messages", "03-chat")
     ]
-    assert played(shelf.respond(ask({"turn": 1}))) == "01-chat"
-    assert played(shelf.respond(ask({"turn": 2}))) == "03-chat"
-    assert played(shelf.respond(ask({"turn": 1}, MESSAGES))) == "02-messages"
-    assert shelf.unplayed == ()
-    assert len(shelf.recordings) == 3
+    assert played(library.respond(ask({"turn": 1}))) == "01-chat"
+    assert played(library.respond(ask({"turn": 2}))) == "03-chat"
+    assert played(library.respond(ask({"turn": 1}, MESSAGES))) == "02-messages"
+    assert library.unplayed == ()
+    assert len(library.recordings) == 3
 
 
 def test_requests_at_the_same_time_come_in_any_order(script: Path) -> None:
-    shelf = Shelf(script)
-    assert played(shelf.respond(ask({"turn": 2}))) == "03-chat"
-    assert played(shelf.respond(ask({"turn": 1}))) == "01-chat"
+    library = Library(script)
+    assert played(library.respond(ask({"turn": 2}))) == "03-chat"
+    assert played(library.respond(ask({"turn": 1}))) == "01-chat"
 
 
 def test_same_request_twice_plays_its_recordings_in_order(tmp_path: Path) -> None:
     for name in ("2-b", "10-c", "1-a"):
         record(tmp_path, name, {})
-    shelf = Shelf(tmp_path)
-    assert [played(shelf.respond(ask({}))) for _ in range(3)] == ["1-a", "2-b", "10-c"]
+    library = Library(tmp_path)
+    assert [played(library.respond(ask({}))) for _ in range(3)] == ["1-a", "2-b", "10-c"]
 
 
 def test_playback_is_that_of_the_recording(tmp_path: Path) -> None:
     record(tmp_path, "a", {}, status=429, headers={"retry-after": "1"}, end="reset")
-    playback = Shelf(tmp_path, rechunk=5).respond(ask({}))
+    playback = Library(tmp_path, rechunk=5).respond(ask({}))
     assert (playback.status, playback.headers, playback.end) == (429, {"retry-after": "1"}, "reset")
     assert playback.steps == (Step(0.0, b"data:"), Step(0.0, b" a\n\n"))
 
 
 def test_dialect_is_told_where_only_the_path_knows_it(tmp_path: Path) -> None:
     record(tmp_path, "a", {}, MESSAGES)
-    assert Shelf(tmp_path).respond(ask({}, MESSAGES)).dialect == "anthropic"
+    assert Library(tmp_path).respond(ask({}, MESSAGES)).dialect == "anthropic"
 
 
 @pytest.mark.parametrize("end", ["eof", "aborted", "incomplete"])
@@ -86,7 +86,7 @@ def test_dialects_that_nobody_decodes_replay(
 ) -> None:
     url = "https://api.example.com" + path
     record(tmp_path, "a", {}, url, dialect=dialect, end=end)
-    playback = Shelf(tmp_path).respond(ask({}, url))
+    playback = Library(tmp_path).respond(ask({}, url))
     assert (played(playback), playback.dialect) == ("a", dialect)
     assert playback.end == ("eof" if end == "eof" else "reset")
 
@@ -94,18 +94,18 @@ def test_dialects_that_nobody_decodes_replay(
 def test_fresh_ids_and_secrets_are_no_drift(tmp_path: Path) -> None:
     secret = "sk-" + "q7" * 16
     record(tmp_path, "a", {"text": "key " + "x" * 20, "prompt_cache_key": "one"})
-    shelf = Shelf(tmp_path)
+    library = Library(tmp_path)
     asked = ask(
         {"text": f"key {secret}", "prompt_cache_key": "two"}, authorization=f"Bearer {secret}"
     )
-    assert played(shelf.respond(asked)) == "a"
+    assert played(library.respond(asked)) == "a"
 
 
 def test_what_redact_names_is_no_drift_even_where_it_was_written_down(tmp_path: Path) -> None:
     record(tmp_path, "a", {"user": "customer-12345678"})
-    shelf = Shelf(tmp_path, redact=[re.compile(r"customer-\d+")])
-    assert played(shelf.respond(ask({"user": "customer-9876543210"}))) == "a"
-    assert "customer" not in str(refused(shelf, ask({"user": "customer-9876543210"})))
+    library = Library(tmp_path, redact=[re.compile(r"customer-\d+")])
+    assert played(library.respond(ask({"user": "customer-9876543210"}))) == "a"
+    assert "customer" not in str(refused(library, ask({"user": "customer-9876543210"})))
 
 
 # Match
@@ -113,17 +113,17 @@ def test_what_redact_names_is_no_drift_even_where_it_was_written_down(tmp_path: 
 
 def test_exact_match_takes_fresh_ids_for_drift(tmp_path: Path) -> None:
     record(tmp_path, "a", {"prompt_cache_key": "one"})
-    shelf = Shelf(tmp_path, match="exact")
-    error = refused(shelf, ask({"prompt_cache_key": "two"}))
+    library = Library(tmp_path, match="exact")
+    error = refused(library, ask({"prompt_cache_key": "two"}))
     assert '-  "prompt_cache_key": "one",\n+  "prompt_cache_key": "two",' in error.diff
-    assert played(shelf.respond(ask({"prompt_cache_key": "one"}))) == "a"
+    assert played(library.respond(ask({"prompt_cache_key": "one"}))) == "a"
 
 
 def test_sequence_compares_no_body(script: Path) -> None:
-    shelf = Shelf(script, match="sequence")
-    assert [played(shelf.respond(ask({"turn": n}))) for n in (9, 8)] == ["01-chat", "03-chat"]
-    assert "all 2" in str(refused(shelf, ask({"turn": 7})))
-    assert "none of this method" in str(refused(shelf, ask({}, CHAT, "GET")))
+    library = Library(script, match="sequence")
+    assert [played(library.respond(ask({"turn": n}))) for n in (9, 8)] == ["01-chat", "03-chat"]
+    assert "all 2" in str(refused(library, ask({"turn": 7})))
+    assert "none of this method" in str(refused(library, ask({}, CHAT, "GET")))
 
 
 def test_function_says_what_matches(script: Path) -> None:
@@ -132,27 +132,27 @@ def test_function_says_what_matches(script: Path) -> None:
         return isinstance(recorded.body, dict) and recorded.body["turn"] == len(asked.body)
 
     seen: list[tuple[RecordedRequest, RecordedRequest]] = []
-    shelf = Shelf(script, match=match)
-    assert played(shelf.respond(ask("ab", "http://else.example/path"))) == "03-chat"
+    library = Library(script, match=match)
+    assert played(library.respond(ask("ab", "http://else.example/path"))) == "03-chat"
     assert [recorded.url for _, recorded in seen] == [CHAT, MESSAGES, CHAT]
     assert (seen[0][0].url, seen[0][0].body) == ("http://else.example/path", "ab")
-    error = refused(shelf, ask("ab"))
+    error = refused(library, ask("ab"))
     assert "1 of it left" in str(error)
 
 
 def test_function_that_never_matches_leaves_drift_to_decide(script: Path) -> None:
-    shelf = Shelf(script, match=lambda asked, recorded: False, drift="ignore")
-    assert played(shelf.respond(ask({"turn": 2}))) == "01-chat"
+    library = Library(script, match=lambda asked, recorded: False, drift="ignore")
+    assert played(library.respond(ask({"turn": 2}))) == "01-chat"
 
 
-def test_function_may_look_at_the_shelf(script: Path) -> None:
-    shelf = Shelf(script, match=lambda asked, recorded: len(shelf.unplayed) == 3)
-    assert played(shelf.respond(ask({}))) == "01-chat"
+def test_function_may_look_at_the_library(script: Path) -> None:
+    library = Library(script, match=lambda asked, recorded: len(library.unplayed) == 3)
+    assert played(library.respond(ask({}))) == "01-chat"
 
 
 def test_ignored_matches_are_no_drift(tmp_path: Path) -> None:
     record(tmp_path, "a", {"text": "run 12"})
-    assert played(Shelf(tmp_path, ignore=[r"\d+"]).respond(ask({"text": "run 345"}))) == "a"
+    assert played(Library(tmp_path, ignore=[r"\d+"]).respond(ask({"text": "run 345"}))) == "a"
 
 
 # Recordings that tell no request
@@ -160,14 +160,14 @@ def test_ignored_matches_are_no_drift(tmp_path: Path) -> None:
 
 def test_recording_without_a_request_answers_any_of_its_dialect(tmp_path: Path) -> None:
     write(tmp_path / "a.sse", None, dialect="anthropic")
-    shelf = Shelf(tmp_path)
-    assert "none of this method, path and dialect" in str(refused(shelf, ask({})))
-    assert played(shelf.respond(ask({"any": 1}, MESSAGES))) == "a"
+    library = Library(tmp_path)
+    assert "none of this method, path and dialect" in str(refused(library, ask({})))
+    assert played(library.respond(ask({"any": 1}, MESSAGES))) == "a"
 
 
 def test_bare_body_answers_any_request(tmp_path: Path) -> None:
     (tmp_path / "a.sse").write_bytes(b"data: a\n\n")
-    assert played(Shelf(tmp_path).respond(ask({"any": 1}))) == "a"
+    assert played(Library(tmp_path).respond(ask({"any": 1}))) == "a"
 
 
 def test_recording_without_a_request_waits_for_those_before_it(tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_recording_without_a_request_waits_for_those_before_it(tmp_path: Path) -
     record(tmp_path, "1", {"turn": 1})
     write(tmp_path / "2.sse", None)
     record(tmp_path, "3", {"turn": 3})
-    shelf = Shelf(tmp_path)
-    assert refused(shelf, ask({"turn": 2})).nearest == f"{tmp_path.name}/1"
-    assert played(shelf.respond(ask({"turn": 3}))) == "3"
-    assert played(shelf.respond(ask({"turn": 1}))) == "1"
-    assert played(shelf.respond(ask({"turn": 2}))) == "2"
+    library = Library(tmp_path)
+    assert refused(library, ask({"turn": 2})).nearest == f"{tmp_path.name}/1"
+    assert played(library.respond(ask({"turn": 3}))) == "3"
+    assert played(library.respond(ask({"turn": 1}))) == "1"
+    assert played(library.respond(ask({"turn": 2}))) == "2"
 
 
 # A single file
@@ -189,11 +189,11 @@ def test_recording_without_a_request_waits_for_those_before_it(tmp_path: Path) -
 def test_single_file_answers_any_number_of_requests(tmp_path: Path, file: str) -> None:
     record(tmp_path, "a", {"turn": 1})
     record(tmp_path, "b", {"turn": 2})
-    shelf = Shelf(str(tmp_path / file))
-    assert len(shelf.unplayed) == 1
-    assert [played(shelf.respond(ask({"turn": 1}))) for _ in range(3)] == ["a"] * 3
-    assert shelf.unplayed == ()
-    error = refused(shelf, ask({"turn": 2}))
+    library = Library(str(tmp_path / file))
+    assert len(library.unplayed) == 1
+    assert [played(library.respond(ask({"turn": 1}))) for _ in range(3)] == ["a"] * 3
+    assert library.unplayed == ()
+    error = refused(library, ask({"turn": 2}))
     assert str(error).endswith(f"--out {tmp_path}")
     assert error.nearest == f"{tmp_path.name}/a"
 
@@ -203,19 +203,19 @@ def test_single_file_answers_any_number_of_requests(tmp_path: Path, file: str) -
 
 def test_missing_path_is_a_recording_error(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"gone: no such directory or recording"):
-        Shelf(tmp_path / "gone")
+        Library(tmp_path / "gone")
 
 
 def test_damaged_recording_is_a_recording_error_at_once(script: Path) -> None:
     (script / "02-messages.json").write_text("{")
     with pytest.raises(RecordingError, match=r"02-messages\.json: no companion"):
-        Shelf(script)
+        Library(script)
 
 
 def test_companion_without_a_body_is_a_recording_error(script: Path) -> None:
     (script / "02-messages.sse").unlink()
     with pytest.raises(RecordingError, match=r"02-messages\.sse: No such file"):
-        Shelf(script)
+        Library(script)
 
 
 def test_other_files_and_directories_are_left_alone(script: Path) -> None:
@@ -224,7 +224,7 @@ def test_other_files_and_directories_are_left_alone(script: Path) -> None:
     record(inner, "a", {})
     for name in ("01-chat.events.jsonl", "05.sse.part", ".hidden.json", "notes.txt"):
         (script / name).write_text("no recording")
-    assert len(Shelf(script).recordings) == 3
+    assert len(Library(script).recordings) == 3
 
 
 def test_body_of_another_kind_is_found_by_its_companion(tmp_path: Path) -> None:
@@ -232,14 +232,14 @@ def test_body_of_another_kind_is_found_by_its_companion(tmp_path: Path) -> None:
     for suffix in (".body.json", ".body.bin"):
         companion = Companion(1, request=request, response=RecordedResponse(body=suffix))
         Recording(b"data: whole", companion).save(tmp_path / f"a{suffix[5:]}{suffix}")
-    shelf = Shelf(tmp_path)
-    assert [played(shelf.respond(ask({}))) for _ in range(2)] == ["whole", "whole"]
+    library = Library(tmp_path)
+    assert [played(library.respond(ask({}))) for _ in range(2)] == ["whole", "whole"]
 
 
 def test_body_that_was_replaced_by_one_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     record(tmp_path, "a", {})
     (tmp_path / "a.body.json").write_text("{}")
-    assert [played(Shelf(tmp_path).respond(ask({})))] == ["a"]
+    assert [played(Library(tmp_path).respond(ask({})))] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_unknown_options_are_refused_at_once(
     tmp_path: Path, options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ValueError, match=text):
-        Shelf(tmp_path, **options)
+        Library(tmp_path, **options)
 
 
 # Faults
@@ -274,9 +274,9 @@ class Mark(Struct, frozen=True):
         return structs.replace(playback, steps=(*steps, Step(0.0, self.mark.encode())))
 
 
-def answers(shelf: Shelf, count: int) -> Iterator[str]:
+def answers(library: Library, count: int) -> Iterator[str]:
     for _ in range(count):
-        yield shelf.respond(ask({})).body.decode().replace("data: ", "").replace("\n", "")
+        yield library.respond(ask({})).body.decode().replace("data: ", "").replace("\n", "")
 
 
 @pytest.fixture
@@ -287,34 +287,34 @@ def five(tmp_path: Path) -> Path:
 
 
 def test_faults_are_applied_in_order(five: Path) -> None:
-    shelf = Shelf(five, faults=[Mark("a"), Mark("b")])
-    assert list(answers(shelf, 2)) == ["1ab", "2ab"]
+    library = Library(five, faults=[Mark("a"), Mark("b")])
+    assert list(answers(library, 2)) == ["1ab", "2ab"]
 
 
 def test_fault_with_times_spoils_the_first_requests(five: Path) -> None:
-    shelf = Shelf(five, faults=[Mark("a", 2), Mark("b"), Mark("c", 1), Mark("d", 0)])
-    assert list(answers(shelf, 3)) == ["1abc", "2ab", "3b"]
+    library = Library(five, faults=[Mark("a", 2), Mark("b"), Mark("c", 1), Mark("d", 0)])
+    assert list(answers(library, 3)) == ["1abc", "2ab", "3b"]
 
 
 def test_fault_that_replaces_uses_no_recording_up(five: Path) -> None:
     faults = [Mark("a", 1), Mark("b", 2, True), Mark("c", 1, True)]
-    shelf = Shelf(five, faults=faults)
-    assert list(answers(shelf, 3)) == ["b", "b", "c"]
-    assert len(shelf.unplayed) == 5
-    assert list(answers(shelf, 2)) == ["1a", "2"]
-    assert len(shelf.unplayed) == 3
+    library = Library(five, faults=faults)
+    assert list(answers(library, 3)) == ["b", "b", "c"]
+    assert len(library.unplayed) == 5
+    assert list(answers(library, 2)) == ["1a", "2"]
+    assert len(library.unplayed) == 3
 
 
-def test_times_are_counted_for_each_shelf(five: Path) -> None:
+def test_times_are_counted_for_each_library(five: Path) -> None:
     fault = Mark("a", 1)
     for _ in range(2):
-        assert list(answers(Shelf(five, faults=[fault]), 2)) == ["1a", "2"]
+        assert list(answers(Library(five, faults=[fault]), 2)) == ["1a", "2"]
 
 
 def test_refused_request_counts_for_no_fault(five: Path) -> None:
-    shelf = Shelf(five, faults=[Mark("a", 1)])
-    refused(shelf, ask({"other": 1}))
-    assert list(answers(shelf, 1)) == ["1a"]
+    library = Library(five, faults=[Mark("a", 1)])
+    refused(library, ask({"other": 1}))
+    assert list(answers(library, 1)) == ["1a"]
 
 
 # Threads
@@ -323,13 +323,13 @@ def test_refused_request_counts_for_no_fault(five: Path) -> None:
 def test_no_recording_is_played_twice_by_threads(tmp_path: Path) -> None:
     for n in range(40):
         record(tmp_path, str(n), {})
-    shelf = Shelf(tmp_path, faults=[Mark("!", 7)])
+    library = Library(tmp_path, faults=[Mark("!", 7)])
     found: list[str] = []
     together = threading.Barrier(4)
 
     def run() -> None:
         together.wait(10)
-        found.extend(answers(shelf, 10))
+        found.extend(answers(library, 10))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:
@@ -343,20 +343,20 @@ def test_no_recording_is_played_twice_by_threads(tmp_path: Path) -> None:
 # responder
 
 
-def test_responder_of_a_path_is_a_shelf(script: Path) -> None:
+def test_responder_of_a_path_is_a_library(script: Path) -> None:
     made = responder(str(script), drift="ignore")
-    assert isinstance(made, Shelf)
+    assert isinstance(made, Library)
     assert made.respond(ask({"turn": 9})).status == 200
 
 
 def test_responder_stays_what_it_is(script: Path) -> None:
-    shelf = Shelf(script)
-    assert responder(shelf) is shelf
+    library = Library(script)
+    assert responder(library) is library
 
 
 def test_options_with_a_responder_are_a_type_error(script: Path) -> None:
     with pytest.raises(TypeError, match="drift given with a responder, expected a path with them"):
-        responder(Shelf(script), drift="ignore")
+        responder(Library(script), drift="ignore")
 
 
 def test_what_cannot_answer_is_a_type_error() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.recording.difference import difference, likeness
+from streamnorm.recording.diff import similarity, unified_diff
 from streamnorm.recording.format import RecordedRequest
 
 
@@ -16,7 +16,7 @@ def post(body: Any, url: str = "/v1/x") -> RecordedRequest:
 
 
 def diff(recorded: Any, asked: Any) -> list[str]:
-    return difference(post(asked), post(recorded), "01-x").split("\n")
+    return unified_diff(post(asked), post(recorded), "01-x").split("\n")
 
 
 def test_diff_leads_from_the_recording_to_what_is_asked() -> None:
@@ -35,7 +35,7 @@ def test_diff_leads_from_the_recording_to_what_is_asked() -> None:
 
 
 def test_same_requests_have_no_diff() -> None:
-    assert difference(post({"a": 1}), post({"a": 1}), "01-x") == ""
+    assert unified_diff(post({"a": 1}), post({"a": 1}), "01-x") == ""
 
 
 def test_members_stand_in_the_order_of_the_recording() -> None:
@@ -67,14 +67,14 @@ def test_text_of_several_lines_is_several_lines() -> None:
 
 
 def test_line_of_the_operation_is_compared() -> None:
-    lines = difference(post(None, "/v1/x?a=1"), post(None, "/v1/x"), "01-x").split("\n")
+    lines = unified_diff(post(None, "/v1/x?a=1"), post(None, "/v1/x"), "01-x").split("\n")
     assert lines[3:5] == ["-POST /v1/x", "+POST /v1/x?a=1"]
 
 
 def test_bodies_that_are_no_json_are_shown() -> None:
     text = RecordedRequest("POST", "/", {}, text="a\nb\x1b")
     kept = RecordedRequest("POST", "/", {}, bytes=12)
-    assert difference(kept, text, "n").split("\n")[4:] == ["-a", "-b\\u001b", "+(12 bytes)"]
+    assert unified_diff(kept, text, "n").split("\n")[4:] == ["-a", "-b\\u001b", "+(12 bytes)"]
 
 
 def test_long_lines_are_cut_around_what_differs() -> None:
@@ -126,12 +126,12 @@ def test_place_of_a_late_difference_is_told() -> None:
 
 
 def test_lone_surrogates_can_be_printed() -> None:
-    text = difference(post("\ud800"), post("a"), "n")
+    text = unified_diff(post("\ud800"), post("a"), "n")
     assert text.encode().endswith(b'+"\\ud800",')
 
 
-def test_likeness_is_the_share_of_common_lines() -> None:
+def test_similarity_is_the_share_of_common_lines() -> None:
     one = post({"a": 1, "b": 2})
-    assert likeness(one, one) == 1
-    assert likeness(one, post({"a": 1, "b": 3})) == pytest.approx(0.8)
-    assert likeness(post(1, "/a"), post(2, "/b")) == 0
+    assert similarity(one, one) == 1
+    assert similarity(one, post({"a": 1, "b": 3})) == pytest.approx(0.8)
+    assert similarity(post(1, "/a"), post(2, "/b")) == 0

@@ -9,7 +9,7 @@ import pytest
 from support.recording_libraries import CHAT, MESSAGES, ask, played, record, refused, write_script
 
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.shelf import DriftWarning, Shelf
+from streamnorm.recording.library import DriftWarning, Library
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_drifted_request_is_an_error_with_the_diff_and_how_to_record(script: Path) -> None:
-    shelf = Shelf(script)
-    error = refused(shelf, ask({"turn": 2, "new": "yes"}))
+    library = Library(script)
+    error = refused(library, ask({"turn": 2, "new": "yes"}))
     assert error.nearest == f"{script.name}/03-chat"
     assert error.diff.split("\n") == [
         f"--- recorded: {script.name}/03-chat",
@@ -39,28 +39,28 @@ def test_drifted_request_is_an_error_with_the_diff_and_how_to_record(script: Pat
         f"RecordingTransport(inner, {str(script)!r}), "
         f"or run: streamnorm record --upstream URL --out {script}"
     )
-    assert shelf.unrecorded == (error,)
-    assert len(shelf.unplayed) == 3
+    assert library.unrecorded == (error,)
+    assert len(library.unplayed) == 3
 
 
 def test_caller_says_how_to_record(script: Path) -> None:
-    shelf = Shelf(script)
-    shelf.how_to_record = "pytest --streamnorm-record=new"
-    assert str(refused(shelf, ask({}))).endswith("\nto record it: pytest --streamnorm-record=new")
+    library = Library(script)
+    library.how_to_record = "pytest --streamnorm-record=new"
+    assert str(refused(library, ask({}))).endswith("\nto record it: pytest --streamnorm-record=new")
 
 
 def test_request_after_the_last_is_an_error_that_says_so(script: Path) -> None:
-    shelf = Shelf(script, drift="ignore")
-    shelf.respond(ask({"turn": 1}))
-    shelf.respond(ask({"turn": 2}))
-    error = refused(shelf, ask({"turn": 2}))
+    library = Library(script, drift="ignore")
+    library.respond(ask({"turn": 1}))
+    library.respond(ask({"turn": 2}))
+    error = refused(library, ask({"turn": 2}))
     assert f"all 2 that {script} holds of it were played\n" in str(error)
     assert f"\nit is the same as {script.name}/03-chat\n" in str(error)
     assert (error.nearest, error.diff) == (f"{script.name}/03-chat", "")
 
 
 def test_request_of_another_path_is_an_error_with_the_nearest(script: Path) -> None:
-    error = refused(Shelf(script, drift="ignore"), ask({"turn": 1}, MESSAGES + "/count_tokens"))
+    error = refused(Library(script, drift="ignore"), ask({"turn": 1}, MESSAGES + "/count_tokens"))
     assert f"3 recorded in {script}, none of this method, path and dialect\n" in str(error)
     assert "-POST /v1/chat/completions\n+POST /v1/messages/count_tokens\n" in error.diff
 
@@ -69,51 +69,51 @@ def test_nearest_is_of_the_same_path_and_left_to_be_played(tmp_path: Path) -> No
     record(tmp_path, "1", {"turn": 1, "text": "the same"})
     record(tmp_path, "2", {"turn": 2, "text": "the same", "more": 1}, MESSAGES)
     record(tmp_path, "3", {"turn": 3})
-    shelf = Shelf(tmp_path)
-    shelf.respond(ask({"turn": 1, "text": "the same"}))
-    error = refused(shelf, ask({"turn": 2, "text": "the same", "more": 1}))
+    library = Library(tmp_path)
+    library.respond(ask({"turn": 1, "text": "the same"}))
+    error = refused(library, ask({"turn": 2, "text": "the same", "more": 1}))
     assert error.nearest == f"{tmp_path.name}/3"
-    shelf.respond(ask({"turn": 3}))
-    error = refused(shelf, ask({"turn": 2, "text": "the same", "more": 1}))
+    library.respond(ask({"turn": 3}))
+    error = refused(library, ask({"turn": 2, "text": "the same", "more": 1}))
     assert error.nearest == f"{tmp_path.name}/1"
 
 
 def test_nothing_recorded_is_an_error_without_a_nearest(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
-    error = refused(shelf, WireRequest("POST", CHAT, body=None))
+    library = Library(tmp_path)
+    error = refused(library, WireRequest("POST", CHAT, body=None))
     assert str(error).startswith(
         "no recording answers POST /v1/chat/completions (openai_chat, body not kept): "
         f"nothing is recorded in {tmp_path}\nto record it: "
     )
     assert (error.nearest, error.diff) == (None, "")
-    assert shelf.recordings == shelf.unplayed == ()
+    assert library.recordings == library.unplayed == ()
 
 
 def test_secrets_stand_in_no_error(script: Path) -> None:
     secret = "sk-" + "q7" * 16
     url = CHAT.replace("https://", "https://name:word-of-pass@") + f"?key={secret}"
-    error = refused(Shelf(script), ask({"text": secret}, url, authorization=f"Bearer {secret}"))
+    error = refused(Library(script), ask({"text": secret}, url, authorization=f"Bearer {secret}"))
     assert '+  "text": "xxxxxxxx",' in error.diff
     assert "q7q7" not in str(error)
     assert "word-of-pass" not in str(error)
 
 
 def test_errors_are_kept_for_a_client_that_swallows_them_but_not_for_ever(script: Path) -> None:
-    shelf = Shelf(script)
-    errors = [refused(shelf, ask({"n": n})) for n in range(101)]
-    assert shelf.unrecorded == tuple(errors[:100])
+    library = Library(script)
+    errors = [refused(library, ask({"n": n})) for n in range(101)]
+    assert library.unrecorded == tuple(errors[:100])
 
 
 def test_drift_that_is_ignored_plays_the_next_in_order(script: Path) -> None:
-    shelf = Shelf(script, drift="ignore")
-    assert [played(shelf.respond(ask({"turn": 7}))) for _ in range(2)] == ["01-chat", "03-chat"]
-    assert shelf.unrecorded == ()
+    library = Library(script, drift="ignore")
+    assert [played(library.respond(ask({"turn": 7}))) for _ in range(2)] == ["01-chat", "03-chat"]
+    assert library.unrecorded == ()
 
 
 def test_drift_that_warns_plays_the_next_in_order(script: Path) -> None:
-    shelf = Shelf(script, drift="warn")
+    library = Library(script, drift="warn")
     with pytest.warns(DriftWarning) as caught:
-        assert played(shelf.respond(ask({"turn": 7}))) == "01-chat"
+        assert played(library.respond(ask({"turn": 7}))) == "01-chat"
     text = str(caught[0].message)
     assert text.startswith(
         "POST /v1/chat/completions (openai_chat, 11 bytes) is answered by "
@@ -124,4 +124,4 @@ def test_drift_that_warns_plays_the_next_in_order(script: Path) -> None:
 
 @pytest.mark.parametrize("drift", ["warn", "error"])
 def test_same_request_warns_of_nothing(script: Path, drift: Any) -> None:
-    assert played(Shelf(script, drift=drift).respond(ask({"turn": 2}))) == "03-chat"
+    assert played(Library(script, drift=drift).respond(ask({"turn": 2}))) == "03-chat"

@@ -16,7 +16,7 @@ import pytest
 from streamnorm import Abandoned, Completed, Recording, RecordingError, Truncated
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import Chunk, End
-from streamnorm.recording.tape import Recorder
+from streamnorm.recording.recorder import Recorder
 
 REQUEST = WireRequest(
     "POST",
@@ -43,11 +43,11 @@ def names(directory: Path) -> list[str]:
 
 
 def record(recorder: Recorder, end: End = "eof", body: list[bytes] = BODY) -> None:
-    tape = recorder.start(REQUEST)
-    tape.begin(200, STREAM)
+    writer = recorder.start(REQUEST)
+    writer.begin(200, STREAM)
     for data in body:
-        tape.write(data)
-    tape.end(end)
+        writer.write(data)
+    writer.end(end)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_same_stream_at_the_same_pace_gives_the_same_bytes(
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_what_save_writes_is_what_the_tape_wrote(tmp_path: Path) -> None:
+def test_what_save_writes_is_what_the_recorder_wrote(tmp_path: Path) -> None:
     record(Recorder(tmp_path))
     recording = Recording.load(tmp_path / "01-chat-completions.sse")
     recording.save(tmp_path / "copy.sse")
@@ -139,22 +139,22 @@ def test_recordings_are_numbered_as_their_requests_were_sent(tmp_path: Path) -> 
     (tmp_path / "notes.txt").write_bytes(b"")
     recorder = Recorder(tmp_path)
     first, second = recorder.start(REQUEST), recorder.start(REQUEST)
-    for tape, body in ((second, b"data: 2\n\n"), (first, b"data: 1\n\n")):
-        tape.begin(200, STREAM)
-        tape.write(body)
-        tape.end("eof")
+    for writer, body in ((second, b"data: 2\n\n"), (first, b"data: 1\n\n")):
+        writer.begin(200, STREAM)
+        writer.write(body)
+        writer.end("eof")
     assert (tmp_path / "08-chat-completions.sse").read_bytes() == b"data: 1\n\n"
     assert (tmp_path / "09-chat-completions.sse").read_bytes() == b"data: 2\n\n"
 
 
 def test_recorders_of_one_directory_never_write_over_each_other(tmp_path: Path) -> None:
     recorders = [Recorder(tmp_path), Recorder(tmp_path)]
-    tapes = [recorder.start(REQUEST) for recorder in (*recorders, *recorders)]
-    for number, tape in enumerate(tapes):
-        tape.begin(200, STREAM)
-        tape.write(b"data: %d\n\n" % number)
-    for tape in tapes:
-        tape.end("eof")
+    writers = [recorder.start(REQUEST) for recorder in (*recorders, *recorders)]
+    for number, writer in enumerate(writers):
+        writer.begin(200, STREAM)
+        writer.write(b"data: %d\n\n" % number)
+    for writer in writers:
+        writer.end("eof")
     bodies = [path.read_bytes() for path in sorted(tmp_path.glob("*.sse"))]
     assert sorted(bodies) == [b"data: %d\n\n" % number for number in range(4)]
     assert len(list(tmp_path.glob("*.json"))) == 4
@@ -172,11 +172,11 @@ def test_end_is_kept(tmp_path: Path, end: End, outcome: type) -> None:
 
 
 def test_only_the_first_end_counts(tmp_path: Path) -> None:
-    tape = Recorder(tmp_path).start(REQUEST)
-    tape.begin(200, STREAM)
-    tape.end("reset")
-    tape.end("eof")
-    tape.write(b"late")
+    writer = Recorder(tmp_path).start(REQUEST)
+    writer.begin(200, STREAM)
+    writer.end("reset")
+    writer.end("eof")
+    writer.write(b"late")
     assert companion(tmp_path / "01-chat-completions.json")["response"]["end"] == "reset"
     assert (tmp_path / "01-chat-completions.sse").read_bytes() == b""
 
@@ -193,23 +193,23 @@ def test_only_the_first_end_counts(tmp_path: Path) -> None:
     ],
 )
 def test_body_is_named_by_its_kind(tmp_path: Path, content_type: str | None, suffix: str) -> None:
-    tape = Recorder(tmp_path).start(REQUEST)
-    tape.begin(429, [] if content_type is None else [("Content-Type", content_type)])
-    tape.write(b'{"error":1}')
-    tape.end("eof")
+    writer = Recorder(tmp_path).start(REQUEST)
+    writer.begin(429, [] if content_type is None else [("Content-Type", content_type)])
+    writer.write(b'{"error":1}')
+    writer.end("eof")
     assert (tmp_path / f"01-chat-completions{suffix}").read_bytes() == b'{"error":1}'
     assert companion(tmp_path / "01-chat-completions.json")["response"]["status"] == 429
     assert Recording.load(tmp_path / "01-chat-completions.json").body == b'{"error":1}'
 
 
 def test_while_it_runs_the_recording_is_marked_incomplete(tmp_path: Path) -> None:
-    tape = Recorder(tmp_path).start(REQUEST)
-    tape.begin(200, STREAM)
-    tape.write(b"x" * 100_000)
+    writer = Recorder(tmp_path).start(REQUEST)
+    writer.begin(200, STREAM)
+    writer.write(b"x" * 100_000)
     assert names(tmp_path) == ["01-chat-completions.json", "01-chat-completions.sse.part"]
     assert companion(tmp_path / "01-chat-completions.json")["response"]["end"] == "incomplete"
     assert "chunks" not in companion(tmp_path / "01-chat-completions.json")
-    tape.end("eof")
+    writer.end("eof")
     assert names(tmp_path) == ["01-chat-completions.json", "01-chat-completions.sse"]
 
 
@@ -257,7 +257,7 @@ class TestBadDisk:
     def test_body_over_the_bound_is_cut_and_marked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("streamnorm.recording.tape._MAX_BYTES", 200_000)
+        monkeypatch.setattr("streamnorm.recording.recorder._MAX_BYTES", 200_000)
         recorder = Recorder(tmp_path)
         record(recorder, body=[b"y" * 70_000] * 5)
         assert [str(failure).rpartition(": ")[2] for failure in recorder.failures] == [
@@ -274,19 +274,19 @@ class TestBadDisk:
         code = """
             import resource, sys
             from streamnorm.recording.exchange import WireRequest
-            from streamnorm.recording.tape import Recorder
+            from streamnorm.recording.recorder import Recorder
 
             recorder = Recorder(sys.argv[1])
-            tape = recorder.start(WireRequest("POST", "https://api.example.com/v1/messages"))
+            writer = recorder.start(WireRequest("POST", "https://api.example.com/v1/messages"))
             room = int(sys.argv[2])
             if room:
-                tape.begin(200, [("content-type", "text/event-stream")])
+                writer.begin(200, [("content-type", "text/event-stream")])
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
             if not room:
-                tape.begin(200, [("content-type", "text/event-stream")])
+                writer.begin(200, [("content-type", "text/event-stream")])
             for _ in range(10):
-                tape.write(b"z" * 65_536)
-            tape.end("eof")
+                writer.write(b"z" * 65_536)
+            writer.end("eof")
             [failure] = recorder.failures
             print(failure)
         """
@@ -312,17 +312,17 @@ def test_memory_stays_flat_however_long_the_body(tmp_path: Path) -> None:
     code = """
         import resource, sys
         from streamnorm.recording.exchange import WireRequest
-        from streamnorm.recording.tape import Recorder
+        from streamnorm.recording.recorder import Recorder
 
-        tape = Recorder(sys.argv[1]).start(WireRequest("GET", "https://api.example.com/v1/x"))
-        tape.begin(200, [("content-type", "text/event-stream")])
+        writer = Recorder(sys.argv[1]).start(WireRequest("GET", "https://api.example.com/v1/x"))
+        writer.begin(200, [("content-type", "text/event-stream")])
         data = b"data: water and stone, and what the river says of both of them tonight.\\n\\n"
         for _ in range(20_000):
-            tape.write(data)
+            writer.write(data)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(400_000):
-            tape.write(data)
-        tape.end("eof")
+            writer.write(data)
+        writer.end("eof")
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     done = subprocess.run(

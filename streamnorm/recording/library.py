@@ -1,4 +1,4 @@
-"""The recordings of a directory, and which of them answers a request."""
+"""A library of recordings, which selects the one that answers a request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.recording.chunking import Rechunk, cut_points
-from streamnorm.recording.difference import difference, likeness
+from streamnorm.recording.diff import similarity, unified_diff
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
-from streamnorm.recording.file import Recording
+from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
 from streamnorm.recording.matching import (
     normalise,
@@ -25,22 +25,22 @@ from streamnorm.recording.matching import (
     without_secrets,
 )
 from streamnorm.recording.operations import dialect_of
+from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.spoiling import FaultQueue, ReplayFault
 
-__all__ = ["Drift", "DriftWarning", "Match", "ReplayOptions", "Shelf", "responder"]
+__all__ = ["Drift", "DriftWarning", "Library", "Match", "ReplayOptions", "responder"]
 
 Match: TypeAlias = (
     Literal["normalised", "exact", "sequence"] | Callable[[RecordedRequest, RecordedRequest], bool]
 )
-"""When a recording answers a request of its method, path and dialect: if query and body are
-the same but for what clients vary by themselves, if they are the same, or whatever they are.
-A function gets what is asked and what was recorded, both without secrets, and says itself."""
+"""Which recording of the same method, path and dialect answers a request: one whose query and
+body are equal after normalisation, one whose query and body are equal, or the next one.
+A function compares the request with the recorded one, both without secrets, by itself."""
 
 Drift: TypeAlias = Literal["error", "warn", "ignore"]
-"""What happens if none answers: an error, or the next one is played, with a warning or without."""
+"""If no recording matches: raise an error, or play the next one with or without a warning."""
 
-# A client that asks again and again must not fill the memory.
+# Bounds the memory that a client's endless retries can fill.
 _MAX_UNRECORDED = 100
 _MAX_COMPARED = 50
 _MAX_URL_CHARS = 200
@@ -53,7 +53,7 @@ class DriftWarning(UserWarning):
 
 
 class ReplayOptions(TypedDict, total=False):
-    """How recordings are found and played: the keyword arguments of `Shelf`."""
+    """The keyword arguments of `Library`: how recordings are selected and played."""
 
     match: Match
     drift: Drift
@@ -64,7 +64,13 @@ class ReplayOptions(TypedDict, total=False):
 
 
 class _Entry:
-    """A recording, and whether it was played."""
+    """A recording of a library.
+
+    Attributes:
+        request: Its request without secrets; None if unknown.
+        compared: Its request, normalised for comparison; None if unknown.
+        played: Whether it has answered a request.
+    """
 
     def __init__(
         self,
@@ -78,38 +84,38 @@ class _Entry:
         self.played = False
 
     def is_of(self, compared: RecordedRequest) -> bool:
-        """Tell whether a request is of the method, path and dialect of this one."""
+        """Return whether a request has the method, path and dialect of this recording."""
         dialect = self.recording.dialect
         if self.compared is None:
             return dialect is None or dialect_of(compared.url) in (dialect, None)
         return same_operation(compared, self.compared, dialect)
 
 
-class Shelf:
-    """Answer requests from recordings.
+class Library:
+    """A responder that answers requests from the recordings of a directory, or from one file.
 
-    A directory is a script: each of its recordings is played once, in the order of their
-    names for requests of the same method, path and dialect.  Of those that are left the
-    first whose request is the same answers, so that requests may come at the same time.  A
-    recording that tells no request answers any, when those before it were played.
+    Each recording of a directory is played once.  Of the unplayed ones with the request's
+    method, path and dialect, the first by name whose request matches answers; concurrent
+    requests may therefore arrive in any order.  A recording without a request answers any,
+    once those before it were played.
 
     A single file answers any number of requests.
 
     Args:
         path: A directory, or a file of a recording.
-        match: Which recording answers a request.
-        drift: What happens if none does, but one of that method, path and dialect is left.
-        rechunk: How the bodies are cut into pieces.
-        faults: What spoils the answers, one after the other.  One that replaces is alone
-            with its request, and comes before those that do not.
-        ignore: Regular expressions; what they match in the strings of both requests is
-            not compared.
-        redact: What is a secret besides those that are known, as when it was recorded.
+        match: How requests are compared.
+        drift: What to do if none matches, but one of the method, path and dialect is left.
+        rechunk: How the bodies are cut into chunks.
+        faults: Faults to inject, applied in order.  One that replaces the recording is the
+            only one of its request, and comes first.
+        ignore: Regular expressions; their matches in the strings of both requests are not
+            compared.
+        redact: Further secrets, as given when it was recorded.
 
     Attributes:
         path: The directory, or the file.
         recordings: All recordings, in the order in which they are played.
-        how_to_record: What is told of an unrecorded request, for people.
+        how_to_record: Instruction at the end of the message of `UnrecordedRequest`.
 
     Raises:
         RecordingError: There is no such path, or a recording is damaged.
@@ -148,7 +154,7 @@ class Shelf:
         self._faults = FaultQueue(faults)
         self._ignore = [re.compile(pattern) for pattern in ignore]
         self._redact = tuple(redact)
-        self._lock = threading.RLock()  # a function of the caller may look at us
+        self._lock = threading.RLock()  # reentrant: `match` may read `unplayed`
         self._unrecorded: list[UnrecordedRequest] = []
         self._entries = [self._entry(recording) for recording in _load(self.path)]
         self.recordings = tuple(entry.recording for entry in self._entries)
@@ -161,15 +167,15 @@ class Shelf:
 
     @property
     def unrecorded(self) -> tuple[UnrecordedRequest, ...]:
-        """What `respond` raised so far, at most 100: a client may keep it to itself."""
+        """The errors that `respond` raised, at most 100; a client may have swallowed them."""
         with self._lock:
             return tuple(self._unrecorded)
 
     def respond(self, request: WireRequest, /) -> Playback:
-        """Return the answer.
+        """Return the answer to a request.
 
         Raises:
-            UnrecordedRequest: No recording answers the request.
+            UnrecordedRequest: No recording answers it.
         """
         asked = Secrets(self._redact).request(request)
         compared = self._comparable(asked)
@@ -187,7 +193,7 @@ class Shelf:
             entry.played = entry.played or not any(fault.replaces for fault in faults)
         if drifted and self._drift == "warn":
             name, diff = _nearest(compared, [entry])
-            text = f"{_told(request, compared)} is answered by {name}, which differs:\n{diff}"
+            text = f"{_summary(request, compared)} is answered by {name}, which differs:\n{diff}"
             warnings.warn(text, DriftWarning, stacklevel=2)
         playback = entry.recording.playback(self._rechunk)
         if playback.dialect is None:
@@ -204,7 +210,7 @@ class Shelf:
         return _Entry(recording, request, self._comparable(request))
 
     def _scrubbed(self, request: RecordedRequest) -> RecordedRequest:
-        """Return a recorded request as if it were asked now: it may be written by hand."""
+        """Return a recorded request without the secrets of this run; it may be hand-written."""
         body: bytes | None = (request.text or "").encode(errors="replace")
         if request.body is not UNSET:
             body = msgspec.json.encode(request.body)
@@ -220,7 +226,7 @@ class Shelf:
     def _find(
         self, asked: RecordedRequest, compared: RecordedRequest
     ) -> tuple[_Entry | None, list[_Entry]]:
-        """Return what answers, and what is left of this method, path and dialect."""
+        """Return the entry that answers, and the unplayed ones of this operation."""
         unplayed = [entry for entry in self._entries if not (self._once and entry.played)]
         left = [entry for entry in unplayed if entry.is_of(compared)]
         match = self._match
@@ -242,7 +248,7 @@ class Shelf:
     def _refusal(
         self, request: WireRequest, compared: RecordedRequest, left: list[_Entry]
     ) -> UnrecordedRequest:
-        """Return the error that says why nothing answers."""
+        """Return the error that states why no recording answers."""
         kin = [entry for entry in self._entries if entry.is_of(compared)]
         if not self._entries:
             why = f"nothing is recorded in {self.path}"
@@ -253,7 +259,7 @@ class Shelf:
             why = f"all {len(kin)} that {self.path} holds of it were played"
         else:
             why = f"{len(left)} of it left in {self.path}, none with this query and body"
-        lines = [f"no recording answers {_told(request, compared)}: {why}"]
+        lines = [f"no recording answers {_summary(request, compared)}: {why}"]
         nearest, diff = _nearest(compared, left or kin or self._entries)
         if nearest is not None:
             lines.append(diff or f"it is the same as {nearest}")
@@ -262,19 +268,19 @@ class Shelf:
 
 
 def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:
-    """Return what answers requests: recordings, where a path is given.
+    """Return the responder of a source: a `Library` if the source is a path.
 
     Args:
-        source: A directory of recordings, a file of one, or what answers itself.
-        options: Those of `Shelf`, for a path.
+        source: A directory of recordings, a file of one, or a responder.
+        options: The options of `Library`, for a path.
 
     Raises:
-        TypeError: The source is neither, or there are options for what answers itself.
+        TypeError: The source is neither, or options are given with a responder.
         RecordingError: There is no such path, or a recording is damaged.
         ValueError: An option has no such value.
     """
     if isinstance(source, (str, Path)):
-        return Shelf(source, **options)
+        return Library(source, **options)
     if not callable(getattr(source, "respond", None)):
         raise TypeError(f"a {type(source).__name__}, expected a path or a responder")
     if options:
@@ -282,7 +288,7 @@ def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) 
     return source
 
 
-def _told(request: WireRequest, compared: RecordedRequest) -> str:
+def _summary(request: WireRequest, compared: RecordedRequest) -> str:
     dialect = dialect_of(compared.url) or "no known dialect"
     size = "body not kept" if request.body is None else f"{len(request.body)} bytes"
     return f"{compared.method} {compared.url[:_MAX_URL_CHARS]} ({dialect}, {size})"
@@ -291,14 +297,14 @@ def _told(request: WireRequest, compared: RecordedRequest) -> str:
 def _nearest(compared: RecordedRequest, entries: Sequence[_Entry]) -> tuple[str | None, str]:
     """Return the name of the recording that is most like a request, and the diff to it."""
     likenesses = [
-        (likeness(compared, entry.compared), entry.recording.name, entry.compared)
+        (similarity(compared, entry.compared), entry.recording.name, entry.compared)
         for entry in entries[:_MAX_COMPARED]
         if entry.compared is not None
     ]
     if not likenesses:
         return None, ""
     _, name, nearest = max(likenesses, key=lambda found: found[0])
-    return name, difference(compared, nearest, name)
+    return name, unified_diff(compared, nearest, name)
 
 
 def _load(path: Path) -> list[Recording]:
@@ -321,7 +327,7 @@ def _files(directory: Path) -> list[Path]:
     for path in paths:
         if path.name.endswith(_SUFFIXES) and not path.name.startswith("."):
             name, suffix = split_name(path)
-            # The companion, where there is one, knows which file is the body.
+            # The companion, if there is one, names the file of the body.
             if suffix is None or name not in found:
                 found[name] = path
     return [found[name] for name in sorted(found, key=_natural)]

@@ -1,13 +1,10 @@
-"""A recording in memory, and its files."""
+"""A recording in memory: loaded from its files, decoded, cut into chunks and saved."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -29,18 +26,19 @@ from streamnorm.recording.format import (
     Suffix,
     decode_companion,
     read_bounded,
+    replace_file,
     split_name,
     write_companion,
 )
 
-__all__ = ["Recording", "load_companion", "replace_file"]
+__all__ = ["Recording", "companion_of", "load_companion"]
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _LIMITS = Limits()
 
 
 def load_companion(path: str | Path) -> Companion:
-    """Read the `NAME.json` beside a body; what it would say by default if there is none.
+    """Read the `NAME.json` beside a body; a default companion if there is none.
 
     Raises:
         RecordingError: It is not of this format.
@@ -59,24 +57,24 @@ def _load_companion(
 
 
 class Recording:
-    """One exchange as it was recorded, or written by hand.
+    """One exchange, recorded or written by hand.
 
     Args:
-        body: The bytes of the answer.
+        body: The body of the response.
         companion: Everything else.
-        reads: The reads that the body arrived in; None if that is not known.
-        path: The file of the body; None if it has none yet.
+        reads: The reads in which the body arrived; None if unknown.
+        path: The file of the body; None if it is not saved.
 
     Attributes:
-        body: The bytes of the answer, after content decoding.
-        path: The file of the body; None if it has none yet.
-        dialect: Name of its dialect; None if the companion does not say.
-        server: Who sent it; None if the companion does not say.
-        provenance: Whether a server sent these bytes.
-        request: What was asked, without secrets; None if the companion does not say.
-        response: Status, headers and the way it ended.
-        redacted: How many secrets were replaced.
-        reads: The reads that the body arrived in; None if that is not known.
+        body: The body of the response, after content decoding.
+        path: The file of the body; None if it is not saved.
+        dialect: Name of the dialect; None if unknown.
+        server: Name of the server; None if unknown.
+        provenance: Whether a server sent the bytes.
+        request: The request without secrets; None if unknown.
+        response: Status, headers and end of the response.
+        redacted: Number of secrets that were replaced.
+        reads: The reads in which the body arrived; None if unknown.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path, *, limits: Limits = _LIMITS) -> Recording:
-        """Read a body and its `NAME.json`, the latter if it is there.
+        """Read a body and its `NAME.json`, if there is one.
 
         Args:
             path: `NAME.sse`, or another file of the recording.
@@ -118,18 +116,19 @@ class Recording:
                 f"{name}.json: its body is {companion.response.body}, not {suffix}"
             )
         if reads is not None and sum(read.size for read in reads) != len(body):
-            told = sum(read.size for read in reads)
-            raise RecordingError(f"{name}.json: chunks of {told} bytes, {file} has {len(body)}")
+            size = sum(read.size for read in reads)
+            raise RecordingError(f"{name}.json: chunks of {size} bytes, {file} has {len(body)}")
         return cls(body, companion, reads=reads, path=file)
 
     def save(self, path: str | Path | None = None) -> None:
         """Write the body and its companion.
 
-        The same recording gives the same bytes.  Where the body is already there with the
-        same bytes, the timing that was recorded with it is kept.
+        The same recording gives the same bytes.  If the file already holds the same body,
+        the timing recorded with it is preserved.
 
         Args:
-            path: Where to; None for where it was read from.  Its suffix is that of the body.
+            path: File to write; None for the one it was read from.  The suffix is replaced
+                by that of the body.
 
         Raises:
             RecordingError: A file cannot be written, or there is no path.
@@ -145,64 +144,52 @@ class Recording:
             replace_file(file, lambda out: out.write(self.body))
             chunks = None if reads is None else map(str, reads)
             replace_file(
-                Path(name + ".json"), lambda out: write_companion(out, self._companion(), chunks)
+                Path(name + ".json"), lambda out: write_companion(out, companion_of(self), chunks)
             )
         except OSError as exc:
             raise RecordingError(f"{file}: {exc.strerror}") from exc
         self.path = file
 
     def _reads_to_write(self, file: Path) -> list[Chunk] | None:
-        """Return our reads, or those of the same body in the file."""
+        """Return the reads of the file if it holds the same body, else `reads`."""
         if not file.is_file() or file == self.path:
             return self.reads
         try:
             before = Recording.load(file)
-        except RecordingError:  # what is damaged is replaced
+        except RecordingError:  # a damaged file is replaced
             return self.reads
         return before.reads if before.body == self.body and before.reads else self.reads
 
-    def _companion(self) -> Companion:
-        return Companion(
-            1,
-            self.dialect,
-            self.server,
-            self.provenance,
-            self.request,
-            self.response,
-            self.redacted,
-        )
-
     @property
     def name(self) -> str:
-        """Folder and file name without ending, as `openai/text`."""
+        """Folder and file name without the suffix, for example `openai/text`."""
         if self.path is None:
             return "recording"
         return "/".join(Path(split_name(self.path)[0]).parts[-2:])
 
     @property
     def is_stream(self) -> bool:
-        """Whether the body is a stream, and no whole document."""
+        """Whether the body is an event stream."""
         return self.response.body == ".sse"
 
     def chunks(self, rechunk: Rechunk = "recorded") -> list[bytes]:
-        """Return the body in pieces.
+        """Return the body in chunks.
 
         Args:
             rechunk: How to cut it: `recorded`, `event`, `byte`, a size in bytes,
                 `random:<seed>`, or `hostile`: inside characters, between CR and LF, inside
-                `data:`.  Where no reads were recorded, `recorded` is one event a piece.
+                `data:`.  If no reads were recorded, `recorded` means one event a chunk.
 
         Raises:
-            ValueError: There is no such way.
+            ValueError: `rechunk` is none of these.
         """
         return pieces_of(self.body, self._ends(rechunk))
 
     def playback(self, rechunk: Rechunk = "recorded") -> Playback:
-        """Return the answer to play, with the timing that was recorded.
+        """Return the answer to play, with its recorded timing.
 
-        A piece takes the time at which its last byte arrived.  What an `aborted` or
-        `incomplete` recording does not hold is a broken connection, unless all of the
-        message is there.
+        A chunk is due when its last byte arrived.  An `aborted` or `incomplete` recording
+        ends in a broken connection, unless it holds the whole message.
         """
         ends = self._ends(rechunk)
         arrivals = self._arrivals_ms(ends)
@@ -220,30 +207,30 @@ class Recording:
         """Return the events that the body decodes to.
 
         Raises:
-            UnknownDialect: Its dialect is none that can be read.
+            UnknownDialect: Its dialect cannot be read.
         """
         return list(self._decoded[0])
 
     def message(self) -> Message:
-        """Return the message that the events tell.
+        """Return the message that the events accumulate to.
 
         Raises:
-            UnknownDialect: Its dialect is none that can be read.
+            UnknownDialect: Its dialect cannot be read.
         """
         return accumulate(self.events())
 
     @property
     def outcome(self) -> Outcome:
-        """How the stream ended, and how its connection did.
+        """How the stream ended, considering how its connection ended.
 
         Raises:
-            UnknownDialect: Its dialect is none that can be read.
+            UnknownDialect: Its dialect cannot be read.
         """
         return self._decoded[1]
 
     @property
     def expected(self) -> list[Event]:
-        """The events written down beside it, in `NAME.events.jsonl`.
+        """The expected events, from `NAME.events.jsonl`.
 
         Raises:
             RecordingError: There are none, or a line is no event.
@@ -281,7 +268,7 @@ class Recording:
         return cut_points(self.body, rechunk, sizes)
 
     def _arrivals_ms(self, ends: list[int]) -> list[int]:
-        """Return when the last byte of each piece arrived, since the request."""
+        """Return when the last byte of each chunk arrived, in ms since the request."""
         if self.reads is None:
             return [0] * len(ends)
         arrivals: list[int] = []
@@ -310,24 +297,21 @@ class Recording:
                 return "eof" if self.is_stream and self._is_whole() else "reset"
 
     def _is_whole(self) -> bool:
-        """Tell whether the terminal of a stream is known to be there."""
+        """Return whether the stream is known to hold its terminal."""
         try:
             return not isinstance(self.outcome, Abandoned)
         except UnknownDialect:
             return False
 
 
-def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file as a whole or not at all.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as out:
-            write(out)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+def companion_of(recording: Recording) -> Companion:
+    """Return the companion of a recording, without its `chunks`."""
+    return Companion(
+        1,
+        recording.dialect,
+        recording.server,
+        recording.provenance,
+        recording.request,
+        recording.response,
+        recording.redacted,
+    )

@@ -1,4 +1,4 @@
-"""How two requests differ, as a text of bounded size."""
+"""The diff of two requests, bounded in size, and their similarity."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from msgspec import UNSET
 from streamnorm._core.json import is_array, is_object
 from streamnorm.recording.format import RecordedRequest
 
-__all__ = ["difference", "likeness"]
+__all__ = ["similarity", "unified_diff"]
 
 _MAX_LINES = 60
 _MAX_LINE_CHARS = 200
 _CONTEXT_LINES = 3
-# Between the first and the last difference; comparing may take more than the square of it.
+# Lines between the first and the last difference; the time to compare them is quadratic.
 _MAX_COMPARED_LINES = 400
-_LEAD_CHARS = 60  # shown of a long line before the place where it differs
+_LEAD_CHARS = 60  # shown of a long line before the position at which it differs
 
 
-def likeness(one: RecordedRequest, other: RecordedRequest) -> float:
-    """Return how much of two requests is the same, from 0 to 1, in linear time."""
+def similarity(one: RecordedRequest, other: RecordedRequest) -> float:
+    """Return the share of lines that two requests have in common, from 0 to 1, in linear time."""
     ours, theirs = Counter(_lines(one)), Counter(_lines(other))
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
 
 
-def difference(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
-    """Return a unified diff that leads from what was recorded to what is asked.
+def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
+    """Return a unified diff from the recorded request to the one asked; empty if equal.
 
-    Both are written as JSON, the members of objects in the order of the recording, and a
-    text of several lines as several lines.  Empty if nothing differs.
+    Both are written as indented JSON, object members in the order of the recording, and a
+    string of several lines as several lines.
 
     Args:
-        asked: As it was compared.
-        recorded: As it was compared.
+        asked: The request, normalised for comparison.
+        recorded: The recorded request, normalised for comparison.
         name: Name of the recording.
     """
     lines = list(_unified(list(_lines(recorded)), list(_lines(asked, recorded))))
@@ -51,7 +51,7 @@ def difference(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> 
 
 
 def _lines(request: RecordedRequest, model: RecordedRequest | None = None) -> Iterator[str]:
-    """Yield a request as lines, its members in the order of those of `model`."""
+    """Yield the lines of a request, object members in the order of those of `model`."""
     yield f"{request.method} {request.url}"
     if request.body is not UNSET:
         yield from _json_lines(request.body, None if model is None else model.body, "", "")
@@ -62,9 +62,9 @@ def _lines(request: RecordedRequest, model: RecordedRequest | None = None) -> It
 
 
 def _json_lines(value: Any, model: Any, indent: str, head: str) -> Iterator[str]:
-    """Yield JSON as lines, `head` before it.
+    """Yield the lines of a JSON value, the first with `head` before the value.
 
-    A comma ends each value, the last one too, so that one more changes no line but its own.
+    A comma ends each value, also the last, so that an added value changes no other line.
     """
     inner = indent + "  "
     if is_object(value) and value:
@@ -93,7 +93,7 @@ def _escaped(text: str) -> str:
 
 
 def _unified(before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield the hunks of a unified diff, nothing if nothing differs."""
+    """Yield the lines of all hunks; none if nothing differs."""
     if before == after:
         return
     start, left = _common(before, after), _CONTEXT_LINES
@@ -114,26 +114,26 @@ def _unified(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _changed(before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield lines in place of which others stand, each cut to where it begins to differ."""
-    places = [
+    """Yield replaced and replacing lines, each cut to where it begins to differ."""
+    positions = [
         0 if one is None or other is None else _common(one, other)
         for one, other in zip_longest(before, after)
     ]
-    yield from (f"-{_cut(line, place)}" for line, place in zip(before, places, strict=False))
-    yield from (f"+{_cut(line, place)}" for line, place in zip(after, places, strict=False))
+    yield from (f"-{_cut(line, at)}" for line, at in zip(before, positions, strict=False))
+    yield from (f"+{_cut(line, at)}" for line, at in zip(after, positions, strict=False))
 
 
-def _cut(line: str, place: int) -> str:
-    """Return a line, or so much of it as may be shown around a place."""
+def _cut(line: str, position: int) -> str:
+    """Return a line, cut to `_MAX_LINE_CHARS` around a position."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
-    start = max(0, min(place - _LEAD_CHARS, len(line) - _MAX_LINE_CHARS))
+    start = max(0, min(position - _LEAD_CHARS, len(line) - _MAX_LINE_CHARS))
     stop = start + _MAX_LINE_CHARS
     return ("…" if start else "") + line[start:stop] + ("…" if stop < len(line) else "")
 
 
 def _common(one: str | list[str], other: str | list[str]) -> int:
-    """Return how many items, or characters, are the same from the start on."""
+    """Return the length of the common prefix, in items or characters, by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

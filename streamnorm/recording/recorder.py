@@ -1,4 +1,4 @@
-"""Writing down exchanges while they pass, without ever standing in their way."""
+"""Recording exchanges while they pass, without ever breaking or delaying them."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from msgspec import structs
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.file import replace_file
 from streamnorm.recording.format import (
     Companion,
     End,
     RecordedResponse,
     Suffix,
+    replace_file,
     write_companion,
 )
 from streamnorm.recording.operations import dialect_of, server_of, slug_of
 from streamnorm.recording.secrets import Secrets
 
-__all__ = ["Recorder", "Tape"]
+__all__ = ["Recorder", "RecordingWriter"]
 
 _LOGGER = logging.getLogger("streamnorm")
 _NUMBER = re.compile(r"([0-9]+)-.*", re.ASCII)
-_PIECE_BYTES = 64 * 1024  # what is scrubbed and written at once
+_BATCH_BYTES = 64 * 1024  # scrubbed and written at once
 _LINES_IN_MEMORY_BYTES = 1024 * 1024
 _MAX_BYTES = Limits().max_recording_bytes
 
 
 class Recorder:
-    """Write down exchanges in a directory, one after the other or several at once.
+    """Writes exchanges as recordings in a directory, also concurrent ones.
 
-    Nothing here raises because of what happens on the disk: a failure is logged, kept in
-    `failures`, told to `on_failure`, and the exchange goes on.
+    No method raises because of the disk: a failure is logged, stored in `failures`, passed
+    to `on_failure`, and the exchange continues.
 
     Args:
-        directory: Where to; it is made when the first exchange is written.
-        redact: What else must not be written: texts, or regular expressions.
-        on_failure: Called once for each exchange that could not be written whole.
-        on_recorded: Called with each recording's file of the body, when it is complete.
+        directory: The directory; created when the first exchange is written.
+        redact: Further secrets that must not be written: texts, or regular expressions.
+        on_failure: Called once for each exchange that could not be written completely.
+        on_recorded: Called with the file of the body of each complete recording.
 
     Attributes:
-        directory: Where to.
-        failures: What went wrong so far.
+        directory: The directory.
+        failures: The failures so far.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Recorder:
         self._lock = threading.Lock()
         self._last_number: int | None = None
 
-    def start(self, request: WireRequest) -> Tape:
-        """Begin the recording of an exchange, when its request is sent.
+    def start(self, request: WireRequest) -> RecordingWriter:
+        """Begin the recording of an exchange; to be called when its request is sent.
 
-        Recordings are numbered in the order in which this is called, behind those that are
-        in the directory already.
+        Recordings are numbered in the order of these calls, after those that are in the
+        directory already.
         """
-        return Tape(self, request, Secrets(self._redact))
+        return RecordingWriter(self, request, Secrets(self._redact))
 
     def next_name(self, slug: str) -> str:
         """Return the name of a new recording, with its folder."""
@@ -87,12 +87,12 @@ class Recorder:
             return str(self.directory / f"{self._last_number:02}-{slug}")
 
     def recorded(self, path: Path) -> None:
-        """Take note that a recording is complete."""
+        """Report a complete recording; called by its writer."""
         if self._on_recorded is not None:
             self._on_recorded(path)
 
     def failed(self, error: RecordingError) -> None:
-        """Take note that a recording is not."""
+        """Report a recording that could not be written completely; called by its writer."""
         with self._lock:
             self.failures += (error,)
         _LOGGER.warning("not recorded: %s", error)
@@ -101,7 +101,7 @@ class Recorder:
 
 
 def last_number(directory: Path) -> int:
-    """Return the highest number that a recording of a directory bears; 0 for none."""
+    """Return the highest number of the recordings in a directory; 0 if there are none."""
     try:
         names = [path.name for path in directory.iterdir()]
     except OSError:
@@ -109,16 +109,16 @@ def last_number(directory: Path) -> int:
     return max((int(m[1][:9]) for name in names if (m := _NUMBER.fullmatch(name))), default=0)
 
 
-class Tape:
-    """The recording of one exchange.
+class RecordingWriter:
+    """Writes the recording of one exchange.
 
-    What is written meanwhile is `NAME.sse.part` and a companion that says `incomplete`;
-    the body gets its name when it has ended.
+    The body is written to `NAME.sse.part`, beside a companion with the end `incomplete`; it
+    is renamed when it has ended.
 
     Args:
-        recorder: Whose it is.
-        request: What was sent.
-        secrets: What must not be written.
+        recorder: The recorder that numbers it and is notified of its end.
+        request: The request as it was sent.
+        secrets: The secrets that must not be written.
     """
 
     def __init__(self, recorder: Recorder, request: WireRequest, secrets: Secrets) -> None:
@@ -128,10 +128,10 @@ class Tape:
         self._elapsed_ms = 0
         self._ended = False
         self._error: RecordingError | None = None
-        self._waiting: list[tuple[float, bytes]] = []  # reads, and when they came
-        self._waiting_bytes = 0
+        self._buffered: list[tuple[float, bytes]] = []  # reads with their times of arrival
+        self._buffered_bytes = 0
         self._written_bytes = 0
-        self._out: BinaryIO | None = None  # open while there is something to write to
+        self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
         recorded = secrets.request(request)
         self._slug = slug_of(recorded.url)
         self._name = recorder.next_name(self._slug)
@@ -143,11 +143,11 @@ class Tape:
             response=RecordedResponse(end="incomplete"),
         )
         self._scrubber = secrets.stream()
-        # Of every read its line in the companion.
+        # The companion's line of each read.
         self._lines = SpooledTemporaryFile(_LINES_IN_MEMORY_BYTES)  # noqa: SIM115 - closed at the end
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """Take the head of the response."""
+        """Record status and headers of the response."""
         headers = list(headers)
         suffix = _suffix({name.lower(): value for name, value in headers})
         allowed = self._secrets.response_headers(headers)
@@ -156,17 +156,17 @@ class Tape:
         self._try(self._open)
 
     def write(self, data: bytes) -> None:
-        """Take a read of the body, after content decoding."""
+        """Record a read of the body, after content decoding."""
         now = time.monotonic()
         if self._out is None or not data:
             return
-        self._waiting.append((now, data))
-        self._waiting_bytes += len(data)
-        if self._waiting_bytes >= _PIECE_BYTES:
-            self._try(self._write_waiting)
+        self._buffered.append((now, data))
+        self._buffered_bytes += len(data)
+        if self._buffered_bytes >= _BATCH_BYTES:
+            self._try(self._flush)
 
     def end(self, how: End) -> None:
-        """Take the end of the body; only the first counts."""
+        """Record the end of the body and complete the files; further calls do nothing."""
         if self._ended:
             return
         self._ended = True
@@ -176,15 +176,15 @@ class Tape:
         self._lines.close()
 
     def fail(self, reason: str) -> None:
-        """Give the recording up, for a reason that is told; the exchange goes on."""
+        """Give up the recording and report why; the exchange continues."""
         if self._error is None:
             self._error = RecordingError(f"{self._name}: {reason}")
-            with suppress(OSError):  # what went wrong first is told
+            with suppress(OSError):  # the first failure is reported
                 self._close()
             self._recorder.failed(self._error)
 
     def _try(self, step: Callable[[], object]) -> None:
-        """Do what may fail; after the first failure nothing is tried any more."""
+        """Run a step that writes; after the first failure do nothing."""
         if self._error is not None:
             return
         try:
@@ -194,7 +194,7 @@ class Tape:
 
     def _open(self) -> None:
         self._recorder.directory.mkdir(parents=True, exist_ok=True)
-        # Another process may record there, too: who makes the file has the name.
+        # Another process may record there, too: the one that creates the file has the name.
         while not _make(Path(self._name + ".json")):
             self._name = self._recorder.next_name(self._slug)
         self._write_companion(None)
@@ -203,25 +203,25 @@ class Tape:
     def _part(self) -> Path:
         return Path(f"{self._name}{self._companion.response.body}.part")
 
-    def _write_waiting(self) -> None:
+    def _flush(self) -> None:
         if self._out is None:
             return
-        self._written_bytes += self._waiting_bytes
+        self._written_bytes += self._buffered_bytes
         if self._written_bytes > _MAX_BYTES:
             self.fail(f"more than {_MAX_BYTES} bytes")
             return
-        self._lines.write(self._take_lines().encode())
-        body = b"".join([data for _, data in self._waiting])
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        self._lines.write(self._buffered_lines().encode())
+        body = b"".join([data for _, data in self._buffered])
+        self._buffered.clear()
+        self._buffered_bytes = 0
         self._out.write(self._scrubber.feed(body))
 
-    def _take_lines(self) -> str:
-        """Return what the companion says of the reads that wait."""
+    def _buffered_lines(self) -> str:
+        """Return the companion's lines of the buffered reads."""
         lines: list[str] = []
         last_ms = self._elapsed_ms
-        for at, data in self._waiting:
-            # Rounded from the start on, so that no error adds up.
+        for at, data in self._buffered:
+            # Times since the start are rounded, so that errors do not add up.
             elapsed_ms = round((at - self._started_at) * 1000)
             lines.append(f"+{elapsed_ms - last_ms} {len(data)}\n")
             last_ms = elapsed_ms
@@ -232,7 +232,7 @@ class Tape:
         out = self._out
         if out is None:  # there was no response
             return
-        self._write_waiting()
+        self._flush()
         if self._error is not None:
             return
         out.write(self._scrubber.close())
@@ -249,13 +249,13 @@ class Tape:
 
     def _close(self) -> None:
         out, self._out = self._out, None
-        self._waiting.clear()
+        self._buffered.clear()
         if out is not None:
             out.close()
 
     def _stored_lines(self) -> Iterator[str]:
-        """Yield the lines of all reads, many at once."""
-        while lines := self._lines.readlines(_PIECE_BYTES):
+        """Yield the lines of all reads in batches."""
+        while lines := self._lines.readlines(_BATCH_BYTES):
             yield b"".join(lines).decode()
 
     def _write_companion(self, chunks: Iterable[str] | None) -> None:
@@ -264,17 +264,17 @@ class Tape:
         )
 
     def _leave_incomplete(self) -> None:
-        """Leave what there is, under a companion that says that it is not all."""
+        """Rename the part that was written; its companion has the end `incomplete`."""
         part, companion = self._part(), Path(self._name + ".json")
         with suppress(OSError):
             if companion.stat().st_size:
                 part.replace(part.with_suffix(""))
-            else:  # not even that could be written
+            else:  # not even the companion could be written
                 companion.unlink()
 
 
 def _make(path: Path) -> bool:
-    """Make an empty file, and tell whether there was none."""
+    """Create an empty file; return False if it exists."""
     try:
         path.open("xb").close()
     except FileExistsError:
@@ -283,7 +283,7 @@ def _make(path: Path) -> bool:
 
 
 def _suffix(headers: Mapping[str, str]) -> Suffix:
-    """Return what a body of this content type is called."""
+    """Return the suffix of a body with this content type."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("", "text/event-stream"):
         return ".sse"

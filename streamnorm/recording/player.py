@@ -1,4 +1,4 @@
-"""Playing an answer: its pieces at their time, then its end."""
+"""The replay engine: the chunks of a playback at their recorded times, then its end."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ import anyio
 from streamnorm._core.errors import StreamnormError
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 
-__all__ = ["AsyncPlayer", "Pace", "PlaybackReset", "PlaybackTimeout", "Player"]
+__all__ = ["Pace", "PlaybackReset", "PlaybackTimeout", "Player"]
 
-
-# `time.sleep` refuses what the clock of the system cannot count, such as forever.
+# `time.sleep` raises OverflowError for an infinite or very long time.
 _LONGEST_SLEEP_S = 86400.0
 
 
 class PlaybackReset(StreamnormError):
-    """The recorded connection breaks here."""
+    """The recorded connection broke."""
 
 
 class PlaybackTimeout(StreamnormError):
-    """The recorded server stays silent here, for longer than the reader waits."""
+    """The recorded server was silent for longer than the reader waits."""
 
 
 class Pace:
-    """How fast to play.
+    """The speed of a playback, and a bound on its gaps.
 
     Args:
-        speed: How many times faster than recorded; 0 for no waiting at all.
-        max_gap_s: The longest wait between two pieces, before `speed` counts.
+        speed: Factor over the recorded speed; 0 plays without waiting.
+        max_gap_s: Longest gap between two chunks, in recorded seconds; None for no bound.
 
     Raises:
-        ValueError: A number is negative or none.
+        ValueError: A number is negative, infinite or NaN.
     """
 
     def __init__(self, speed: float = 0, max_gap_s: float | None = None) -> None:
@@ -46,15 +45,15 @@ class Pace:
         self._max_gap_s = math.inf if max_gap_s is None else max_gap_s
 
     def wait_s(self, step: Step) -> float:
-        """Return the seconds to wait for a step; infinite for one that never comes."""
+        """Return the seconds to wait for a step; infinite if it never arrives."""
         if not self.speed:
             return 0.0
         return (min(step.delay_s, self._max_gap_s) + step.stall_s) / self.speed
 
     def times_out(self, step: Step, read_timeout_s: float | None) -> bool:
-        """Tell whether a reader with this timeout gives up before the step.
+        """Return whether a reader with this timeout gives up before the step.
 
-        Without waiting, only what a fault adds counts: a recorded pause is no failure.
+        At speed 0 only the stall that a fault adds counts: a recorded gap is no failure.
         """
         silence_s = self.wait_s(step) if self.speed else step.stall_s
         if read_timeout_s is None:
@@ -63,7 +62,7 @@ class Pace:
 
 
 class _Schedule:
-    """What comes when: times are counted from the start, so that no error adds up."""
+    """The due time of each chunk, counted from the start so that errors do not add up."""
 
     def __init__(self, playback: Playback, pace: Pace, read_timeout_s: float | None) -> None:
         self._steps: Iterator[Step] = iter(playback.steps)
@@ -73,14 +72,14 @@ class _Schedule:
         self._due_s = 0.0
 
     def next(self) -> tuple[float, bytes | None]:
-        """Return when the next piece is due, in seconds from the start, and its bytes.
+        """Return when the next chunk is due, in seconds from the start, and its bytes.
 
-        The bytes are None where the reader gives up by then.
+        The bytes are None if the reader gives up at that time.
 
         Raises:
             StopIteration: The body has ended.
-            PlaybackReset: The connection has broken.
-            PlaybackTimeout: Nothing more comes.
+            PlaybackReset: The connection broke.
+            PlaybackTimeout: No chunk follows.
         """
         step = next(self._steps, None)
         if step is None:
@@ -90,52 +89,28 @@ class _Schedule:
                 raise PlaybackTimeout("the recorded server stayed silent here")
             raise StopIteration
         if self._pace.times_out(step, self._read_timeout_s):
-            # Where there is no timeout, no time passes either.
+            # Without a timeout only speed 0 can time out, and then no time passes.
             self._due_s += (self._read_timeout_s or 0.0) if self._pace.speed else 0.0
-            self._steps, self._end = iter(()), "timeout"  # who has given up reads no more
+            self._steps, self._end = iter(()), "timeout"
             return self._due_s, None
         self._due_s += self._pace.wait_s(step)
         return self._due_s, step.data
 
 
-class AsyncPlayer:
-    """Iterate over the body of an answer, on asyncio or trio.
+class Player:
+    """The body of a playback, chunk by chunk at its time.
+
+    Iterated once: by `for`, or by `async for` on asyncio or trio.
 
     Args:
-        playback: The answer.
-        pace: How fast.
+        playback: The playback.
+        pace: Its speed.
         read_timeout_s: Seconds of silence after which the reader gives up; None for never.
 
     Raises:
-        PlaybackReset: In place of the end: the connection broke.
-        PlaybackTimeout: In place of the end: nothing came for too long.
+        PlaybackReset: The recorded connection broke; raised instead of the end.
+        PlaybackTimeout: No chunk arrived in time; raised instead of the end.
     """
-
-    def __init__(
-        self, playback: Playback, pace: Pace, *, read_timeout_s: float | None = None
-    ) -> None:
-        self._schedule = _Schedule(playback, pace, read_timeout_s)
-        self._started_at: float | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._started_at is None:
-            self._started_at = anyio.current_time()
-        try:
-            due_s, data = self._schedule.next()
-        except StopIteration:
-            raise StopAsyncIteration from None
-        # Even where no time passes others have their turn, as with a real connection.
-        await anyio.sleep(max(0.0, self._started_at + due_s - anyio.current_time()))
-        if data is None:
-            raise PlaybackTimeout("nothing came for longer than the reader waits")
-        return data
-
-
-class Player:
-    """The synchronous twin of `AsyncPlayer`."""
 
     def __init__(
         self, playback: Playback, pace: Pace, *, read_timeout_s: float | None = None
@@ -152,6 +127,24 @@ class Player:
         due_s, data = self._schedule.next()
         while (wait_s := self._started_at + due_s - time.monotonic()) > 0:
             time.sleep(min(wait_s, _LONGEST_SLEEP_S))
-        if data is None:
-            raise PlaybackTimeout("nothing came for longer than the reader waits")
-        return data
+        return _received(data)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._started_at is None:
+            self._started_at = anyio.current_time()
+        try:
+            due_s, data = self._schedule.next()
+        except StopIteration:
+            raise StopAsyncIteration from None
+        # Sleeps even for 0 s: other tasks run between two chunks, as with a real connection.
+        await anyio.sleep(max(0.0, self._started_at + due_s - anyio.current_time()))
+        return _received(data)
+
+
+def _received(data: bytes | None) -> bytes:
+    if data is None:
+        raise PlaybackTimeout("nothing came for longer than the reader waits")
+    return data

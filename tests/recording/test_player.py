@@ -9,10 +9,9 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
-from streamnorm.recording import playing
+from streamnorm.recording import player
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
-from streamnorm.recording.playing import (
-    AsyncPlayer,
+from streamnorm.recording.player import (
     Pace,
     PlaybackReset,
     PlaybackTimeout,
@@ -54,14 +53,14 @@ class AsyncClock(Clock):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SyncClock:
     clock = SyncClock()
-    monkeypatch.setattr(playing, "time", clock)
+    monkeypatch.setattr(player, "time", clock)
     return clock
 
 
 @pytest.fixture
 def async_clock(monkeypatch: pytest.MonkeyPatch) -> AsyncClock:
     clock = AsyncClock()
-    monkeypatch.setattr(playing, "anyio", clock)
+    monkeypatch.setattr(player, "anyio", clock)
     return clock
 
 
@@ -80,7 +79,7 @@ def play(player: Player, clock: Clock) -> tuple[Arrivals, BaseException | None]:
     return got, None
 
 
-async def aplay(player: AsyncPlayer, clock: Clock) -> tuple[Arrivals, BaseException | None]:
+async def aplay(player: Player, clock: Clock) -> tuple[Arrivals, BaseException | None]:
     started_at, got = clock.now, []
     try:
         async for data in player:
@@ -161,7 +160,7 @@ async def test_pieces_come_at_their_time_where_others_run(
     case: str, async_clock: AsyncClock
 ) -> None:
     playback, pace, timeout_s, arrivals, error = CASES[case]
-    got, exc = await aplay(AsyncPlayer(playback, pace, read_timeout_s=timeout_s), async_clock)
+    got, exc = await aplay(Player(playback, pace, read_timeout_s=timeout_s), async_clock)
     assert [data for _, data in got] == [data for _, data in arrivals]
     assert [at for at, _ in got] == pytest.approx([at for at, _ in arrivals])
     assert type(exc) is (error or type(None))
@@ -174,7 +173,7 @@ def test_reader_waits_its_timeout_out(clock: SyncClock) -> None:
 
 @pytest.mark.anyio
 async def test_reader_waits_its_timeout_out_where_others_run(async_clock: AsyncClock) -> None:
-    await aplay(AsyncPlayer(answer(Step(0, b"a", 6)), Pace(1), read_timeout_s=5), async_clock)
+    await aplay(Player(answer(Step(0, b"a", 6)), Pace(1), read_timeout_s=5), async_clock)
     assert async_clock.now == 1005
 
 
@@ -188,7 +187,7 @@ def test_slow_consumer_delays_nothing(clock: SyncClock) -> None:
 
 @pytest.mark.anyio
 async def test_slow_async_consumer_delays_nothing(async_clock: AsyncClock) -> None:
-    player = AsyncPlayer(answer(Step(1, b"a"), Step(1, b"b"), Step(1, b"c")), Pace(1))
+    player = Player(answer(Step(1, b"a"), Step(1, b"b"), Step(1, b"c")), Pace(1))
     await anext(player)
     async_clock.now += 1.5
     assert [await anext(player), async_clock.now] == [b"b", 1002.5]
@@ -209,7 +208,7 @@ def test_where_no_time_passes_nobody_sleeps(clock: SyncClock) -> None:
 
 @pytest.mark.anyio
 async def test_where_no_time_passes_others_have_their_turn(async_clock: AsyncClock) -> None:
-    await aplay(AsyncPlayer(answer(*STEPS), Pace()), async_clock)
+    await aplay(Player(answer(*STEPS), Pace()), async_clock)
     assert async_clock.waits == [0, 0, 0]
 
 
@@ -233,7 +232,7 @@ def test_endless_silence_is_waited_for_in_sleeps_that_the_system_can_count(
 @pytest.mark.anyio
 async def test_endless_silence_can_be_left() -> None:
     with anyio.move_on_after(1_000_000) as scope:
-        await anext(AsyncPlayer(answer(Step(0, b"a", math.inf)), Pace(1)))
+        await anext(Player(answer(Step(0, b"a", math.inf)), Pace(1)))
     assert scope.cancelled_caught
 
 

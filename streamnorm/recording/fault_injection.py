@@ -1,4 +1,4 @@
-"""Which faults spoil the next answer."""
+"""The faults to inject into the next playback."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ __all__ = ["FaultQueue", "ReplayFault"]
 
 
 class ReplayFault(Protocol):
-    """What spoils an answer."""
+    """A fault that changes playbacks."""
 
     @property
     def times(self) -> int | None:
-        """How many requests it spoils; None for all."""
+        """Number of requests that it affects; None for all."""
         ...
 
     @property
     def replaces(self) -> bool:
-        """Whether it answers in place of a recording, which stays to be played."""
+        """Whether it answers instead of a recording, which remains unplayed."""
         ...
 
     def __call__(self, playback: Playback, /) -> Playback:
-        """Return the answer, spoilt."""
+        """Return the playback with the fault."""
         ...
 
 
 class FaultQueue:
-    """The faults that are left, request by request.  Its owner sees to threads.
+    """The faults that remain, counted request by request; not thread-safe.
 
     Args:
-        faults: All of them, in the order in which they are applied.
+        faults: All faults, in the order in which they are applied.
     """
 
     def __init__(self, faults: Iterable[ReplayFault]) -> None:
@@ -42,7 +42,7 @@ class FaultQueue:
     def take(self) -> Sequence[ReplayFault]:
         """Return the faults of the next request, and count them.
 
-        One that replaces comes before those that do not, and is alone with its request.
+        A fault that replaces the recording comes first, and is the only one of its request.
         """
         ready = [n for n, left in enumerate(self._times_left) if left != 0]
         ready = [n for n in ready if self._faults[n].replaces][:1] or ready

@@ -21,8 +21,7 @@ from streamnorm import (
 )
 from streamnorm.recording import Companion, RecordedRequest, RecordedResponse, load_companion
 from streamnorm.recording.exchange import Step
-from streamnorm.recording.file import replace_file
-from streamnorm.recording.format import Chunk, End, Suffix
+from streamnorm.recording.format import Chunk, End, Suffix, replace_file
 
 START = (
     b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"small","choices":'

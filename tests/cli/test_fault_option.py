@@ -1,10 +1,10 @@
-"""Faults by their names."""
+"""The values of `--fault`."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamnorm.cli.faulty import _MAKERS, read_fault
+from streamnorm.cli.recordings import _FAULTS, read_fault
 from streamnorm.recording import faults
 
 
@@ -20,14 +20,14 @@ from streamnorm.recording import faults
         ("garbage(event=0, data=b'\\xff')", faults.garbage(event=0, data=b"\xff")),
     ],
 )
-def test_fault_is_the_one_that_is_spelt(text: str, fault: faults.Fault) -> None:
+def test_argument_is_read_as_a_call_of_the_fault(text: str, fault: faults.Fault) -> None:
     assert read_fault(text) == fault
 
 
 @pytest.mark.parametrize("fault", [faults.cut(byte=3), faults.drop_terminal(), faults.http(404)])
-def test_what_a_fault_calls_itself_is_the_fault(fault: faults.Fault) -> None:
+def test_str_of_a_fault_is_its_argument(fault: faults.Fault) -> None:
     assert read_fault(str(fault)) == fault
 
 
-def test_every_fault_has_its_name_here() -> None:
-    assert set(_MAKERS) == {name for name in faults.__all__ if name.islower()} - {"every"}
+def test_every_fault_can_be_named() -> None:
+    assert set(_FAULTS) == {name for name in faults.__all__ if name.islower()} - {"every"}
