@@ -44,5 +44,5 @@ DIALECT = Dialect(
     recognises=_recognises,
     decoder=on_first_use("streamnorm.dialects.anthropic.decode", "AnthropicDecoder"),
     encoder=on_first_use("streamnorm.dialects.anthropic.encode", "AnthropicEncoder"),
-    checker=on_first_use("streamnorm.dialects.anthropic.check", "AnthropicChecker"),
+    checker=on_first_use("streamnorm.dialects.anthropic.validate", "AnthropicChecker"),
 )

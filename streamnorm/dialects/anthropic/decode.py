@@ -35,10 +35,10 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.content import Content
+from streamnorm.dialects.anthropic.blocks import Content
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.starts import DIALECT, Start, read_start
-from streamnorm.dialects.anthropic.stops import stop_reason
+from streamnorm.dialects.anthropic.stop_reasons import stop_reason
 from streamnorm.dialects.anthropic.usage import UsageReader
 from streamnorm.sse import Frame
 

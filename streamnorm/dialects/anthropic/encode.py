@@ -43,7 +43,7 @@ from streamnorm._core.events import (
 from streamnorm._core.ids import escape_id, tag_signature
 from streamnorm._core.json import FAST_ERRORS, compact, is_object
 from streamnorm.dialects.anthropic.starts import citation_to_wire
-from streamnorm.dialects.anthropic.stops import reason_to_wire
+from streamnorm.dialects.anthropic.stop_reasons import reason_to_wire
 from streamnorm.dialects.anthropic.usage import usage_to_wire
 from streamnorm.sse import encode_frame
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import StopReason
-from streamnorm.dialects.anthropic.stops import reason_to_wire, stop_reason
+from streamnorm.dialects.anthropic.stop_reasons import reason_to_wire, stop_reason
 
 WORDS: dict[str, tuple[StopReason, StopReason]] = {
     "end_turn": ("end_turn", "tool_use"),

@@ -28,8 +28,8 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import found, misnamed, parse_object, problems
-from streamnorm.dialects.anthropic.check_blocks import Blocks
-from streamnorm.dialects.anthropic.shapes import EVENTS
+from streamnorm.dialects.anthropic.validate.blocks import Blocks
+from streamnorm.dialects.anthropic.validate.shapes import EVENTS
 from streamnorm.sse import Frame
 
 __all__ = ["AnthropicChecker"]

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from streamnorm._core.json import is_object
 from streamnorm._core.shapes import holds_object, is_count
-from streamnorm.dialects.anthropic.shapes import BLOCKS, DELTAS, TOOLS
+from streamnorm.dialects.anthropic.validate.shapes import BLOCKS, DELTAS, TOOLS
 
 __all__ = ["Blocks"]
 
