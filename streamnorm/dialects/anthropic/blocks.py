@@ -1,8 +1,8 @@
-"""The content blocks of one Anthropic message: from the wire's numbers to events.
+"""The open content blocks of one message: Anthropic's block events to unified ones.
 
-Anthropic's own streams send one block after the other.  Compatible servers overlap them,
-use an index twice, forget to stop a block, or send a delta to a block that cannot take
-it; what was meant is known all the same, and each departure is a note.
+Anthropic sends one block after the other.  Compatible servers interleave blocks, reuse an
+index, omit a `content_block_stop`, or send a delta to a block of another type.  Where the
+block that is meant can be known, each such deviation is a note.
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Block, OpaqueBlock, Reasoning, ServerToolCall, Text, ToolCall
+from streamnorm._core.blocks import (
+    Block,
+    Citation,
+    OpaqueBlock,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+)
 from streamnorm._core.codec import Delta
 from streamnorm._core.events import (
     BlockStart,
@@ -21,7 +28,6 @@ from streamnorm._core.events import (
     CitationDelta,
     Event,
     JSONDelta,
-    Opaque,
     ReasoningDelta,
     SignatureDelta,
     StreamError,
@@ -29,15 +35,23 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.ids import mint_id
-from streamnorm._core.json import clean, compact, is_json, rejoin
+from streamnorm._core.json import clean, is_json, objects_of, rejoin, string_of
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.starts import DIALECT, Start, citation, signed_by
+from streamnorm.dialects.anthropic.citations import citation_from_wire
+from streamnorm.dialects.anthropic.opaque import event_from_wire, opaque_from_wire, with_compaction
+from streamnorm.dialects.anthropic.reasoning import redacted_from_wire, signature_from_wire
+from streamnorm.dialects.anthropic.tool_calls import (
+    CALL_TYPES,
+    call_from_wire,
+    input_from_wire,
+    result_from_wire,
+)
 
-__all__ = ["Content", "Open"]
+__all__ = ["MessageBlocks", "OpenBlock"]
 
 _CALLS = (ToolCall, ServerToolCall)
-_IMPLIED = "implied"  # key of a block that deltas have opened
+_IMPLIED = "implied"  # key of a block that has no start on the wire
 _DELTAS: dict[type[Block], type[Delta]] = {
     Text: TextDelta,
     Reasoning: ReasoningDelta,
@@ -51,59 +65,68 @@ _WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
 }
 
 
-class Open(Struct):
-    """A block that has started and not stopped.
+class OpenBlock(Struct):
+    """A content block between its start and its stop.
 
     Attributes:
-        start: What its start told.
-        kind: The class of its block.
-        index: Its unified number; -1 while its start waits.
-        delta: A delta of it; None before it has begun, and of blocks that never grow.
-        pieces: The arguments of a client's call so far.
-        input: The input that stood in its start.
-        fresh: Whether no text of it has come by deltas.
-        carry: High surrogate that its text ended in.
-        signature: Its signature as spelt on the wire, once that came.
+        unified: The unified block, empty if it grows by deltas.
+        extra: Fields of the start that are not mapped to `unified`.
+        start_text: Text or thinking in the start.
+        start_signature: Signature in the start; a signature delta replaces it.
+        start_input: Input in the start; deltas replace it.
+        start_citations: Citations in the start.
+        index: Unified index; -1 while the `BlockStart` is held.
+        delta: An empty delta of the block; None before `BlockStart` and if it does not grow.
+        has_deltas: Whether a delta with text, thinking or input has arrived.
+        fragments: Arguments of a client tool call so far; None for other blocks.
+        carry: High surrogate at the end of the last delta.
+        signature: Signature of the last signature delta, as spelt on the wire.
     """
 
-    start: Start
-    kind: type[Block]
+    unified: Block
+    extra: dict[str, Any] = {}
+    start_text: str = ""
+    start_signature: str = ""
+    start_input: str = ""
+    start_citations: tuple[Citation, ...] = ()
     index: int = -1
     delta: Delta | None = None
-    pieces: list[str] | None = None
-    input: str = ""
-    fresh: bool = True
+    has_deltas: bool = False
+    fragments: list[str] | None = None
     carry: str = ""
     signature: str = ""
 
 
-class Content:
-    """Follow the blocks of one message.
+class MessageBlocks:
+    """The open blocks of one message.
+
+    Blocks are found by their index on the wire, which is only a key; unified indexes
+    count the blocks in the order of their starts.
 
     Args:
-        server: Who sends.
+        server: Name of the server, which decides who issued signatures.
         limits: Bounds.
-        note: Counts something that was forgiven.
+        note: Called with each deviation that is accepted.
 
     Attributes:
-        called: Whether there is a client tool call.
-        unfinished: Whether the arguments of a client's call are no whole JSON.
-        surrogates: Whether the payload at hand may hold lone surrogates.
-        seed: What minted ids are made of.
+        has_client_call: Whether the message contains a client tool call.
+        has_unfinished_call: Whether the arguments of such a call are no complete JSON.
+        may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
+        message_id: Seed of minted call ids.
     """
 
     def __init__(
         self, server: str | None, limits: Limits, note: Callable[[str, str], None]
     ) -> None:
-        self.called = False
-        self.unfinished = False
-        self.surrogates = False
-        self.seed = ""
+        self.has_client_call = False
+        self.has_unfinished_call = False
+        self.may_split_pairs = False
+        self.message_id = ""
         self._server = server
         self._limits = limits
         self._note = note
-        self._open: dict[object, Open] = {}
-        self._numbers: dict[object, int] = {}  # the wire's to ours, stopped blocks too
+        self._open: dict[object, OpenBlock] = {}
+        self._indexes: dict[object, int] = {}  # unified by wire index, stopped blocks too
         self._blocks = 0
         self._calls = 0
 
@@ -112,141 +135,141 @@ class Content:
         """Whether a block has not stopped."""
         return bool(self._open)
 
-    def appendable_block(self, number: object, kind: type[wire.Delta]) -> Open | None:
-        """Return the open block that a delta only extends; None if it is to be read in full."""
-        block = self._open.get(number)
-        if block is None or block.fresh or block.carry or block.signature:
+    def appendable_block(self, wire_index: object, kind: type[wire.Delta]) -> OpenBlock | None:
+        """Return the open block that a delta only extends; None if it must be read in full."""
+        block = self._open.get(wire_index)
+        if block is None or not block.has_deltas or block.carry or block.signature:
             return None
         return block if _WIRE_DELTAS[kind] is type(block.delta) else None
 
-    def start(self, number: object, start: Start, input: str, events: list[Event]) -> None:
-        """Take the start of a block.
+    def start(
+        self, wire_index: object, block: dict[str, Any], raw_input: str | None, events: list[Event]
+    ) -> None:
+        """Open the block of a `content_block_start`.
 
         Args:
-            number: Its index on the wire; None if there is none.
-            start: What it tells.
-            input: The JSON text of the input within it.
+            wire_index: Its index on the wire; None if it has none.
+            block: The content block.
+            raw_input: Its input as spelt on the wire.
             events: Where to append.
-        """
-        self._end_implied(events)
-        if number in self._open:
-            self._note("reused_index", "block")
-            self.stop(number, events)
-        block = Open(start, type(start.block), input=input if start.input else "")
-        self._open[object() if number is None else number] = block
-        if isinstance(start.block, OpaqueBlock) and start.block.kind == "compaction":
-            return  # which is whole once its delta is here
-        self._begin(number, block, events)
-        if start.text:
-            events.append(_DELTAS[block.kind](block.index, start.text))
-        events += [CitationDelta(block.index, source) for source in start.citations]
 
-    def whole(self, start: Start, input: str, events: list[Event]) -> None:
-        """Take a block that has no stop of its own."""
+        Raises:
+            Fatal: It lacks a required field, or passes a bound.
+        """
+        opened = _open_block(block, raw_input, self._server)
+        self._stop_implied(events)
+        if wire_index in self._open:
+            self._note("reused_index", "block")
+            self.stop(wire_index, events)
+        self._open[object() if wire_index is None else wire_index] = opened
+        if isinstance(opened.unified, OpaqueBlock) and opened.unified.kind == "compaction":
+            return  # held until its delta, which completes it
+        self._emit_start(wire_index, opened, events)
+        if opened.start_text:
+            events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
+        events += [CitationDelta(opened.index, source) for source in opened.start_citations]
+
+    def whole(self, block: dict[str, Any], raw_input: str | None, events: list[Event]) -> None:
+        """Emit a block of `message_start`, which has no events of its own."""
         key = object()
-        self.start(key, start, input, events)
+        self.start(key, block, raw_input, events)
         self.stop(key, events)
 
-    def text(self, number: object, text: str, events: list[Event]) -> None:
-        """Take more text."""
-        block = self._open.get(number)
-        if block is None or block.kind is not Text:
-            if not text:
-                return
-            block = self._find(Text, events)
-        if (text := self._fresh(block, text)) and (text := self._joined(block, text)):
+    def text(self, wire_index: object, text: str, events: list[Event]) -> None:
+        """Append a text delta."""
+        if not text:
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Text):
+            block = self._misplaced(Text, events)
+        if (text := self._without_repeat(block, text)) and (text := self._joined(block, text)):
             events.append(TextDelta(block.index, text))
 
-    def thinking(self, number: object, text: str, events: list[Event]) -> None:
-        """Take more thinking."""
-        block = self._open.get(number)
-        if block is None or block.kind is not Reasoning:
-            if not text:
-                return
-            block = self._find(Reasoning, events)
-        if not (text := self._fresh(block, text)):
+    def thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
+        """Append a thinking delta, in a new block if the open one is signed."""
+        if not text:
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Reasoning):
+            block = self._misplaced(Reasoning, events)
+        if not (text := self._without_repeat(block, text)):
             return
         if block.signature:
-            self._renew(block, events)
+            block = self._continue_unsigned(block, events)
         if text := self._joined(block, text):
             events.append(ReasoningDelta(block.index, text))
 
-    def input(self, number: object, text: str, events: list[Event]) -> None:
-        """Take more of a tool's input."""
-        block = self._open.get(number)
-        if block is None or block.kind not in _CALLS:
-            if not text:
-                return
-            block = self._find(ToolCall, events)
-        if text:
-            block.fresh = False
-            if text := self._joined(block, text):
-                if block.pieces is not None:
-                    block.pieces.append(text)
-                events.append(JSONDelta(block.index, text))
+    def input(self, wire_index: object, text: str, events: list[Event]) -> None:
+        """Append a delta of a tool's input."""
+        if not text:
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, _CALLS):
+            block = self._misplaced(ToolCall, events)
+        block.has_deltas = True
+        if text := self._joined(block, text):
+            if block.fragments is not None:
+                block.fragments.append(text)
+            events.append(JSONDelta(block.index, text))
 
-    def sign(self, number: object, signature: str, events: list[Event]) -> None:
-        """Take the signature of a thinking block."""
+    def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
+        """Sign a thinking block; a second, different signature signs an empty block."""
         if not signature:
             return
-        block = self._open.get(number)
-        if block is None or block.kind is not Reasoning:
-            block = self._find(Reasoning, events)
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Reasoning):
+            block = self._misplaced(Reasoning, events)
         if block.signature == signature:
             self._note("resent_signature", "thinking")
             return
         if block.signature:
-            self._renew(block, events)
+            block = self._continue_unsigned(block, events)
         block.signature = signature
         self._flush(block, events)
-        events.append(SignatureDelta(block.index, *signed_by(clean(signature), self._server)))
+        issued = signature_from_wire(clean(signature), self._server)
+        events.append(SignatureDelta(block.index, *issued))
 
-    def cite(self, number: object, wire: dict[str, Any], events: list[Event]) -> None:
-        """Take a source of a text block."""
-        block = self._open.get(number)
-        if block is None or block.kind is not Text:
-            block = self._find(Text, events)
-        events.append(CitationDelta(block.index, citation(wire)))
+    def cite(self, wire_index: object, citation: dict[str, Any], events: list[Event]) -> None:
+        """Add a citation to a text block."""
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Text):
+            block = self._misplaced(Text, events)
+        events.append(CitationDelta(block.index, citation_from_wire(citation)))
 
-    def compact(self, number: object, fields: dict[str, Any], events: list[Event]) -> bool:
-        """Take what a compaction gave.  Return False if none waits for it."""
-        block = self._open.get(number)
-        if block is None or block.index >= 0 or not isinstance(block.start.block, OpaqueBlock):
+    def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
+        """Complete a held `compaction` block; False if no such block is held."""
+        block = self._open.get(wire_index)
+        if block is None or block.index >= 0 or not isinstance(block.unified, OpaqueBlock):
             return False
-        opaque = block.start.block
-        start = msgspec.json.decode(opaque.data)
-        block.start.block = OpaqueBlock(DIALECT, opaque.kind, compact({**start, **fields}))
-        self._begin(number, block, events)
+        block.unified = with_compaction(block.unified, fields)
+        self._emit_start(wire_index, block, events)
         return True
 
-    def unknown(self, number: object, name: str, value: Any, events: list[Event]) -> None:
-        """Take an event that only Anthropic's clients may know."""
-        index = self._numbers.get(number) if isinstance(number, int) else None
-        events.append(Opaque(DIALECT, name, compact(value), index))
+    def unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
+        """Emit an event of an unknown type, with the block that its `index` names."""
+        index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
+        events.append(event_from_wire(name, value, index))
 
-    def stop(self, number: object, events: list[Event]) -> None:
-        """Take the stop of a block."""
-        block = self._open.pop(number, None)
+    def stop(self, wire_index: object, events: list[Event]) -> None:
+        """Close a block."""
+        block = self._open.pop(wire_index, None)
         if block is None:
             self._note("extra_block_stop", "block")
             return
-        self._end(number, block, events)
+        self._emit_stop(wire_index, block, events)
 
     def finish(self, events: list[Event]) -> None:
-        """Stop what is still open."""
-        self._end_implied(events)
+        """Close all blocks that are still open."""
+        self._stop_implied(events)
         for key, block in sorted(self._open.items(), key=lambda item: item[1].index):
             self._note("missing_block_stop", "block")
-            self._end(key, block, events)
+            self._emit_stop(key, block, events)
         self._open.clear()
 
-    # One block
-
-    def _begin(self, number: object, block: Open, events: list[Event]) -> None:
-        limits = self._limits
+    def _emit_start(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
+        limits, started = self._limits, block.unified
         if self._blocks >= limits.max_blocks:
             raise too_large("max_blocks", limits.max_blocks)
-        started = block.start.block
         if isinstance(started, _CALLS):
             self._calls += 1
             if self._calls > limits.max_tool_calls:
@@ -254,75 +277,117 @@ class Content:
             if max(len(started.id), len(started.name)) > limits.max_id_chars:
                 raise too_large("max_id_chars", limits.max_id_chars)
             if isinstance(started, ToolCall):
-                self.called, block.pieces = True, []
+                self.has_client_call, block.fragments = True, []
             if not started.id:
-                started = structs.replace(started, id=mint_id(self.seed, self._blocks))
+                started = structs.replace(started, id=mint_id(self.message_id, self._blocks))
                 self._note("minted_id", "tool call")
         block.index = self._blocks
-        if block.kind in _DELTAS:
-            block.delta = _DELTAS[block.kind](block.index, "")
+        if type(started) in _DELTAS:
+            block.delta = _DELTAS[type(started)](block.index, "")
         self._blocks += 1
-        if isinstance(number, int):
-            self._numbers[number] = block.index
-        events.append(BlockStart(block.index, started, extra=block.start.extra))
+        if isinstance(wire_index, int):
+            self._indexes[wire_index] = block.index
+        events.append(BlockStart(block.index, started, extra=block.extra or None))
 
-    def _renew(self, block: Open, events: list[Event]) -> None:
-        """Go on in a new block behind a signature, which covers what came before it."""
-        key = next(key for key, open_block in self._open.items() if open_block is block)
-        self._flush(block, events)
-        events.append(BlockStop(block.index))
-        block.start = Start(Reasoning())
-        block.signature = ""
-        self._begin(key, block, events)
-
-    def _end(self, number: object, block: Open, events: list[Event]) -> None:
+    def _emit_stop(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
         if block.index < 0:
-            self._begin(number, block, events)
+            self._emit_start(wire_index, block, events)
         self._flush(block, events)
-        if block.input and block.fresh:
-            events.append(JSONDelta(block.index, block.input))
-        if block.start.signature and not block.signature:
-            signature = signed_by(block.start.signature, self._server)
-            events.append(SignatureDelta(block.index, *signature))
+        if block.start_input and not block.has_deltas:
+            events.append(JSONDelta(block.index, block.start_input))
+        if block.start_signature and not block.signature:
+            issued = signature_from_wire(block.start_signature, self._server)
+            events.append(SignatureDelta(block.index, *issued))
         events.append(BlockStop(block.index))
-        if block.pieces:
-            self.unfinished = self.unfinished or not is_json("".join(block.pieces))
+        if block.fragments and not is_json("".join(block.fragments)):
+            self.has_unfinished_call = True
 
-    def _end_implied(self, events: list[Event]) -> None:
+    def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
+        """Replace a signed block by a new one: a signature covers only what precedes it."""
+        key = next(key for key, block in self._open.items() if block is signed)
+        self._flush(signed, events)
+        events.append(BlockStop(signed.index))
+        block = self._open[key] = OpenBlock(Reasoning(), has_deltas=signed.has_deltas)
+        self._emit_start(key, block, events)
+        return block
+
+    def _stop_implied(self, events: list[Event]) -> None:
         if _IMPLIED in self._open:
             self.stop(_IMPLIED, events)
 
-    def _find(self, kind: type[Block], events: list[Event]) -> Open:
-        """Return the block that a misplaced delta belongs to, a new one if need be."""
+    def _misplaced(self, kind: type[Text | Reasoning | ToolCall], events: list[Event]) -> OpenBlock:
+        """Return the block that a misplaced delta extends: the last open one of its kind.
+
+        If there is none, text and thinking open a block; input is malformed.
+        """
         self._note("misplaced_delta", kind.__name__)
         kinds = _CALLS if kind is ToolCall else (kind,)
         for block in reversed(self._open.values()):
-            if block.kind in kinds:
+            if isinstance(block.unified, kinds):
                 return block
         if kind is ToolCall:
-            raise Fatal(StreamError("malformed", "input of no open tool call, expected one"))
-        self._end_implied(events)
-        start = Start(Text() if kind is Text else Reasoning())
-        implied = self._open[_IMPLIED] = Open(start, kind)
-        self._begin(_IMPLIED, implied, events)
+            raise _malformed("input of no open tool call, expected one")
+        self._stop_implied(events)
+        implied = self._open[_IMPLIED] = OpenBlock(Text() if kind is Text else Reasoning())
+        self._emit_start(_IMPLIED, implied, events)
         return implied
 
-    def _fresh(self, block: Open, text: str) -> str:
-        """Return text, but for the first that only repeats what stood in the start."""
-        if not block.fresh or not text:
+    def _without_repeat(self, block: OpenBlock, text: str) -> str:
+        """Return `text`, or "" if it is a first delta that repeats the text of the start."""
+        if block.has_deltas:
             return text
-        block.fresh = False
-        if text != block.start.text:
+        block.has_deltas = True
+        if text != block.start_text:
             return text
-        self._note("resent_text", block.kind.__name__)
+        self._note("resent_text", type(block.unified).__name__)
         return ""
 
-    def _joined(self, block: Open, text: str) -> str:
-        if self.surrogates or block.carry:
+    def _joined(self, block: OpenBlock, text: str) -> str:
+        if self.may_split_pairs or block.carry:
             text, block.carry = rejoin(block.carry, text)
         return text
 
-    def _flush(self, block: Open, events: list[Event]) -> None:
+    def _flush(self, block: OpenBlock, events: list[Event]) -> None:
         if block.carry:
             carry, block.carry = clean(block.carry), ""
-            events.append(_DELTAS[block.kind](block.index, carry))
+            events.append(_DELTAS[type(block.unified)](block.index, carry))
+
+
+def _open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
+    """Return the block of a `content_block_start`, not yet numbered."""
+    match block:
+        case {"type": "text"}:
+            return OpenBlock(
+                Text(),
+                wire.unmapped(block, "type", "text", "citations"),
+                start_text=string_of(block, "text"),
+                start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
+            )
+        case {"type": "thinking"}:
+            return OpenBlock(
+                Reasoning(),
+                wire.unmapped(block, "type", "thinking", "signature"),
+                start_text=string_of(block, "thinking"),
+                start_signature=string_of(block, "signature"),
+            )
+        case {"type": "redacted_thinking", "data": str(data)}:
+            return OpenBlock(redacted_from_wire(data, server), wire.unmapped(block, "type", "data"))
+        case {"type": str(kind), "name": str(name)} if kind in CALL_TYPES and name:
+            return OpenBlock(
+                call_from_wire(kind, name, block),
+                wire.unmapped(block, "type", "id", "name", "input"),
+                start_input=input_from_wire(block, raw_input),
+            )
+        case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
+            extra = wire.unmapped(block, "type", "tool_use_id", "content")
+            return OpenBlock(result_from_wire(kind, id, block), extra)
+        case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
+            raise _malformed(f"{kind} lacks a field, expected all that are required")
+        case {"type": str(kind)}:
+            return OpenBlock(opaque_from_wire(kind, block))
+        case _:
+            raise _malformed("content block without a type, expected one")
+
+
+def _malformed(message: str) -> Fatal:
+    return Fatal(StreamError("malformed", message))

@@ -1,12 +1,12 @@
-"""Stop reasons of Anthropic, in both directions."""
+"""Stop reasons, in both directions."""
 
 from __future__ import annotations
 
 from streamnorm._core.events import StopReason
 
-__all__ = ["reason_to_wire", "stop_reason"]
+__all__ = ["stop_reason_from_wire", "stop_reason_to_wire"]
 
-_REASONS: dict[str, StopReason] = {
+_STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
@@ -14,29 +14,31 @@ _REASONS: dict[str, StopReason] = {
     "tool_use": "tool_use",
     "refusal": "refusal",
     "pause_turn": "pause",
-    # After a compaction with `pause_after_compaction` the client sends it back to go on.
+    # After a compaction with `pause_after_compaction` the client sends it back to continue.
     "compaction": "pause",
 }
 
 
-def stop_reason(word: str | None, *, called: bool, unfinished: bool) -> StopReason:
-    """Return what a stop reason means.
+def stop_reason_from_wire(
+    raw: str | None, *, has_client_call: bool, has_unfinished_call: bool
+) -> StopReason:
+    """Return the unified stop reason of a message.
 
     Args:
-        word: As spelt on the wire; None if none was sent.
-        called: Whether the message holds a client tool call.
-        unfinished: Whether one of the calls never stopped.
+        raw: `stop_reason` as spelt on the wire; None if none was sent.
+        has_client_call: Whether the message contains a client tool call.
+        has_unfinished_call: Whether the arguments of such a call are no complete JSON.
     """
-    if word is None and unfinished:
+    if raw is None and has_unfinished_call:
         return "other"
-    reason = "end_turn" if word is None else _REASONS.get(word, "other")
+    reason = "end_turn" if raw is None else _STOP_REASONS.get(raw, "other")
     if reason in ("end_turn", "tool_use"):
-        return "tool_use" if called else "end_turn"
+        return "tool_use" if has_client_call else "end_turn"
     return reason
 
 
-def reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return Anthropic's word for a stop reason: the source's, if it is one of them."""
-    if raw is not None and _REASONS.get(raw) == reason:
+def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
+    """Return Anthropic's stop reason: `raw` if Anthropic spells `reason` so."""
+    if raw is not None and _STOP_REASONS.get(raw) == reason:
         return raw
     return "pause_turn" if reason == "pause" else reason

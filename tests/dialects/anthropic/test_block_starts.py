@@ -21,7 +21,7 @@ from streamnorm import (
     ToolCall,
 )
 from streamnorm._core.ids import tag_signature
-from streamnorm.dialects.anthropic.starts import citation, citation_to_wire
+from streamnorm.dialects.anthropic.citations import citation_from_wire, citation_to_wire
 
 SEARCHED = [{"type": "web_search_result", "url": "https://u", "title": "T", "page_age": None}]
 
@@ -232,15 +232,15 @@ CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
 
 @pytest.mark.parametrize(("wire", "source"), CITATIONS.values(), ids=CITATIONS)
 def test_source_goes_there_and_back(wire: dict[str, Any], source: Citation) -> None:
-    assert citation(wire) == source
+    assert citation_from_wire(wire) == source
     assert citation_to_wire(source) == wire
 
 
 def test_source_that_says_little_is_still_one() -> None:
-    assert citation({}) == Citation("")
-    assert citation({"type": 7, "url": None, "title": ["T"], "cited_text": None}) == Citation(
-        "", extra={"title": ["T"]}
-    )
+    assert citation_from_wire({}) == Citation("")
+    assert citation_from_wire(
+        {"type": 7, "url": None, "title": ["T"], "cited_text": None}
+    ) == Citation("", extra={"title": ["T"]})
 
 
 def test_list_of_sources_may_hold_anything() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import StopReason
-from streamnorm.dialects.anthropic.stop_reasons import reason_to_wire, stop_reason
+from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 
 WORDS: dict[str, tuple[StopReason, StopReason]] = {
     "end_turn": ("end_turn", "tool_use"),
@@ -25,8 +25,14 @@ def test_word_means_the_same_unless_calls_decide(
     word: str, reasons: tuple[StopReason, StopReason]
 ) -> None:
     for unfinished in (False, True):
-        assert stop_reason(word, called=False, unfinished=unfinished) == reasons[0]
-        assert stop_reason(word, called=True, unfinished=unfinished) == reasons[1]
+        assert (
+            stop_reason_from_wire(word, has_client_call=False, has_unfinished_call=unfinished)
+            == reasons[0]
+        )
+        assert (
+            stop_reason_from_wire(word, has_client_call=True, has_unfinished_call=unfinished)
+            == reasons[1]
+        )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,10 @@ def test_word_means_the_same_unless_calls_decide(
 def test_without_a_word_the_calls_alone_decide(
     *, called: bool, unfinished: bool, reason: StopReason
 ) -> None:
-    assert stop_reason(None, called=called, unfinished=unfinished) == reason
+    assert (
+        stop_reason_from_wire(None, has_client_call=called, has_unfinished_call=unfinished)
+        == reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,4 +73,4 @@ def test_without_a_word_the_calls_alone_decide(
 def test_source_s_word_is_written_where_it_is_anthropic_s(
     reason: StopReason, raw: str | None, word: str
 ) -> None:
-    assert reason_to_wire(reason, raw) == word
+    assert stop_reason_to_wire(reason, raw) == word
