@@ -1,23 +1,22 @@
-"""The letter of Anthropic Messages: which event may follow which, and what it must hold.
+"""Checker of a stream: the order of its events, and their fields.
 
-https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21), and
-what the clients need: the official helpers append blocks as they start and look them
-up by `index`; they, LangChain and others drop frames without an `event` line; Claude
-Code forgets what a block starts with, and blocks that do not stop.
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21), and the
+needs of clients: the official helpers append blocks as they start and look them up by
+`index`; they, LangChain and others drop frames without an `event` line; Claude Code ignores
+text and input in the start of a block, and blocks that do not stop.
 
     stream  = ping* message_start (block | ping)* message_delta+ message_stop
             | ping* message_start, whole and with its stop_reason, message_stop
     block k = content_block_start(k) (delta(k) | ping)* content_block_stop(k)
 
-An `error` may come anywhere, and is the last.  Types that the vendor does not document
-are told, though it may add some: clients end the session at them.
+An `error` may come anywhere and ends the stream.  Undocumented types are violations, even
+though the vendor may add types: clients end the session at them.
 
-Where the vendor leaves room, it is left here.  Thinking may be unsigned, since nobody
-else can sign.  A tool without arguments may get no input.  Input that is no JSON object
-is told unless the stop cut it short; tools that stream eagerly may end so too, but
-nothing in a stream says that they do, and clients throw.  White space may be a block of
-its own, which the vendor sends between cited texts, but not all the text of a message,
-which the vendor refuses to read back.
+Four things that the vendor leaves open are legal.  Thinking may be unsigned, since only
+the vendor can sign.  A tool without arguments may have no input.  Input may be incomplete
+JSON if the stop reason explains it; tools that stream eagerly may end so as well, but
+nothing in the stream marks them, and clients raise.  White space may be a block of its own,
+as between cited texts, unless it is all the text of a message, which the API rejects as input.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import found, misnamed, parse_object, problems
-from streamnorm.dialects.anthropic.validate.blocks import Blocks
+from streamnorm.dialects.anthropic.validate.blocks import BlockChecker
 from streamnorm.dialects.anthropic.validate.shapes import EVENTS
 from streamnorm.sse import Frame
 
@@ -38,23 +37,23 @@ _ANYWHERE = frozenset({"ping", "error"})
 
 
 class AnthropicChecker(Checker):
-    """Check one stream."""
+    """The checker of one stream."""
 
     def __init__(self) -> None:
-        self._blocks = Blocks()
-        self._begun = False  # message_start came, or its lack was told
-        self._started = False
-        self._ending = False
-        self._judged = False
-        self._reason: str | None = None
-        self._over = ""  # the event that ended the stream
+        self._blocks = BlockChecker()
+        self._has_begun = False  # message_start has arrived, or its absence was reported
+        self._has_message = False
+        self._is_ending = False  # message_delta has arrived
+        self._stop_is_checked = False
+        self._stop_reason: str | None = None  # "" if it is of the wrong type
+        self._terminal = ""  # type of the event that ended the stream
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if self._over:
-            yield f"frame after {self._over}, expected nothing"
+        if self._terminal:
+            yield f"frame after {self._terminal}, expected nothing"
             return
-        event, wrong = parse_object(frame.data)
-        yield from wrong
+        event, parse_problems = parse_object(frame.data)
+        yield from parse_problems
         kind = frame.event
         if event is not None:
             yield from misnamed(event, frame.event, EVENTS)
@@ -62,30 +61,30 @@ class AnthropicChecker(Checker):
                 kind = event["type"]
             if kind in EVENTS:
                 yield from problems(EVENTS[kind], event, "")
-                yield from self._place(kind)
-                yield from self._step(kind, event)
-        self._begun = self._begun or kind == "message_start"
+                yield from self._check_order(kind)
+                yield from self._check_event(kind, event)
+        self._has_begun = self._has_begun or kind == "message_start"
         if kind in ("message_stop", "error"):
-            self._over = kind
+            self._terminal = kind
 
     def missing(self) -> list[str]:
-        if self._over:
+        if self._terminal:
             return []
-        if not self._begun:
+        if not self._has_begun:
             return ["no message_start, expected it first"]
-        lacking = list(self._blocks.left_open("the stream ends"))
-        if self._reason is None:
-            lacking.append("no stop_reason, expected a message_delta with one")
-        return [*lacking, "no message_stop, expected it last"]
+        missing = list(self._blocks.left_open("the stream ends"))
+        if self._stop_reason is None:
+            missing.append("no stop_reason, expected a message_delta with one")
+        return [*missing, "no message_stop, expected it last"]
 
-    def _place(self, kind: str) -> Iterator[str]:
-        if not self._begun and kind != "message_start" and kind not in _ANYWHERE:
-            self._begun = True
+    def _check_order(self, kind: str) -> Iterator[str]:
+        if not self._has_begun and kind != "message_start" and kind not in _ANYWHERE:
+            self._has_begun = True
             yield f"{kind} comes first, expected message_start"
-        if self._ending and kind.startswith("content_block"):
+        if self._is_ending and kind.startswith("content_block"):
             yield f"{kind} after message_delta, expected message_stop"
 
-    def _step(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
+    def _check_event(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
         match kind:
             case "content_block_delta":
                 yield from self._blocks.delta(event)
@@ -103,56 +102,56 @@ class AnthropicChecker(Checker):
                 return
 
     def _message_start(self, event: dict[str, Any]) -> Iterator[str]:
-        if self._started:
+        if self._has_message:
             yield "second message_start, expected one"
             return
-        self._started = True
+        self._has_message = True
         message = event.get("message")
         if not is_object(message):
             return
         content = message.get("content")
         blocks: list[object] = content if is_array(content) else []
-        for number, block in enumerate(blocks):
-            yield from self._blocks.whole(number, block)
-        self._reason = _word(message.get("stop_reason"))
-        if self._reason is not None and not blocks:
+        for index, block in enumerate(blocks):
+            yield from self._blocks.whole(index, block)
+        self._stop_reason = _string_or_none(message.get("stop_reason"))
+        if self._stop_reason is not None and not blocks:
             yield "message.stop_reason without content, expected null"
 
     def _message_delta(self, event: dict[str, Any]) -> Iterator[str]:
         yield from self._blocks.left_open("message_delta")
-        self._ending = True
+        self._is_ending = True
         delta = event.get("delta")
         if not is_object(delta):
-            self._reason = ""  # that there is none was told
+            self._stop_reason = ""  # reported by `problems`
             return
         reason, matched = delta.get("stop_reason"), delta.get("stop_sequence")
-        self._reason = _word(reason)
-        if self._reason is None:
+        self._stop_reason = _string_or_none(reason)
+        if self._stop_reason is None:
             return
         if reason == "stop_sequence" and matched is None:
             yield "no delta.stop_sequence, expected the one that stop_reason says was met"
         if reason != "stop_sequence" and isinstance(matched, str):
             yield f"delta.stop_sequence is {found(matched)}, expected null by stop_reason"
-        yield from self._judge()
+        yield from self._check_stop()
 
     def _message_stop(self) -> Iterator[str]:
         yield from self._blocks.left_open("message_stop")
-        if self._reason is None:
+        if self._stop_reason is None:
             yield "message_stop without a stop_reason, expected a message_delta with one"
-        yield from self._judge()
+        yield from self._check_stop()
 
-    def _judge(self) -> Iterator[str]:
-        """Check, once, what the reason of the stop decides."""
-        if self._judged:
+    def _check_stop(self) -> Iterator[str]:
+        """Yield, once, the conflicts between the stop reason and the blocks."""
+        if self._stop_is_checked:
             return
-        self._judged = True
-        yield from self._blocks.judge(self._reason)
-        if self._reason == "tool_use" and not self._blocks.client_tools:
+        self._stop_is_checked = True
+        yield from self._blocks.check_message(self._stop_reason)
+        if self._stop_reason == "tool_use" and not self._blocks.client_tools:
             yield "stop_reason is tool_use without a tool_use block, expected another"
-        if self._reason == "end_turn" and self._blocks.client_tools:
+        if self._stop_reason == "end_turn" and self._blocks.client_tools:
             yield "stop_reason is end_turn with a tool_use block, expected tool_use"
 
 
-def _word(value: object) -> str | None:
-    """Return a word; an empty one for a value of another kind, which was told already."""
+def _string_or_none(value: object) -> str | None:
+    """Return a string or None as it is; "" for another type, which `problems` reports."""
     return value if value is None or isinstance(value, str) else ""
