@@ -103,7 +103,7 @@ BLOCKS: dict[str, tuple[dict[str, Any], Block, dict[str, Any] | None]] = {
 
 
 @pytest.mark.parametrize(("wire", "unified", "extra"), BLOCKS.values(), ids=BLOCKS)
-def test_block_is_what_its_start_says(
+def test_block_start_becomes_its_unified_block(
     wire: dict[str, Any], unified: Block, extra: dict[str, Any] | None
 ) -> None:
     begun = body(block(0, **wire), stop(0))[0]
@@ -125,7 +125,7 @@ def test_block_is_what_its_start_says(
     ],
     ids=str,
 )
-def test_block_that_lacks_what_clients_need_is_malformed(wire: dict[str, Any]) -> None:
+def test_block_without_a_required_field_is_malformed(wire: dict[str, Any]) -> None:
     message = f"{wire['type']} lacks a field, expected all that are required"
     for frames in ([start(), block(0, **wire)], [start(content=[wire])]):
         decoded = decode(*frames, end(), STOP)
@@ -136,7 +136,7 @@ def test_block_that_lacks_what_clients_need_is_malformed(wire: dict[str, Any]) -
     ("server", "issuer"),
     [(None, "anthropic"), ("vertex", "anthropic"), ("deepseek", "deepseek"), ("kimi", "kimi")],
 )
-def test_who_sends_decides_who_signed(server: str | None, issuer: str) -> None:
+def test_server_decides_the_issuer_of_signatures(server: str | None, issuer: str) -> None:
     content = [
         {"type": "thinking", "thinking": "a", "signature": "c2ln"},
         {"type": "redacted_thinking", "data": "ZGF0YQ=="},
@@ -146,7 +146,7 @@ def test_who_sends_decides_who_signed(server: str | None, issuer: str) -> None:
     )
 
 
-def test_what_we_sealed_is_opened_again() -> None:
+def test_tagged_signature_is_read_back() -> None:
     content = [
         {"type": "thinking", "thinking": "", "signature": tag_signature("Z29v", "google")},
         {"type": "redacted_thinking", "data": tag_signature("ZGF0YQ==", None)},
@@ -156,7 +156,7 @@ def test_what_we_sealed_is_opened_again() -> None:
     )
 
 
-def test_half_a_character_is_replaced_where_nothing_can_join_it() -> None:
+def test_lone_surrogate_in_a_start_is_replaced() -> None:
     wire = {"type": "tool_use", "id": "a\ud83d", "name": "f\ud83d", "input": "x\ud83d"}
     assert message(start(content=[wire]), STOP).blocks == (ToolCall("a�", "f�", "x�"),)
 
@@ -231,19 +231,19 @@ CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
 
 
 @pytest.mark.parametrize(("wire", "source"), CITATIONS.values(), ids=CITATIONS)
-def test_source_goes_there_and_back(wire: dict[str, Any], source: Citation) -> None:
+def test_citation_round_trips(wire: dict[str, Any], source: Citation) -> None:
     assert citation_from_wire(wire) == source
     assert citation_to_wire(source) == wire
 
 
-def test_source_that_says_little_is_still_one() -> None:
+def test_citation_may_lack_every_field() -> None:
     assert citation_from_wire({}) == Citation("")
     assert citation_from_wire(
         {"type": 7, "url": None, "title": ["T"], "cited_text": None}
     ) == Citation("", extra={"title": ["T"]})
 
 
-def test_list_of_sources_may_hold_anything() -> None:
+def test_malformed_citation_list_is_ignored() -> None:
     for citations in (None, [], "x", ["x", None]):
         events = body(block(0, "text", text="", citations=citations), stop(0))
         assert [type(event).__name__ for event in events] == ["BlockStart", "BlockStop"]

@@ -56,14 +56,14 @@ def notes(*frames: bytes) -> dict[str, int]:
 # Text
 
 
-def test_pieces_of_nothing_are_no_events() -> None:
+def test_empty_deltas_are_no_events() -> None:
     pieces = [delta(0, "text_delta", text=piece) for piece in ("", "a", None, "", "b")]
     assert body(block(0, "text", text=""), *pieces, delta(0, "text_delta"), stop(0)) == [
         *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
     ]
 
 
-def test_text_in_the_start_goes_before_its_deltas() -> None:
+def test_text_of_the_start_precedes_the_deltas() -> None:
     frames = [block(0, "text", text="He"), delta(0, "text_delta", text="llo"), stop(0)]
     assert body(*frames) == [
         *(BlockStart(0, Text()), TextDelta(0, "He"), TextDelta(0, "llo"), BlockStop(0)),
@@ -72,7 +72,7 @@ def test_text_in_the_start_goes_before_its_deltas() -> None:
 
 
 @pytest.mark.parametrize("between", [b"", delta(0, "text_delta", text="")])
-def test_text_of_the_start_that_is_sent_again_counts_once(between: bytes) -> None:
+def test_first_delta_that_repeats_the_text_of_the_start_is_ignored(between: bytes) -> None:
     """As MiniMax sends it."""
     again = delta(0, "text_delta", text="He")
     frames = [block(0, "text", text="He"), between, again, again, stop(0)]
@@ -82,7 +82,7 @@ def test_text_of_the_start_that_is_sent_again_counts_once(between: bytes) -> Non
     assert notes(*frames) == {"resent_text": 1}
 
 
-def test_sources_stand_in_the_start_or_come_later() -> None:
+def test_citations_arrive_in_the_start_or_by_deltas() -> None:
     wire = {"type": "char_location", "document_index": 0, "document_title": "D", "cited_text": "c"}
     source = Citation("char_location", None, "D", "c", extra={"document_index": 0})
     cited = delta(0, "citations_delta", citation=wire)
@@ -95,7 +95,7 @@ def test_sources_stand_in_the_start_or_come_later() -> None:
     ]
 
 
-def test_half_a_character_waits_for_the_other_half() -> None:
+def test_half_a_surrogate_pair_is_held_for_the_other_half() -> None:
     halves = [delta(0, "text_delta", text=half) for half in ("a\ud83d", "\ude00b", "\ud83d")]
     assert body(block(0, "text", text=""), *halves, stop(0))[1:-1] == [
         *(TextDelta(0, "a"), TextDelta(0, "😀b"), TextDelta(0, "�")),
@@ -109,7 +109,7 @@ def test_half_a_character_waits_for_the_other_half() -> None:
 # Thinking
 
 
-def test_signature_ends_what_it_signs() -> None:
+def test_signature_follows_the_thinking_it_signs() -> None:
     frames = [
         block(0, "thinking", thinking="", signature=""),
         *(delta(0, "thinking_delta", thinking=piece) for piece in ("a", "", "b")),
@@ -123,7 +123,7 @@ def test_signature_ends_what_it_signs() -> None:
     assert notes(*frames) == {}
 
 
-def test_signature_in_the_start_comes_at_the_stop() -> None:
+def test_signature_in_the_start_is_emitted_at_the_stop() -> None:
     opening = block(0, "thinking", thinking="a", signature="c2ln")
     more = delta(0, "thinking_delta", thinking="b")
     assert body(opening, more, stop(0)) == [
@@ -132,13 +132,13 @@ def test_signature_in_the_start_comes_at_the_stop() -> None:
     ]
 
 
-def test_signature_of_a_delta_replaces_the_one_in_the_start() -> None:
+def test_signature_delta_replaces_the_signature_in_the_start() -> None:
     opening = block(0, "thinking", thinking="", signature="b2xk")
     events = body(opening, delta(0, "signature_delta", signature="bmV3"), stop(0))
     assert events[1:-1] == [SignatureDelta(0, "bmV3", "anthropic")]
 
 
-def test_signature_that_is_sent_again_counts_once() -> None:
+def test_repeated_signature_is_ignored() -> None:
     signed = delta(0, "signature_delta", signature="c2ln")
     empty = delta(0, "signature_delta", signature="")
     frames = [block(0, "thinking", thinking="a"), empty, signed, signed, empty, stop(0)]
@@ -146,7 +146,7 @@ def test_signature_that_is_sent_again_counts_once() -> None:
     assert notes(*frames) == {"resent_signature": 1}
 
 
-def test_thinking_behind_a_signature_is_a_new_block() -> None:
+def test_thinking_after_a_signature_starts_a_new_block() -> None:
     frames = [
         block(0, "thinking", thinking="a"),
         delta(0, "signature_delta", signature="c2ln"),
@@ -168,7 +168,7 @@ def test_thinking_behind_a_signature_is_a_new_block() -> None:
 # Calls
 
 
-def test_input_is_the_text_of_its_deltas() -> None:
+def test_input_is_assembled_from_its_deltas() -> None:
     assert body(call(0, "", '{"a":', " 1}")) == [
         *(BlockStart(0, ToolCall("toolu_0", "find")), JSONDelta(0, '{"a":')),
         *(JSONDelta(0, " 1}"), BlockStop(0)),
@@ -176,13 +176,13 @@ def test_input_is_the_text_of_its_deltas() -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"input": {}}, {"input": ""}, {"input": None}])
-def test_call_without_arguments_says_none(fields: dict[str, object]) -> None:
+def test_call_without_input_has_no_json_delta(fields: dict[str, object]) -> None:
     frames = [block(0, "tool_use", id="c", name="f", **fields), stop(0)]
     assert body(*frames) == [BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
 
 
 @pytest.mark.parametrize("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
-def test_input_in_the_start_stays_as_it_was_written(kind: str) -> None:
+def test_input_in_the_start_keeps_its_source_text(kind: str) -> None:
     written = '{ "q" : "\\u00e9",  "n":[1, 2.50] }'
     opening = block(0, kind, id="c", name="f", input=ARGUMENTS)
     opening = opening.replace(json.dumps(ARGUMENTS).encode(), written.encode())
@@ -193,23 +193,23 @@ def test_input_in_the_start_stays_as_it_was_written(kind: str) -> None:
     ]
 
 
-def test_deltas_replace_the_input_in_the_start() -> None:
+def test_input_deltas_replace_the_input_in_the_start() -> None:
     opening = block(0, "tool_use", id="c", name="f", input=ARGUMENTS)
     piece = delta(0, "input_json_delta", partial_json='{"q":"')
     assert body(opening, piece, stop(0))[1:] == [JSONDelta(0, '{"q":"'), BlockStop(0)]
 
 
-def test_input_that_is_text_in_the_start_is_its_text() -> None:
+def test_input_in_the_start_may_be_a_string_of_json() -> None:
     opening = block(0, "tool_use", id="c", name="f", input='{"q":1}')
     assert body(opening, stop(0))[1:] == [JSONDelta(0, '{"q":1}'), BlockStop(0)]
 
 
-def test_input_that_is_no_json_in_the_start_is_written_again() -> None:
+def test_input_with_nan_in_the_start_is_serialized_anew() -> None:
     opening = block(0, "tool_use", id="c", name="f", input={"q": float("nan"), "n": 1})
     assert body(opening, stop(0))[1:] == [JSONDelta(0, '{"q":null,"n":1}'), BlockStop(0)]
 
 
-def test_input_of_a_call_in_the_message_stays_as_it_was_written() -> None:
+def test_input_of_a_block_in_message_start_keeps_its_source_text() -> None:
     first = {"type": "tool_use", "id": "a", "name": "f", "input": {"q": 1}}
     other = {"type": "tool_use", "id": "b", "name": "f", "input": {"q": 2}}
     whole = start(content=[first, other]).replace(b'{"q": 1}', b'{"q":1e0}')
@@ -223,7 +223,7 @@ def test_input_of_a_call_in_the_message_stays_as_it_was_written() -> None:
     )
 
 
-def test_call_without_an_id_gets_one_that_is_always_the_same() -> None:
+def test_call_without_an_id_gets_a_deterministic_one() -> None:
     frames = [call(0, id=""), call(1, id=None), block(2, "server_tool_use", name="f"), stop(2)]
     blocks = message(start(), *frames, end(), STOP).blocks
     ids = [getattr(block, "id", "") for block in blocks]
@@ -236,7 +236,7 @@ def test_call_without_an_id_gets_one_that_is_always_the_same() -> None:
 # Blocks that are known once their delta is here
 
 
-def test_compaction_is_whole_with_its_delta() -> None:
+def test_compaction_starts_with_its_delta() -> None:
     frames = [
         block(0, "compaction", content=None, signature="s"),
         delta(0, "compaction_delta", content="so far", encrypted_content=None),
@@ -270,7 +270,7 @@ def test_compaction_is_whole_with_its_delta() -> None:
         ([block(0, "server_tool_use", id="s", name="f"), stop(0)], "tool_use", "end_turn"),
     ],
 )
-def test_client_s_calls_decide_why_it_ended(
+def test_client_tool_calls_decide_the_stop_reason(
     frames: list[bytes], word: str | None, reason: str
 ) -> None:
     stopped = decode(start(), *frames, end(word), STOP).events[-1]
@@ -291,7 +291,7 @@ def test_client_s_calls_decide_why_it_ended(
         ("max_id_chars", lambda n: [block(0, "mcp_tool_use", id="m", name="é" * n), stop(0)]),
     ],
 )
-def test_bounds_of_blocks(limit: str, make: object) -> None:
+def test_limits_of_blocks_are_exact(limit: str, make: object) -> None:
     for size in (9, 10, 11):
         frames = make(size)  # type: ignore[operator]  # a function
         decoded = decode(start(), *frames, end(), STOP, limits=Limits(**{limit: 10}))
@@ -302,6 +302,6 @@ def test_bounds_of_blocks(limit: str, make: object) -> None:
             assert decoded.events[-1] == error
 
 
-def test_notes_tell_where() -> None:
+def test_notes_name_the_kind_of_block() -> None:
     decoded = decode(start(), delta(0, "text_delta", text="a"), call(1, id=""), end(), STOP)
     assert decoded.notes == (*(Note("misplaced_delta", "Text"), Note("minted_id", "tool call")),)

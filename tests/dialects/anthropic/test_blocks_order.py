@@ -35,7 +35,7 @@ def notes(*frames: bytes) -> dict[str, int]:
     return {note.kind: note.count for note in decode(start(), *frames, end(), STOP).notes}
 
 
-def test_blocks_that_overlap_keep_to_themselves() -> None:
+def test_interleaved_blocks_keep_their_own_deltas() -> None:
     assert body(
         *(block(0, "text", text=""), block(1, "tool_use", id="c", name="f")),
         *(delta(1, "input_json_delta", partial_json="["), delta(0, "text_delta", text="a")),
@@ -48,14 +48,14 @@ def test_blocks_that_overlap_keep_to_themselves() -> None:
     ]
 
 
-def test_indexes_are_keys_and_no_more() -> None:
+def test_wire_indexes_are_only_keys() -> None:
     assert [getattr(event, "index", None) for event in body(text(7, "a"), text(3, "b"))] == [
         *(0, 0, 0, 1, 1, 1),
     ]
     assert notes(text(7, "a"), text(3, "b"), text(7, "c")) == {}
 
 
-def test_start_at_an_open_index_stops_what_is_open() -> None:
+def test_start_at_an_open_index_stops_the_open_block() -> None:
     frames = [
         *(block(0, "text", text="a"), block(0, "tool_use", id="c", name="f")),
         *(delta(0, "input_json_delta", partial_json="{}"), stop(0)),
@@ -67,7 +67,7 @@ def test_start_at_an_open_index_stops_what_is_open() -> None:
     assert notes(*frames) == {"reused_index": 1}
 
 
-def test_blocks_that_nobody_stops_stop_at_the_end_in_their_order() -> None:
+def test_unstopped_blocks_stop_at_the_end_in_block_order() -> None:
     frames = [
         *(block(4, "text", text="a"), block(2, "thinking", thinking="b", signature="c2ln")),
         *(block(9, "tool_use", id="c", name="f", input={"q": 1}),),
@@ -79,7 +79,7 @@ def test_blocks_that_nobody_stops_stop_at_the_end_in_their_order() -> None:
     assert notes(*frames) == {"missing_block_stop": 3}
 
 
-def test_stop_of_no_open_block_says_nothing() -> None:
+def test_stop_without_an_open_block_is_a_note() -> None:
     frames = [text(0, "a"), stop(0), stop(7)]
     assert body(*frames) == body(text(0, "a"))
     assert notes(*frames) == {"extra_block_stop": 2}
@@ -155,12 +155,14 @@ MISPLACED: dict[str, tuple[list[bytes], list[Event]]] = {
 
 
 @pytest.mark.parametrize(("frames", "events"), MISPLACED.values(), ids=MISPLACED)
-def test_delta_that_went_astray_finds_its_block(frames: list[bytes], events: list[Event]) -> None:
+def test_misplaced_delta_extends_the_last_open_block_of_its_kind(
+    frames: list[bytes], events: list[Event]
+) -> None:
     assert body(*frames) == events
     assert "misplaced_delta" in notes(*frames)
 
 
-def test_nothing_that_went_astray_is_still_nothing() -> None:
+def test_empty_misplaced_delta_is_ignored() -> None:
     empty = [
         *(delta(5, "text_delta", text=""), delta(5, "thinking_delta", thinking="")),
         *(delta(5, "input_json_delta", partial_json=""), delta(5, "signature_delta", signature="")),
@@ -169,7 +171,7 @@ def test_nothing_that_went_astray_is_still_nothing() -> None:
     assert notes(*empty) == {}
 
 
-def test_arguments_of_no_call_are_malformed() -> None:
+def test_input_without_an_open_call_is_malformed() -> None:
     lost = delta(0, "input_json_delta", partial_json="{")
     for frames in ([lost], [text(0, "a"), lost], [call(0, "{}"), lost]):
         error = decode(start(), *frames, end(), STOP).events[-1]

@@ -50,7 +50,7 @@ OVERLOADED = StreamError("upstream", "Overloaded", "overloaded_error", 529, True
         *("text", "list", "typed", "framework"),
     ],
 )
-def test_error_is_known_in_every_shape(bytes_: bytes, error: StreamError | None) -> None:
+def test_error_is_read_in_the_form_of_any_vendor(bytes_: bytes, error: StreamError | None) -> None:
     decoded = decode(start(), text(0, "Hello"), bytes_, end(), STOP)
     if error is None:  # an event that has a type of its own, and no error in it
         assert isinstance(decoded.outcome, Completed)
@@ -60,7 +60,7 @@ def test_error_is_known_in_every_shape(bytes_: bytes, error: StreamError | None)
     assert decode(bytes_).events == [error]
 
 
-def test_piece_of_a_block_that_is_named_an_error_is_one() -> None:
+def test_event_line_error_makes_a_delta_an_error() -> None:
     payload = {
         "type": "content_block_delta",
         "index": 0,

@@ -98,7 +98,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     assert writer.losses == ()
 
 
-def test_tool_input_comes_by_deltas_alone() -> None:
+def test_tool_input_is_sent_by_deltas_alone() -> None:
     assert encode(
         BlockStart(0, ToolCall("call_1", "f")),
         JSONDelta(0, '{"a":'),
@@ -122,7 +122,7 @@ def test_call_without_arguments_gets_an_empty_object(arguments: list[str]) -> No
     ]
 
 
-def test_id_that_anthropic_refuses_is_escaped() -> None:
+def test_id_that_anthropic_rejects_is_escaped() -> None:
     ((_, payload), *_) = encode(BlockStart(0, ToolCall("functions.f:0", "f")))
     assert payload["content_block"]["id"] == "snid_functions_2ef_3a0"
 
@@ -137,7 +137,7 @@ def test_custom_tool_becomes_an_object_of_one_string() -> None:
     assert json.loads(written) == {"input": 'say "hi"\n'}
 
 
-def test_thinking_carries_the_signature_of_its_own_vendor_as_it_is() -> None:
+def test_signature_of_anthropic_is_written_unchanged() -> None:
     assert encode(
         BlockStart(0, Reasoning()),
         ReasoningDelta(0, "why"),
@@ -159,12 +159,12 @@ def test_signature_of_another_vendor_is_tagged(issuer: str | None) -> None:
     assert frames[0] == start(0, type="redacted_thinking", data=tag_signature("ZGF0YQ==", issuer))
 
 
-def test_redacted_thinking_of_anthropic_is_as_it_was() -> None:
+def test_redacted_thinking_of_anthropic_is_written_unchanged() -> None:
     frames = encode(BlockStart(0, RedactedReasoning("ZGF0YQ==", "anthropic")), BlockStop(0))
     assert frames == [start(0, type="redacted_thinking", data="ZGF0YQ=="), stop(0)]
 
 
-def test_parts_of_reasoning_are_joined_by_a_blank_line_and_that_is_said() -> None:
+def test_parts_of_reasoning_are_joined_by_a_blank_line_with_a_loss() -> None:
     writer = encoder("anthropic")
     wire = b"".join(
         writer.encode(event)
@@ -180,7 +180,7 @@ def test_parts_of_reasoning_are_joined_by_a_blank_line_and_that_is_said() -> Non
     assert [loss.feature for loss in writer.losses] == ["reasoning_parts"]
 
 
-def test_white_space_before_text_waits_for_it() -> None:
+def test_leading_white_space_is_held_for_the_text() -> None:
     assert encode(BlockStart(0, Text()), TextDelta(0, "\n"), TextDelta(0, " a"), BlockStop(0)) == [
         start(0, type="text", text=""),
         delta(0, "text_delta", text="\n a"),
@@ -230,13 +230,13 @@ def test_refusal_is_text_with_its_own_stop_reason() -> None:
         ("other", "end_turn"),
     ],
 )
-def test_stop_reason_is_in_the_vendor_s_words(reason: Any, word: str) -> None:
+def test_unified_stop_reason_is_written_as_anthropic_s(reason: Any, word: str) -> None:
     frames = encode(MessageStop(reason))
     assert frames[0][1]["delta"]["stop_reason"] == word
     assert frames[1] == ("message_stop", {})
 
 
-def test_stop_sequence_is_told() -> None:
+def test_stop_sequence_is_written() -> None:
     frames = encode(MessageStop("stop_sequence", "stop", "END"))
     assert frames[0][1]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "END"}
 
@@ -250,7 +250,7 @@ def test_stop_sequence_is_told() -> None:
         (Usage(3, 1, 5), (0, 0, 5, 1, None)),
     ],
 )
-def test_input_tokens_leave_out_the_cache(
+def test_written_input_tokens_exclude_the_cache(
     usage: Usage, written: tuple[int, int, int, int, int | None]
 ) -> None:
     counts = encode(UsageUpdate(usage), MessageStop("end_turn"))[0][1]["usage"]
@@ -259,7 +259,7 @@ def test_input_tokens_leave_out_the_cache(
     assert counts.get("output_tokens_details", {}).get("thinking_tokens") == written[4]
 
 
-def test_usage_that_nobody_said_is_a_loss() -> None:
+def test_unknown_usage_is_a_loss() -> None:
     writer = encoder("anthropic")
     for event in (START, MessageStop("end_turn")):
         writer.encode(event)
@@ -297,12 +297,12 @@ def test_error_ends_the_stream_without_stops(error: StreamError, type: str) -> N
     assert body == {"type": "error", "error": {"type": type, "message": "m"}}
 
 
-def test_ping_is_the_vendor_s() -> None:
+def test_ping_is_an_event() -> None:
     assert encode(Ping()) == [("ping", {})]
     assert encoder("anthropic").ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-def test_opaque_of_the_dialect_is_written_as_it_was() -> None:
+def test_opaque_event_and_block_are_written_unchanged() -> None:
     frames = encode(
         Opaque("anthropic", "vertex_event", '{"type":"vertex_event","x":1}'),
         BlockStart(0, OpaqueBlock("anthropic", "sketch", '{"type":"sketch","lines":[1]}')),
@@ -311,7 +311,7 @@ def test_opaque_of_the_dialect_is_written_as_it_was() -> None:
     assert frames == [("vertex_event", {"x": 1}), start(0, type="sketch", lines=[1]), stop(0)]
 
 
-def test_compaction_comes_by_its_delta_as_the_api_sends_it() -> None:
+def test_compaction_is_written_as_an_empty_start_and_a_delta() -> None:
     data = '{"type":"compaction","content":"c","encrypted_content":"eA=="}'
     assert encode(BlockStart(0, OpaqueBlock("anthropic", "compaction", data)), BlockStop(0)) == [
         start(0, type="compaction", content=None),
@@ -342,16 +342,16 @@ def test_losses_are_reported_as_they_happen_and_counted_together() -> None:
     assert writer.losses == (Loss("opaque", "openai_chat logprobs", 2, "dropped"),)
 
 
-def test_illegal_event_is_refused() -> None:
+def test_event_against_the_grammar_raises() -> None:
     with pytest.raises(LocalProtocolError, match="expected message_start"):
         encoder("anthropic").encode(TextDelta(0, "a"))
 
 
-def test_asked_model_is_named_in_place_of_the_one_that_answered() -> None:
+def test_model_option_replaces_the_model_of_the_message() -> None:
     assert b'"model":"asked"' in encoder("anthropic", model="asked").encode(START)
 
 
-def test_nothing_follows_the_last_event() -> None:
+def test_close_writes_nothing() -> None:
     assert encoder("anthropic").close() == b""
 
 
@@ -360,6 +360,6 @@ def test_opaque_block_with_line_ends_stays_within_its_frame() -> None:
     assert encode(BlockStart(0, block), BlockStop(0)) == [start(0, type="x", a="\n"), stop(0)]
 
 
-def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
+def test_unsupported_block_must_not_pass_the_projection() -> None:
     with pytest.raises(AssertionError, match="Image passed the projection"):
         encoder("anthropic").render(BlockStart(0, Image(url="u")))

@@ -42,7 +42,7 @@ def encode(*events: Event, begun: MessageStart = START, **options: Any) -> list[
 
 
 @pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use"])
-def test_server_s_call_is_written_as_its_kind(kind: str) -> None:
+def test_server_tool_call_is_written_with_its_type(kind: str) -> None:
     call = ServerToolCall("srv_1", "search", kind=kind)
     started, opened, piece, stopped = encode(
         BlockStart(0, call), JSONDelta(0, '{"q":1}'), BlockStop(0)
@@ -54,7 +54,7 @@ def test_server_s_call_is_written_as_its_kind(kind: str) -> None:
     assert encode(BlockStart(0, call), BlockStop(0))[3]["delta"]["partial_json"] == "{}"
 
 
-def test_result_of_a_server_s_call_is_whole_in_its_start() -> None:
+def test_server_tool_result_is_whole_in_its_start() -> None:
     result = ServerToolResult("srv_1", "web_search_tool_result", [{"url": "u", "title": None}])
     started, stopped = encode(BlockStart(0, result), BlockStop(0))[1:]
     assert started["content_block"] == {
@@ -65,7 +65,7 @@ def test_result_of_a_server_s_call_is_whole_in_its_start() -> None:
     assert stopped == {"type": "content_block_stop", "index": 0}
 
 
-def test_source_of_a_text_comes_by_a_delta() -> None:
+def test_citation_is_written_as_a_delta() -> None:
     source = Citation(
         "char_location", None, "D", "c", extra={"document_index": 0, "start_char_index": 3}
     )
@@ -86,7 +86,7 @@ def test_source_of_a_text_comes_by_a_delta() -> None:
 # Fields that have no place in the events
 
 
-def test_vendor_s_fields_go_back_to_where_they_were() -> None:
+def test_extra_fields_are_written_where_they_were_read() -> None:
     begun = MessageStart("msg_1", "claude-1", {"container": {"id": "c"}, "id": "forged"})
     stop_extra = {
         "stop_details": {"type": "refusal", "category": "cyber"},
@@ -124,7 +124,7 @@ def test_vendor_s_fields_go_back_to_where_they_were() -> None:
     ("told", "written"),
     [("default", "standard"), ("priority", "priority"), ("standard", "standard"), ("flex", None)],
 )
-def test_tier_of_service_is_in_the_vendor_s_words(told: str, written: str | None) -> None:
+def test_service_tier_is_translated(told: str, written: str | None) -> None:
     said = {"service_tier": told}
     for begun, events in [
         (MessageStart("m", "c", said), [MessageStop("end_turn")]),
@@ -146,14 +146,14 @@ def test_tier_of_service_is_in_the_vendor_s_words(told: str, written: str | None
         ("length", "max_tokens", "max_tokens"),
     ],
 )
-def test_word_of_the_source_stays_where_it_is_one(raw: str, reason: Any, word: str) -> None:
+def test_stop_reason_of_anthropic_is_written_back(raw: str, reason: Any, word: str) -> None:
     assert encode(MessageStop(reason, raw))[-2]["delta"]["stop_reason"] == word
 
 
 # Events that only Anthropic's clients know
 
 
-def test_event_of_a_block_is_numbered_anew() -> None:
+def test_opaque_event_gets_the_wire_index_of_its_block() -> None:
     tone = '{"type":"tone","index":9,"n":[1]}'
     events = [
         *(BlockStart(0, Text()), BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "a")),
@@ -170,7 +170,7 @@ def test_event_of_a_block_is_numbered_anew() -> None:
 
 
 @pytest.mark.parametrize("data", ["{", '"text"', "[1]"])
-def test_event_without_a_number_stays_as_it_is(data: str) -> None:
+def test_opaque_data_without_an_index_is_written_unchanged(data: str) -> None:
     writer = encoder("anthropic")
     for event in (START, BlockStart(0, Reasoning())):
         writer.encode(event)
@@ -179,7 +179,7 @@ def test_event_without_a_number_stays_as_it_is(data: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nevent: message_stop", "a\rb", "a\0"])
-def test_name_that_would_forge_an_event_is_none(name: str) -> None:
+def test_event_name_with_a_line_end_is_omitted(name: str) -> None:
     writer = encoder("anthropic")
     written = writer.encode(Opaque("anthropic", name, '{"type":"x",\n"n":1}'))
     assert written == b'data: {"type":"x",\ndata: "n":1}\n\n'
@@ -188,12 +188,12 @@ def test_name_that_would_forge_an_event_is_none(name: str) -> None:
 # What the projection keeps away
 
 
-def test_refusal_never_gets_as_far_as_the_wire() -> None:
+def test_refusal_must_not_pass_the_projection() -> None:
     with pytest.raises(AssertionError, match="refusal passed the projection"):
         encoder("anthropic").render(RefusalDelta(0, "no"))
 
 
-def test_delta_writer_writes_what_render_does() -> None:
+def test_delta_writer_equals_render() -> None:
     for block, delta in [
         (Text(), TextDelta(0, 'a"é')),
         (Reasoning(), ReasoningDelta(0, 'a"é')),

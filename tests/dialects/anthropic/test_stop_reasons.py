@@ -21,7 +21,7 @@ WORDS: dict[str, tuple[StopReason, StopReason]] = {
 
 
 @pytest.mark.parametrize(("word", "reasons"), WORDS.items(), ids=WORDS)
-def test_word_means_the_same_unless_calls_decide(
+def test_stop_reason_is_read_with_the_calls(
     word: str, reasons: tuple[StopReason, StopReason]
 ) -> None:
     for unfinished in (False, True):
@@ -44,7 +44,7 @@ def test_word_means_the_same_unless_calls_decide(
         (False, True, "other"),
     ],
 )
-def test_without_a_word_the_calls_alone_decide(
+def test_calls_alone_decide_without_a_stop_reason(
     *, called: bool, unfinished: bool, reason: StopReason
 ) -> None:
     assert (
@@ -70,7 +70,7 @@ def test_without_a_word_the_calls_alone_decide(
         ("stop_sequence", "stop", "stop_sequence"),
     ],
 )
-def test_source_s_word_is_written_where_it_is_anthropic_s(
+def test_raw_stop_reason_is_written_if_it_is_anthropic_s(
     reason: StopReason, raw: str | None, word: str
 ) -> None:
     assert stop_reason_to_wire(reason, raw) == word

@@ -32,14 +32,14 @@ def full(fresh: int, written: int, read: int, out: int) -> dict[str, Any]:
     }
 
 
-def test_input_is_everything_that_went_in() -> None:
+def test_input_tokens_include_the_cache() -> None:
     assert merged(full(200, 400, 2000, 50)) == Usage(2600, 50, 2000, 400)
     assert merged({"input_tokens": 7}) == Usage(7)
     assert merged({"cache_read_input_tokens": 7}) == Usage(7, None, 7)
     assert merged({"output_tokens": 0}) == Usage(None, 0)
 
 
-def test_thinking_is_part_of_the_output() -> None:
+def test_thinking_tokens_are_part_of_the_output() -> None:
     details = {"thinking_tokens": 20, "spoken_tokens": 3, "other": None}
     assert merged({"output_tokens": 50, "output_tokens_details": details}) == Usage(
         None, 50, reasoning_tokens=20, extra={"output_tokens_details": {"spoken_tokens": 3}}
@@ -86,7 +86,7 @@ def test_counts_are_merged_field_by_field(wires: list[dict[str, Any]], usage: Us
     assert merged(*wires) == usage
 
 
-def test_what_else_is_counted_is_kept_key_by_key() -> None:
+def test_unknown_counts_are_merged_into_extra() -> None:
     first = {"service_tier": "standard", "speed": "fast", "inference_geo": None}
     more = {"speed": "slow", "server_tool_use": {"web_search_requests": 1}}
     assert merged(first, more) == Usage(
@@ -99,13 +99,13 @@ def test_what_else_is_counted_is_kept_key_by_key() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, True, "7", 1.5, [7], 1e300])
-def test_what_is_no_count_is_kept_as_it_is(count: object) -> None:
+def test_count_of_another_type_is_extra(count: object) -> None:
     assert merged({"input_tokens": count, "output_tokens": 3}) == Usage(
         None, 3, extra={"input_tokens": count}
     )
 
 
-def test_each_change_is_a_snapshot_and_nothing_else_is() -> None:
+def test_usage_update_follows_each_change() -> None:
     events = decode(
         start(usage=full(9, 0, 0, 1)),
         *(end(usage=full(9, 0, 0, 1)), end(), end(usage=None), end(usage={"output_tokens": 4})),
@@ -116,7 +116,7 @@ def test_each_change_is_a_snapshot_and_nothing_else_is() -> None:
     ]
 
 
-def test_reader_tells_whether_something_changed() -> None:
+def test_merge_returns_whether_the_snapshot_changed() -> None:
     reader = UsageReader()
     assert reader.merge({"input_tokens": 1})
     assert not reader.merge({"input_tokens": 1})
@@ -125,7 +125,7 @@ def test_reader_tells_whether_something_changed() -> None:
 
 
 @given(dice(20))
-def test_counts_come_back_as_they_were(d: Dice) -> None:
+def test_usage_round_trips(d: Dice) -> None:
     usage = make_usage(d)
     reader = UsageReader()
     reader.merge(usage_to_wire(usage))

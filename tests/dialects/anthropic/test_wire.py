@@ -29,7 +29,7 @@ def payload(kind: str, **fields: Any) -> str:
         (payload("text_delta", text="é").replace("}}", "}  } "), wire.TextDelta("é")),
     ],
 )
-def test_pieces_are_read_whatever_else_they_hold(data: str, delta: object) -> None:
+def test_delta_with_unknown_fields_is_decoded(data: str, delta: object) -> None:
     piece = wire.decode_delta(data)
     assert (piece.index, piece.delta) == (3, delta)
 
@@ -48,12 +48,12 @@ def test_pieces_are_read_whatever_else_they_hold(data: str, delta: object) -> No
         "",
     ],
 )
-def test_what_is_odd_is_left_to_the_slow_way(data: str) -> None:
+def test_other_payload_is_rejected(data: str) -> None:
     with pytest.raises(FAST_ERRORS):
         wire.decode_delta(data)
 
 
-def test_both_ways_read_the_same() -> None:
+def test_slow_path_reads_the_same() -> None:
     """A member that the fast reader cannot take makes all of it go the slow way."""
     events = []
     for odd in ({}, {"odd": "\ud83d"}):
@@ -72,7 +72,7 @@ def test_both_ways_read_the_same() -> None:
     assert events[0][4:7] == [TextDelta(0, "a"), ReasoningDelta(1, "b"), JSONDelta(2, "{}")]
 
 
-def test_input_is_had_as_it_stands_on_the_wire() -> None:
+def test_raw_input_is_the_source_text() -> None:
     data = '{"content_block": {"input": { "a" :1.0e0 } , "type":"tool_use"}}'
     assert bytes(wire.decode_raw_start(data).content_block.input) == b'{ "a" :1.0e0 }'
     content = '{"message":{"content":[{"input":[ 1]},{}]}}'

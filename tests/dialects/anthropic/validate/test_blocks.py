@@ -226,13 +226,13 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "anthropic") == [Violation(position, message)]
 
 
-def test_index_of_an_open_block_again_is_two_mistakes() -> None:
+def test_start_at_an_open_index_is_two_violations() -> None:
     body = sse(*message(begin(0, TEXT), *text()))
     assert validate(body, "anthropic") == [
         Violation(2, "block 0 starts, expected 1"),
