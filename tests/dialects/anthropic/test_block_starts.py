@@ -1,4 +1,4 @@
-"""What stands in the start of a block, by its type, and sources there and back."""
+"""Blocks of `content_block_start` and `message_start`, by type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from support.anthropic.frames import STOP, block, body, decode, end, message, st
 from streamnorm import (
     Block,
     BlockStart,
-    Citation,
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
@@ -20,14 +19,12 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import tag_signature
-from streamnorm.dialects.anthropic.citations import citation_from_wire, citation_to_wire
 
 SEARCHED = [{"type": "web_search_result", "url": "https://u", "title": "T", "page_age": None}]
 
 BLOCKS: dict[str, tuple[dict[str, Any], Block, dict[str, Any] | None]] = {
     "text": ({"type": "text", "text": "", "citations": None}, Text(), None),
-    "text that says more": (
+    "text with unknown fields": (
         {"type": "text", "text": None, "phase": "final", "draft": None},
         Text(),
         {"phase": "final"},
@@ -132,118 +129,6 @@ def test_block_without_a_required_field_is_malformed(wire: dict[str, Any]) -> No
         assert decoded.events[1:] == [StreamError("malformed", message)]
 
 
-@pytest.mark.parametrize(
-    ("server", "issuer"),
-    [(None, "anthropic"), ("vertex", "anthropic"), ("deepseek", "deepseek"), ("kimi", "kimi")],
-)
-def test_server_decides_the_issuer_of_signatures(server: str | None, issuer: str) -> None:
-    content = [
-        {"type": "thinking", "thinking": "a", "signature": "c2ln"},
-        {"type": "redacted_thinking", "data": "ZGF0YQ=="},
-    ]
-    assert message(start(content=content), STOP, server=server).blocks == (
-        *(Reasoning(("a",), "c2ln", issuer), RedactedReasoning("ZGF0YQ==", issuer)),
-    )
-
-
-def test_tagged_signature_is_read_back() -> None:
-    content = [
-        {"type": "thinking", "thinking": "", "signature": tag_signature("Z29v", "google")},
-        {"type": "redacted_thinking", "data": tag_signature("ZGF0YQ==", None)},
-    ]
-    assert message(start(content=content), STOP).blocks == (
-        *(Reasoning((), "Z29v", "google"), RedactedReasoning("ZGF0YQ==", None)),
-    )
-
-
 def test_lone_surrogate_in_a_start_is_replaced() -> None:
     wire = {"type": "tool_use", "id": "a\ud83d", "name": "f\ud83d", "input": "x\ud83d"}
     assert message(start(content=[wire]), STOP).blocks == (ToolCall("a�", "f�", "x�"),)
-
-
-# Sources
-
-CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
-    "characters": (
-        {
-            "type": "char_location",
-            "cited_text": "c",
-            "document_index": 0,
-            "document_title": "D",
-            "file_id": None,
-            "start_char_index": 3,
-            "end_char_index": 9,
-        },
-        Citation(
-            *("char_location", None, "D", "c"),
-            extra={"document_index": 0, "start_char_index": 3, "end_char_index": 9},
-        ),
-    ),
-    "pages": (
-        {"type": "page_location", "cited_text": "c", "document_title": "D", "file_id": "f"},
-        Citation("page_location", None, "D", "c", extra={"file_id": "f"}),
-    ),
-    "blocks": (
-        # What every document's citation has, though it be null: clients check that it is there.
-        {
-            "type": "content_block_location",
-            "cited_text": "c",
-            "document_title": None,
-            "file_id": None,
-            "start_block_index": 0,
-        },
-        Citation("content_block_location", None, None, "c", extra={"start_block_index": 0}),
-    ),
-    "web": (
-        {
-            "type": "web_search_result_location",
-            "url": "https://u",
-            "title": "T",
-            "cited_text": "c",
-            "encrypted_index": "i",
-        },
-        Citation(
-            "web_search_result_location", "https://u", "T", "c", extra={"encrypted_index": "i"}
-        ),
-    ),
-    "web without a title": (
-        {
-            "type": "web_search_result_location",
-            "url": "https://u",
-            "title": None,
-            "cited_text": "c",
-        },
-        Citation("web_search_result_location", "https://u", None, "c"),
-    ),
-    "search without a title": (
-        {"type": "search_result_location", "cited_text": "c", "source": "s", "title": None},
-        Citation("search_result_location", None, None, "c", extra={"source": "s"}),
-    ),
-    "search": (
-        {"type": "search_result_location", "cited_text": "c", "source": "s", "title": "T"},
-        Citation("search_result_location", None, "T", "c", extra={"source": "s"}),
-    ),
-    "a kind to come": (
-        {"type": "k", "title": "T", "n": [1]},
-        Citation("k", None, "T", extra={"n": [1]}),
-    ),
-}
-
-
-@pytest.mark.parametrize(("wire", "source"), CITATIONS.values(), ids=CITATIONS)
-def test_citation_round_trips(wire: dict[str, Any], source: Citation) -> None:
-    assert citation_from_wire(wire) == source
-    assert citation_to_wire(source) == wire
-
-
-def test_citation_may_lack_every_field() -> None:
-    assert citation_from_wire({}) == Citation("")
-    assert citation_from_wire(
-        {"type": 7, "url": None, "title": ["T"], "cited_text": None}
-    ) == Citation("", extra={"title": ["T"]})
-
-
-def test_malformed_citation_list_is_ignored() -> None:
-    for citations in (None, [], "x", ["x", None]):
-        events = body(block(0, "text", text="", citations=citations), stop(0))
-        assert [type(event).__name__ for event in events] == ["BlockStart", "BlockStop"]

@@ -1,8 +1,6 @@
-"""What belongs to the whole stream: frames, the message's start and end, errors, the cut."""
+"""The decoder: frames, the start and the end of the message, cut streams."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 from support.anthropic.frames import STOP, block, decode, delta, end, event, start, stop, text
@@ -16,7 +14,6 @@ from streamnorm import (
     MessageStart,
     MessageStop,
     Note,
-    Opaque,
     Ping,
     StreamError,
     Text,
@@ -54,8 +51,8 @@ def test_text_stream_is_decoded() -> None:
 
 
 def test_unknown_fields_of_the_message_are_extra() -> None:
-    said = {"container": {"id": "c"}, "diagnostics": None, "context_management": {"edits": []}}
-    assert decode(start(**said), end(), STOP).events[0] == MessageStart(
+    fields = {"container": {"id": "c"}, "diagnostics": None, "context_management": {"edits": []}}
+    assert decode(start(**fields), end(), STOP).events[0] == MessageStart(
         "msg_1", "claude-1", {"container": {"id": "c"}, "context_management": {"edits": []}}
     )
 
@@ -143,27 +140,6 @@ def test_event_before_message_start_is_malformed(first: bytes, problem: str) -> 
 def test_unreadable_block_start_is_malformed(payload: dict[str, object], problem: str) -> None:
     decoded = decode(start(), event("content_block_start", index=0, **payload))
     assert decoded.events == [BEGUN, StreamError("malformed", f"{problem}, expected one")]
-
-
-def test_delta_of_an_unknown_type_is_opaque() -> None:
-    payloads = [
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "tone_delta", "tone": 1}},
-        {"type": "content_block_delta", "index": 0, "delta": None},
-        {"type": "content_block_delta", "index": 9},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta"}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "compaction_delta"}},
-    ]
-    frames = [frame(payload, "content_block_delta") for payload in payloads]
-    events = decode(start(), block(0, "text", text=""), *frames, stop(0), end(), STOP).events
-    assert events[2:-2] == [
-        Opaque(
-            "anthropic",
-            "content_block_delta",
-            json.dumps(payload, separators=(",", ":")),
-            None if payload["index"] == 9 else 0,
-        )
-        for payload in payloads
-    ]
 
 
 # The end
@@ -278,39 +254,6 @@ def test_missing_or_wrong_event_line_is_a_note() -> None:
         assert decoded.notes == (Note(kind, "frame", 6),)
 
 
-def test_event_of_an_unknown_type_is_opaque() -> None:
-    decoded = decode(
-        start(),
-        event("content_block_progress", index=0, done=1),
-        text(3, "Hello"),
-        event("content_block_progress", index=3, done=2),
-        frame({"n": 1}, "vendor"),
-        frame("no JSON", "vendor"),
-        frame([1], "vendor"),
-        frame({"type": "warning", "message": "slow", "error": None}, "warning"),
-        end(),
-        STOP,
-    )
-    opaque = [event for event in decoded.events if isinstance(event, Opaque)]
-    assert opaque == [
-        Opaque(
-            "anthropic",
-            "content_block_progress",
-            '{"type":"content_block_progress","index":0,"done":1}',
-        ),
-        Opaque(
-            "anthropic",
-            "content_block_progress",
-            '{"type":"content_block_progress","index":3,"done":2}',
-            0,
-        ),
-        Opaque("anthropic", "vendor", '{"n":1}'),
-        Opaque("anthropic", "vendor", '"no JSON"'),
-        Opaque("anthropic", "vendor", "[1]"),
-        Opaque("anthropic", "warning", '{"type":"warning","message":"slow","error":null}'),
-    ]
-
-
 def test_ping_is_known_by_type_or_event_line() -> None:
     pings = [event("ping"), frame({"type": "ping"}), frame({}, "ping"), frame([], "ping")]
     events = decode(*pings, start(), *pings, end(), STOP).events
@@ -349,14 +292,6 @@ def test_joined_events_are_read_line_by_line() -> None:
 def test_payload_that_is_no_json_is_malformed(data: str, name: str | None) -> None:
     decoded = decode(start(), frame(data, name))
     assert decoded.events == [BEGUN, StreamError("malformed", f"no JSON in {len(data)} characters")]
-
-
-def test_payload_that_is_no_object_is_opaque() -> None:
-    decoded = decode(start(), frame("7"), frame([], "message_stop"), end(), STOP)
-    assert decoded.events[1:-1] == [
-        Opaque("anthropic", "message", "7"),
-        Opaque("anthropic", "message_stop", "[]"),
-    ]
 
 
 def test_feed_frame_accepts_parsed_frames() -> None:

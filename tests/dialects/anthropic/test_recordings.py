@@ -1,4 +1,4 @@
-"""Every recording gives the events that were written down beside it."""
+"""Every recording gives the events in its companion file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 from support.recordings import assert_outcome, comparable, decode
 
-from streamnorm import (
-    Recording,
-    decoder,
-    validate,
-)
+from streamnorm import Recording, decoder, validate
 
 FOLDER = Path(__file__).parents[3] / "recordings" / "anthropic"
 RECORDINGS = [Recording.load(path) for path in sorted(FOLDER.glob("*/*.sse"))]
 
 GENUINE = frozenset({"anthropic", "bedrock", "vertex"})
-"""The servers that run the vendor's own code: in their streams is nothing to forgive."""
+"""Servers that run the vendor's own code: their streams give no notes."""
 
 LENIENT = {
     "anthropic/last-event-unterminated": ("unterminated",),
@@ -54,7 +50,7 @@ def test_outcome_is_what_the_last_event_says(recording: Recording) -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
 def test_deviation_leaves_a_note(recording: Recording) -> None:
-    """A fault of a compatible server leaves a note, and the vendor's own stream none."""
+    """Streams of compatible servers leave notes, those of the vendor none."""
     _, source = decode(recording)
     kinds = {note.kind for note in source.notes}
     if recording.server in GENUINE:

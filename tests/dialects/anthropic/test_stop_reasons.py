@@ -1,10 +1,23 @@
-"""Stop reasons of Anthropic, in both directions."""
+"""Stop reasons, in both directions."""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from streamnorm import StopReason
+import pytest
+from support.anthropic import payloads
+from support.anthropic.frames import STOP, block, call, decode, end, start, stop, text
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    MessageStop,
+    Refusal,
+    RefusalDelta,
+    StopReason,
+    Usage,
+    UsageUpdate,
+)
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 
 WORDS: dict[str, tuple[StopReason, StopReason]] = {
@@ -74,3 +87,73 @@ def test_raw_stop_reason_is_written_if_it_is_anthropic_s(
     reason: StopReason, raw: str | None, word: str
 ) -> None:
     assert stop_reason_to_wire(reason, raw) == word
+
+
+@pytest.mark.parametrize(
+    ("frames", "word", "reason"),
+    [
+        ([call(0, "{}")], "end_turn", "tool_use"),
+        ([call(0, "{}")], None, "tool_use"),
+        ([call(0, "")], None, "tool_use"),
+        ([call(0, '{"a')], None, "other"),
+        ([call(0, '{"a')], "tool_use", "tool_use"),
+        ([call(0, '{"a'), call(1, "{}")], None, "other"),
+        ([call(0, '{"a')], "max_tokens", "max_tokens"),
+        ([text(0, "a")], "tool_use", "end_turn"),
+        ([block(0, "server_tool_use", id="s", name="f"), stop(0)], "tool_use", "end_turn"),
+    ],
+)
+def test_client_tool_calls_decide_the_stop_reason(
+    frames: list[bytes], word: str | None, reason: str
+) -> None:
+    stopped = decode(start(), *frames, end(word), STOP).events[-1]
+    assert stopped == MessageStop(reason, word)  # type: ignore[arg-type]  # one of the reasons
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("end_turn", "end_turn"),
+        ("max_tokens", "max_tokens"),
+        ("tool_use", "tool_use"),
+        ("pause", "pause_turn"),
+        ("other", "end_turn"),
+    ],
+)
+def test_unified_stop_reason_is_written_as_anthropic_s(reason: Any, word: str) -> None:
+    frames = payloads.encode(MessageStop(reason))
+    assert frames[0][1]["delta"]["stop_reason"] == word
+    assert frames[1] == ("message_stop", {})
+
+
+def test_stop_sequence_is_written() -> None:
+    frames = payloads.encode(MessageStop("stop_sequence", "stop", "END"))
+    assert frames[0][1]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "END"}
+
+
+def test_refusal_is_text_with_its_own_stop_reason() -> None:
+    frames = payloads.encode(
+        BlockStart(0, Refusal()),
+        RefusalDelta(0, "No."),
+        BlockStop(0),
+        UsageUpdate(Usage(1, 1)),
+        MessageStop("end_turn", "stop"),
+    )
+    assert frames[1] == payloads.delta(0, "text_delta", text="No.")
+    assert frames[3][1]["delta"] == {
+        "stop_reason": "refusal",
+        "stop_sequence": None,
+        "stop_details": {"type": "refusal", "category": None, "explanation": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason", "word"),
+    [
+        ("compaction", "pause", "compaction"),
+        ("model_context_window_exceeded", "max_tokens", "model_context_window_exceeded"),
+        ("length", "max_tokens", "max_tokens"),
+    ],
+)
+def test_stop_reason_of_anthropic_is_written_back(raw: str, reason: Any, word: str) -> None:
+    assert payloads.encode(MessageStop(reason, raw))[0][1]["delta"]["stop_reason"] == word

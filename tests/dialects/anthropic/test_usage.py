@@ -1,4 +1,4 @@
-"""Token counts of Anthropic: the algebra, the merge, and the way back."""
+"""Token usage, in both directions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from support.anthropic import payloads
 from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
 from support.seeded import Dice, dice
 
-from streamnorm import Usage, UsageUpdate
+from streamnorm import MessageStop, Usage, UsageUpdate, encoder
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 
@@ -60,24 +61,24 @@ MERGES: dict[str, tuple[list[dict[str, Any]], Usage]] = {
         [full(60385, 0, 0, 9), full(612, 0, 0, 4)],
         Usage(612, 4, 0, 0),
     ),
-    "what is not said again stays": (
+    "a missing count keeps its value": (
         [full(9, 1, 2, 1), {"output_tokens": 30}],
         Usage(12, 30, 2, 1),
     ),
-    "null says nothing": (
+    "null keeps the value": (
         [full(9, 1, 2, 1), dict.fromkeys(full(0, 0, 0, 0))],
         Usage(12, 1, 2, 1),
     ),
-    "zero does not replace what went in": (
+    "zero does not replace an input count": (
         [full(9, 1, 2, 5), full(0, 0, 0, 0)],
         Usage(12, 0, 2, 1),
     ),
-    "zero is said where nothing was": (
+    "zero is a first count": (
         [{"output_tokens": 1}, full(0, 0, 0, 4)],
         Usage(0, 4, 0, 0),
     ),
     "zero at the start is replaced": ([full(0, 0, 0, 0), full(9, 1, 2, 5)], Usage(12, 5, 2, 1)),
-    "nothing is said at all": ([{}, {}], Usage()),
+    "no counts at all": ([{}, {}], Usage()),
 }
 
 
@@ -136,3 +137,31 @@ def test_usage_round_trips(d: Dice) -> None:
     )
     assert back.cache_write_tokens == (usage.cache_write_tokens or 0)
     assert back.reasoning_tokens == usage.reasoning_tokens
+
+
+@pytest.mark.parametrize(
+    ("usage", "written"),
+    [
+        (Usage(2600, 50, 2000, 400, 20), (200, 400, 2000, 50, 20)),
+        (Usage(10, 5), (10, 0, 0, 5, None)),
+        (Usage(), (0, 0, 0, 0, None)),
+        (Usage(3, 1, 5), (0, 0, 5, 1, None)),
+    ],
+)
+def test_written_input_tokens_exclude_the_cache(
+    usage: Usage, written: tuple[int, int, int, int, int | None]
+) -> None:
+    counts = payloads.encode(UsageUpdate(usage), MessageStop("end_turn"))[0][1]["usage"]
+    names = ("input", "cache_creation_input", "cache_read_input", "output")
+    assert tuple(counts[f"{name}_tokens"] for name in names) == written[:4]
+    assert counts.get("output_tokens_details", {}).get("thinking_tokens") == written[4]
+
+
+def test_unknown_usage_is_a_loss() -> None:
+    writer = encoder("anthropic")
+    for event in (payloads.START, MessageStop("end_turn")):
+        writer.encode(event)
+    assert [(loss.feature, loss.where) for loss in writer.losses] == [
+        ("usage_unknown", "input_tokens"),
+        ("usage_unknown", "output_tokens"),
+    ]

@@ -1,4 +1,4 @@
-"""The letter of content blocks: their order, their deltas, and what they add up to."""
+"""The checker of blocks: their order, their deltas, and their assembled content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEGAL: dict[str, list[Event | str]] = {
     "thinking that is not shown": message(
         begin(0, THINKING), delta(0, "signature_delta", signature="S"), end(0), *text(1)
     ),
-    "thinking that nobody signed": message(
+    "unsigned thinking": message(
         begin(0, THINKING), delta(0, "thinking_delta", thinking="hm"), end(0), *text(1)
     ),
     "redacted thinking": message(*whole(0, "redacted_thinking", data="R"), *text(1)),

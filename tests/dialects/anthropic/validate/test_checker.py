@@ -1,4 +1,4 @@
-"""The letter of Anthropic Messages: the order of its events, their names and its ends."""
+"""The checker of a stream: order and names of events, and the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The letter of Anthropic Messages: the fields of each event."""
+"""Required fields of each event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The letter of Anthropic Messages: fields that may be absent, but not of another kind."""
+"""Optional fields of each event: absent or null, but of no other type."""
 
 from __future__ import annotations
 
