@@ -46,7 +46,7 @@ def test_room_is_loaded_when_it_is_used_and_not_before() -> None:
         import sys
         from streamnorm import Transcoder
         Transcoder("openai_chat", "anthropic")
-        heavy = ("decode", "encode", "check")
+        heavy = ("decode", "encode", "check", "validate")
         print([m for m in sorted(sys.modules) if "dialects" in m and m.split(".")[-1] in heavy])
     """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,27 +1,27 @@
-"""The reader of delta runs: plain deltas of text, thinking and tool input of open blocks."""
+"""Delta runs: consecutive deltas of text, thinking and tool input of open blocks."""
 
 from __future__ import annotations
 
 from streamnorm._core.codec import DeltaRun
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.content import Content
+from streamnorm.dialects.anthropic.blocks import MessageBlocks
 
 __all__ = ["AnthropicRun"]
 
 
 class AnthropicRun(DeltaRun):
-    """Read the `content_block_delta` events that only extend an open block.
+    """The reader of `content_block_delta` events that only extend an open block.
 
     Args:
-        content: The blocks of the message.
+        blocks: The open blocks of the message.
     """
 
     prefix = b"event: content_block_delta\ndata: "
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
-        self._content = content
+        self._blocks = blocks
 
     def decode(self, payload: bytes) -> str | None:
         try:
@@ -29,11 +29,11 @@ class AnthropicRun(DeltaRun):
         except FAST_ERRORS:
             return None
         delta = event.delta
-        block = self._content.appendable_block(event.index, type(delta))
+        block = self._blocks.appendable_block(event.index, type(delta))
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if block.pieces is not None:
-            block.pieces.append(text)
+        if block.fragments is not None:
+            block.fragments.append(text)
         self.delta = block.delta
         return text

@@ -1,8 +1,8 @@
-"""Token counts of Anthropic, and the unified ones as Anthropic's.
+"""Token usage, in both directions.
 
-`input_tokens` leaves out what was read from the cache or written to it.  Every count is
-of the whole message so far: a later one replaces an earlier one and is never added, and
-it may be smaller, as after a compaction.
+Anthropic's `input_tokens` excludes tokens read from the cache or written to it.  Every
+count covers the whole message so far: a later count replaces an earlier one, even by a
+smaller number, as after a compaction.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
+from streamnorm.dialects.anthropic.wire import unmapped
 
 __all__ = ["UsageReader", "usage_to_wire"]
 
@@ -19,10 +20,10 @@ _THINKING = "thinking_tokens"
 
 
 class UsageReader:
-    """Merge the usage objects of one stream.
+    """The merged `usage` objects of one stream.
 
     Attributes:
-        usage: The snapshot.
+        usage: Snapshot of all objects so far.
     """
 
     def __init__(self) -> None:
@@ -30,23 +31,23 @@ class UsageReader:
         self._counts: dict[str, int] = {}
         self._extra: dict[str, Any] = {}
 
-    def merge(self, wire: dict[str, Any]) -> bool:
-        """Take one more usage object, and tell whether it changes the snapshot."""
-        for key, value in wire.items():
+    def merge(self, counts: dict[str, Any]) -> bool:
+        """Merge a `usage` object and return whether the snapshot changed."""
+        for key, value in counts.items():
             count = count_of(value)
             if key == "output_tokens_details" and is_object(value):
                 self._merge_details(value)
             elif count is None or key not in (*_INPUTS, "output_tokens"):
                 if value is not None:
                     self._extra[key] = value
-            # Servers that counted at the start send zeros at the end.
+            # Servers that send input counts at the start send zeros at the end.
             elif count or key == "output_tokens" or not self._counts.get(key):
                 self._counts[key] = count
         before, self.usage = self.usage, self._snapshot()
         return self.usage != before
 
     def _merge_details(self, details: dict[str, Any]) -> None:
-        rest = {key: value for key, value in details.items() if value is not None}
+        rest = unmapped(details)
         count = count_of(rest.get(_THINKING))
         if count is not None:
             self._counts[_THINKING] = count
@@ -68,14 +69,14 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return a snapshot as Anthropic has it; what nobody said is 0."""
+    """Return the `usage` object of a snapshot; unknown counts are 0."""
     read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    wire: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "input_tokens": max((usage.input_tokens or 0) - read - write, 0),
         "cache_creation_input_tokens": write,
         "cache_read_input_tokens": read,
         "output_tokens": usage.output_tokens or 0,
     }
     if usage.reasoning_tokens is not None:
-        wire["output_tokens_details"] = {_THINKING: usage.reasoning_tokens}
-    return wire
+        counts["output_tokens_details"] = {_THINKING: usage.reasoning_tokens}
+    return counts

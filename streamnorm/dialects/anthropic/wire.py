@@ -1,42 +1,56 @@
-"""The shape of what comes often in an Anthropic stream: pieces of a block.
+"""Structs and field sets of Anthropic's streaming format.
 
-https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  All
-else comes a few times a message and is read as plain JSON, so that fields nobody knows
-yet are kept.
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  Only
+deltas, of which most of a stream consists, and the source text of tool input have
+structs.  All other payloads are decoded as plain JSON, so that unknown fields are kept.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
 __all__ = [
-    "PIECES",
+    "DELTA_TEXT_FIELDS",
+    "MESSAGE_FIELDS",
+    "STOP_FIELDS",
     "InputJSONDelta",
     "TextDelta",
     "ThinkingDelta",
     "decode_delta",
     "decode_raw_message",
     "decode_raw_start",
+    "unmapped",
 ]
+
+DELTA_TEXT_FIELDS = frozenset({"delta", "text", "thinking", "partial_json"})
+"""The fields of deltas that may end in half a surrogate pair, and the one that holds them."""
+
+STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
+MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "usage", *STOP_FIELDS})
+
+
+def unmapped(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
+    """Return the fields of an object that are neither null nor `mapped` to a unified field."""
+    return {key: item for key, item in value.items() if key not in mapped and item is not None}
 
 
 class TextDelta(Struct, gc=False, tag_field="type", tag="text_delta"):
-    """More text."""
+    """A delta of a text block."""
 
     text: str
 
 
 class InputJSONDelta(Struct, gc=False, tag_field="type", tag="input_json_delta"):
-    """More of a tool's input."""
+    """A delta of a tool's input."""
 
     text: str = field(name="partial_json")
 
 
 class ThinkingDelta(Struct, gc=False, tag_field="type", tag="thinking_delta"):
-    """More thinking."""
+    """A delta of a thinking block."""
 
     text: str = field(name="thinking")
 
@@ -45,7 +59,7 @@ Delta: TypeAlias = TextDelta | InputJSONDelta | ThinkingDelta
 
 
 class ContentBlockDelta(Struct, gc=False, tag_field="type", tag="content_block_delta"):
-    """A piece of a block, of the kinds that come often."""
+    """A `content_block_delta` with text, tool input or thinking."""
 
     index: int
     delta: Delta
@@ -56,13 +70,13 @@ decode_delta = _DELTA.decode
 
 
 class RawBlock(Struct):
-    """A block's start, for the text of its input as it stands on the wire."""
+    """A content block, reduced to the source text of its input."""
 
     input: msgspec.Raw = msgspec.Raw()
 
 
 class RawBlockStart(Struct):
-    """The payload around it."""
+    """A `content_block_start`, reduced likewise."""
 
     content_block: RawBlock
 
@@ -72,19 +86,16 @@ decode_raw_start = _RAW_START.decode
 
 
 class RawMessage(Struct):
-    """A message that comes with its content."""
+    """The message of a `message_start`, reduced to the input of its blocks."""
 
     content: list[RawBlock] = []
 
 
 class RawMessageStart(Struct):
-    """The payload around it."""
+    """A `message_start`, reduced likewise."""
 
     message: RawMessage
 
 
 _RAW_MESSAGE: msgspec.json.Decoder[RawMessageStart] = msgspec.json.Decoder(RawMessageStart)
 decode_raw_message = _RAW_MESSAGE.decode
-
-PIECES = frozenset({"delta", "text", "thinking", "partial_json"})
-"""The keys whose strings are pieces of a longer text, and those on the way to them."""

@@ -132,7 +132,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @each_delta_type
-def test_frame_that_says_more_is_read_in_full(delta_type: str, name: str) -> None:
+def test_frame_other_than_a_plain_delta_is_read_in_full(delta_type: str, name: str) -> None:
     plain = compact(delta_type, "b")
     odd = REFUSED[name](plain)
     assert odd != plain
@@ -157,7 +157,7 @@ def test_unknown_fields_change_nothing(delta_type: str) -> None:
 
 
 @each_delta_type
-def test_half_a_character_waits_for_the_other_half(delta_type: str) -> None:
+def test_half_a_surrogate_pair_is_held_for_the_other_half(delta_type: str) -> None:
     plain = compact(delta_type, "b")
     high, low = (plain.replace(b'"b"', b'"%b"' % half) for half in (rb"a\ud83d", rb"\ude00c"))
     reading = read_chunks(
@@ -197,7 +197,7 @@ def test_deltas_of_interleaved_blocks_are_on_the_run() -> None:
     assert reading.on_run[3:] == [0, 0, 1, 1, 1, 1]
 
 
-def test_block_that_has_stopped_grows_no_more() -> None:
+def test_delta_after_the_stop_opens_another_block() -> None:
     piece = compact("text_delta", "a")
     reading = read_chunks(
         "anthropic", start(), OPENING["text_delta"], piece, piece, stop(0), piece, piece
@@ -206,14 +206,14 @@ def test_block_that_has_stopped_grows_no_more() -> None:
     assert [getattr(event, "index", None) for event in events] == [None, 0, 0, 0, 0, 1, 1, 1]
 
 
-def test_block_that_a_new_start_replaces_grows_no_more() -> None:
+def test_delta_after_a_reused_index_extends_the_new_block() -> None:
     piece, again = compact("text_delta", "a"), OPENING["text_delta"]
     reading = read_chunks("anthropic", start(), again, piece, piece, again, piece, piece)
     assert [events[-1] for events in reading.events[5:]] == [TextDelta(1, "a")] * 2
     assert reading.on_run[5:] == [0, 1]
 
 
-def test_signed_text_goes_on_in_a_block_of_its_own() -> None:
+def test_thinking_after_a_signature_is_read_in_full() -> None:
     piece, signature = compact("thinking_delta", "a"), delta(0, "signature_delta", signature="s")
     chunks = [start(), OPENING["thinking_delta"], piece, piece, signature, piece, piece]
     reading = read_chunks("anthropic", *chunks)
@@ -224,7 +224,9 @@ def test_signed_text_goes_on_in_a_block_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("texts", "reason"), [(['{"a":', "1", "}"], "tool_use"), (['{"a":', "1", "2"], "other")]
 )
-def test_arguments_on_the_run_are_judged_at_the_end(texts: list[str], reason: str) -> None:
+def test_completeness_of_arguments_on_the_run_decides_the_stop_reason(
+    texts: list[str], reason: str
+) -> None:
     deltas = [compact("input_json_delta", text) for text in texts]
     chunks = [start(), OPENING["input_json_delta"], *deltas, stop(0), STOP]
     reading = read_chunks("anthropic", *chunks)
@@ -258,7 +260,7 @@ def test_frames_on_the_run_are_bounded(reads: int) -> None:
         assert [getattr(event, "code", None) for event in events] == [code]
 
 
-def test_frame_that_is_fed_as_it_is_goes_before_the_run() -> None:
+def test_feed_frame_and_the_run_share_the_open_blocks() -> None:
     piece = compact("text_delta", "a")
     payload = piece.split(b"data: ")[1].decode()
     reader = decoder("anthropic")

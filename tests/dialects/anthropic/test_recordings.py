@@ -1,4 +1,4 @@
-"""Every recording gives the events that were written down beside it."""
+"""Every recording gives the events in its companion file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 from support.recordings import assert_outcome, comparable, decode
 
-from streamnorm import (
-    Recording,
-    decoder,
-    validate,
-)
+from streamnorm import Recording, decoder, validate
 
 FOLDER = Path(__file__).parents[3] / "recordings" / "anthropic"
 RECORDINGS = [Recording.load(path) for path in sorted(FOLDER.glob("*/*.sse"))]
 
 GENUINE = frozenset({"anthropic", "bedrock", "vertex"})
-"""The servers that run the vendor's own code: in their streams is nothing to forgive."""
+"""Servers that run the vendor's own code: their streams give no notes."""
 
 LENIENT = {
     "anthropic/last-event-unterminated": ("unterminated",),
@@ -41,7 +37,7 @@ def test_there_are_recordings() -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
 @pytest.mark.parametrize("size", [1, 3, 64, 1 << 20], ids="{}-byte".format)
-def test_decodes_as_written_down(recording: Recording, size: int) -> None:
+def test_decodes_as_recorded(recording: Recording, size: int) -> None:
     events, _ = decode(recording, size)
     assert comparable(events) == comparable(recording.expected)
     assert validate(events) == []
@@ -53,8 +49,8 @@ def test_outcome_is_what_the_last_event_says(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_notes_tell_what_was_forgiven(recording: Recording) -> None:
-    """A fault of a compatible server leaves a note, and the vendor's own stream none."""
+def test_deviation_leaves_a_note(recording: Recording) -> None:
+    """Streams of compatible servers leave notes, those of the vendor none."""
     _, source = decode(recording)
     kinds = {note.kind for note in source.notes}
     if recording.server in GENUINE:
@@ -64,7 +60,7 @@ def test_notes_tell_what_was_forgiven(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_dialect_is_found_out(recording: Recording) -> None:
+def test_dialect_is_detected(recording: Recording) -> None:
     named, unnamed = decoder(recording.dialect), decoder()
     events = unnamed.feed(recording.body) + unnamed.close()
     assert events == named.feed(recording.body) + named.close()
@@ -74,6 +70,6 @@ def test_dialect_is_found_out(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_companion_says_that_nobody_sent_it(recording: Recording) -> None:
+def test_companion_declares_the_recording_as_written(recording: Recording) -> None:
     assert (recording.provenance, recording.dialect) == ("written", "anthropic")
     assert recording.server == recording.path.parent.name

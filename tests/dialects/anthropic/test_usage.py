@@ -1,4 +1,4 @@
-"""Token counts of Anthropic: the algebra, the merge, and the way back."""
+"""Token usage, in both directions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from support.anthropic import payloads
 from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
 from support.seeded import Dice, dice
 
-from streamnorm import Usage, UsageUpdate
+from streamnorm import MessageStop, Usage, UsageUpdate, encoder
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 
@@ -32,14 +33,14 @@ def full(fresh: int, written: int, read: int, out: int) -> dict[str, Any]:
     }
 
 
-def test_input_is_everything_that_went_in() -> None:
+def test_input_tokens_include_the_cache() -> None:
     assert merged(full(200, 400, 2000, 50)) == Usage(2600, 50, 2000, 400)
     assert merged({"input_tokens": 7}) == Usage(7)
     assert merged({"cache_read_input_tokens": 7}) == Usage(7, None, 7)
     assert merged({"output_tokens": 0}) == Usage(None, 0)
 
 
-def test_thinking_is_part_of_the_output() -> None:
+def test_thinking_tokens_are_part_of_the_output() -> None:
     details = {"thinking_tokens": 20, "spoken_tokens": 3, "other": None}
     assert merged({"output_tokens": 50, "output_tokens_details": details}) == Usage(
         None, 50, reasoning_tokens=20, extra={"output_tokens_details": {"spoken_tokens": 3}}
@@ -60,24 +61,24 @@ MERGES: dict[str, tuple[list[dict[str, Any]], Usage]] = {
         [full(60385, 0, 0, 9), full(612, 0, 0, 4)],
         Usage(612, 4, 0, 0),
     ),
-    "what is not said again stays": (
+    "a missing count keeps its value": (
         [full(9, 1, 2, 1), {"output_tokens": 30}],
         Usage(12, 30, 2, 1),
     ),
-    "null says nothing": (
+    "null keeps the value": (
         [full(9, 1, 2, 1), dict.fromkeys(full(0, 0, 0, 0))],
         Usage(12, 1, 2, 1),
     ),
-    "zero does not replace what went in": (
+    "zero does not replace an input count": (
         [full(9, 1, 2, 5), full(0, 0, 0, 0)],
         Usage(12, 0, 2, 1),
     ),
-    "zero is said where nothing was": (
+    "zero is a first count": (
         [{"output_tokens": 1}, full(0, 0, 0, 4)],
         Usage(0, 4, 0, 0),
     ),
     "zero at the start is replaced": ([full(0, 0, 0, 0), full(9, 1, 2, 5)], Usage(12, 5, 2, 1)),
-    "nothing is said at all": ([{}, {}], Usage()),
+    "no counts at all": ([{}, {}], Usage()),
 }
 
 
@@ -86,7 +87,7 @@ def test_counts_are_merged_field_by_field(wires: list[dict[str, Any]], usage: Us
     assert merged(*wires) == usage
 
 
-def test_what_else_is_counted_is_kept_key_by_key() -> None:
+def test_unknown_counts_are_merged_into_extra() -> None:
     first = {"service_tier": "standard", "speed": "fast", "inference_geo": None}
     more = {"speed": "slow", "server_tool_use": {"web_search_requests": 1}}
     assert merged(first, more) == Usage(
@@ -99,13 +100,13 @@ def test_what_else_is_counted_is_kept_key_by_key() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, True, "7", 1.5, [7], 1e300])
-def test_what_is_no_count_is_kept_as_it_is(count: object) -> None:
+def test_count_of_another_type_is_extra(count: object) -> None:
     assert merged({"input_tokens": count, "output_tokens": 3}) == Usage(
         None, 3, extra={"input_tokens": count}
     )
 
 
-def test_each_change_is_a_snapshot_and_nothing_else_is() -> None:
+def test_usage_update_follows_each_change() -> None:
     events = decode(
         start(usage=full(9, 0, 0, 1)),
         *(end(usage=full(9, 0, 0, 1)), end(), end(usage=None), end(usage={"output_tokens": 4})),
@@ -116,7 +117,7 @@ def test_each_change_is_a_snapshot_and_nothing_else_is() -> None:
     ]
 
 
-def test_reader_tells_whether_something_changed() -> None:
+def test_merge_returns_whether_the_snapshot_changed() -> None:
     reader = UsageReader()
     assert reader.merge({"input_tokens": 1})
     assert not reader.merge({"input_tokens": 1})
@@ -125,7 +126,7 @@ def test_reader_tells_whether_something_changed() -> None:
 
 
 @given(dice(20))
-def test_counts_come_back_as_they_were(d: Dice) -> None:
+def test_usage_round_trips(d: Dice) -> None:
     usage = make_usage(d)
     reader = UsageReader()
     reader.merge(usage_to_wire(usage))
@@ -136,3 +137,31 @@ def test_counts_come_back_as_they_were(d: Dice) -> None:
     )
     assert back.cache_write_tokens == (usage.cache_write_tokens or 0)
     assert back.reasoning_tokens == usage.reasoning_tokens
+
+
+@pytest.mark.parametrize(
+    ("usage", "written"),
+    [
+        (Usage(2600, 50, 2000, 400, 20), (200, 400, 2000, 50, 20)),
+        (Usage(10, 5), (10, 0, 0, 5, None)),
+        (Usage(), (0, 0, 0, 0, None)),
+        (Usage(3, 1, 5), (0, 0, 5, 1, None)),
+    ],
+)
+def test_written_input_tokens_exclude_the_cache(
+    usage: Usage, written: tuple[int, int, int, int, int | None]
+) -> None:
+    counts = payloads.encode(UsageUpdate(usage), MessageStop("end_turn"))[0][1]["usage"]
+    names = ("input", "cache_creation_input", "cache_read_input", "output")
+    assert tuple(counts[f"{name}_tokens"] for name in names) == written[:4]
+    assert counts.get("output_tokens_details", {}).get("thinking_tokens") == written[4]
+
+
+def test_unknown_usage_is_a_loss() -> None:
+    writer = encoder("anthropic")
+    for event in (payloads.START, MessageStop("end_turn")):
+        writer.encode(event)
+    assert [(loss.feature, loss.where) for loss in writer.losses] == [
+        ("usage_unknown", "input_tokens"),
+        ("usage_unknown", "output_tokens"),
+    ]

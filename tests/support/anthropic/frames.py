@@ -16,11 +16,13 @@ __all__ = [
     "STOP",
     "block",
     "body",
+    "call",
     "decode",
     "delta",
     "end",
     "event",
     "message",
+    "notes",
     "start",
     "stop",
     "text",
@@ -70,6 +72,13 @@ def thinking(index: int, *pieces: str) -> bytes:
     return b"".join([opening, *deltas, stop(index)])
 
 
+def call(index: int, *pieces: str, **fields: object) -> bytes:
+    """Return a client tool call."""
+    named = {"id": f"toolu_{index}", "name": "find", "input": {}, **fields}
+    deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in pieces]
+    return b"".join([block(index, "tool_use", **named), *deltas, stop(index)])
+
+
 def end(reason: str | None = "end_turn", **fields: Any) -> bytes:
     """Return `message_delta`, the fields added beside its delta."""
     return event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, **fields)
@@ -87,6 +96,11 @@ def body(*frames: bytes, **options: Any) -> list[Event]:
     """Return the events between those of `start()` and of `end()` and `STOP`."""
     events = decode(start(), *frames, end(), STOP, **options).events
     return events[1:-1]
+
+
+def notes(*frames: bytes) -> dict[str, int]:
+    """Return how often each kind of note is made of the blocks of a stream."""
+    return {note.kind: note.count for note in decode(start(), *frames, end(), STOP).notes}
 
 
 def message(*frames: bytes, **options: Any) -> Message:

@@ -1,10 +1,9 @@
-"""What each event of Anthropic Messages must hold, for the checker.
+"""Required and optional fields of each event, block, delta and citation.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming and the types of the
-official SDKs, beta types too (read 2026-11-21).  Fields that are not named here may be
-there: the vendor adds some now and then, and every client lets them through.  Unknown
-types of events, blocks, deltas, citations and errors are told: clients of note end the
-session at them.
+official SDKs, including beta types (read 2026-11-21).  Additional fields are legal: the
+vendor adds some from time to time, and all clients ignore them.  Unknown types of events,
+blocks, deltas, citations and errors are violations: major clients end the session at them.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ CITATION = tagged(
 )
 
 TOOLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-"""The blocks that have an input."""
+"""Types of blocks that have an input."""
 
 
 def _result(content: Shape = OBJECT) -> Shape:
@@ -153,7 +152,7 @@ BLOCKS = {
         {"from": object_of({"model": TEXT}), "to": object_of({"model": TEXT}), "trigger": OBJECT}
     ),
 }
-"""The blocks by type."""
+"""Blocks by type."""
 
 BLOCK = tagged(BLOCKS)
 
@@ -165,7 +164,7 @@ DELTAS = {
     "citations_delta": object_of({"citation": CITATION}),
     "compaction_delta": object_of({}, {"content": NULL_OR_TEXT, "encrypted_content": NULL_OR_TEXT}),
 }
-"""The deltas by type."""
+"""Deltas by type."""
 
 _CONTAINER = nullable(object_of({"id": TEXT, "expires_at": TEXT}))
 
@@ -236,4 +235,4 @@ EVENTS = {
     "ping": ANYTHING,
     "error": object_of({"error": _ERROR}, {"request_id": NULL_OR_TEXT}),
 }
-"""The events by type."""
+"""Events by type."""

@@ -1,8 +1,11 @@
-"""Errors in an Anthropic stream, in every shape, and the bounds that end it."""
+"""Errors, in both directions: in the form of any vendor, and as Anthropic's."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from support.anthropic import payloads
 from support.anthropic.frames import STOP, decode, end, event, start, text
 from support.openai_chat.chunks import frame
 
@@ -15,20 +18,21 @@ from streamnorm import (
     StreamError,
     Text,
     TextDelta,
+    encoder,
 )
 
 HELLO = [BlockStart(0, Text()), TextDelta(0, "Hello"), BlockStop(0)]
 BEGUN = MessageStart("msg_1", "claude-1")
 
-TOLD = {"type": "overloaded_error", "message": "Overloaded"}
+ERROR = {"type": "overloaded_error", "message": "Overloaded"}
 OVERLOADED = StreamError("upstream", "Overloaded", "overloaded_error", 529, True)
 
 
 @pytest.mark.parametrize(
     ("bytes_", "error"),
     [
-        (event("error", error=TOLD), OVERLOADED),
-        (frame({"type": "error", "error": TOLD}), OVERLOADED),
+        (event("error", error=ERROR), OVERLOADED),
+        (frame({"type": "error", "error": ERROR}), OVERLOADED),
         (
             event("error", error={"type": "api_error", "message": "no"}, request_id="req_1"),
             StreamError("upstream", "no", "api_error", 500, True, {"request_id": "req_1"}),
@@ -50,7 +54,7 @@ OVERLOADED = StreamError("upstream", "Overloaded", "overloaded_error", 529, True
         *("text", "list", "typed", "framework"),
     ],
 )
-def test_error_is_known_in_every_shape(bytes_: bytes, error: StreamError | None) -> None:
+def test_error_is_read_in_the_form_of_any_vendor(bytes_: bytes, error: StreamError | None) -> None:
     decoded = decode(start(), text(0, "Hello"), bytes_, end(), STOP)
     if error is None:  # an event that has a type of its own, and no error in it
         assert isinstance(decoded.outcome, Completed)
@@ -60,7 +64,7 @@ def test_error_is_known_in_every_shape(bytes_: bytes, error: StreamError | None)
     assert decode(bytes_).events == [error]
 
 
-def test_piece_of_a_block_that_is_named_an_error_is_one() -> None:
+def test_event_line_error_makes_a_delta_an_error() -> None:
     payload = {
         "type": "content_block_delta",
         "index": 0,
@@ -69,3 +73,31 @@ def test_piece_of_a_block_that_is_named_an_error_is_one() -> None:
     decoded = decode(start(), frame(payload, "error"))
     assert isinstance(decoded.outcome, Failed)
     assert decoded.events[-1].kind == "upstream"  # type: ignore[union-attr]  # a StreamError
+
+
+@pytest.mark.parametrize(
+    ("error", "type"),
+    [
+        (StreamError("upstream", "m", status_hint=400), "invalid_request_error"),
+        (StreamError("upstream", "m", status_hint=422), "invalid_request_error"),
+        (StreamError("upstream", "m", status_hint=401), "authentication_error"),
+        (StreamError("upstream", "m", status_hint=402), "billing_error"),
+        (StreamError("upstream", "m", status_hint=403), "permission_error"),
+        (StreamError("upstream", "m", status_hint=404), "not_found_error"),
+        (StreamError("upstream", "m", status_hint=413), "request_too_large"),
+        (StreamError("upstream", "m", status_hint=429), "rate_limit_error"),
+        (StreamError("upstream", "m", status_hint=500), "api_error"),
+        (StreamError("upstream", "m", status_hint=503), "overloaded_error"),
+        (StreamError("upstream", "m", status_hint=529), "overloaded_error"),
+        (StreamError("upstream", "m", status_hint=504), "timeout_error"),
+        (StreamError("stalled", "m"), "timeout_error"),
+        (StreamError("truncated", "m"), "api_error"),
+        (StreamError("upstream", "m"), "api_error"),
+    ],
+)
+def test_error_ends_the_stream_without_stops(error: StreamError, type: str) -> None:
+    frames = payloads.encode(BlockStart(0, Text()), TextDelta(0, "a"), error)
+    assert frames[-1] == ("error", {"error": {"type": type, "message": "m"}})
+    assert [name for name, _ in frames].count("content_block_stop") == 0
+    body = json.loads(encoder("anthropic").error_body(error))
+    assert body == {"type": "error", "error": {"type": type, "message": "m"}}

@@ -1,9 +1,21 @@
-"""Blocks that overlap, use an index twice or lack their stop, and deltas that went astray."""
+"""Open blocks: those of the API, and the deviations of compatible servers."""
 
 from __future__ import annotations
 
 import pytest
-from support.anthropic.frames import STOP, block, body, decode, delta, end, start, stop, text
+from support.anthropic.frames import (
+    STOP,
+    block,
+    body,
+    call,
+    decode,
+    delta,
+    end,
+    notes,
+    start,
+    stop,
+    text,
+)
 
 from streamnorm import (
     BlockStart,
@@ -12,6 +24,9 @@ from streamnorm import (
     CitationDelta,
     Event,
     JSONDelta,
+    Limits,
+    MessageStop,
+    Note,
     Reasoning,
     ReasoningDelta,
     ServerToolCall,
@@ -23,19 +38,71 @@ from streamnorm import (
 )
 
 
-def call(index: int, *pieces: str, **fields: object) -> bytes:
-    """Return a client's call."""
-    named = {"id": f"toolu_{index}", "name": "find", "input": {}, **fields}
-    deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in pieces]
-    return b"".join([block(index, "tool_use", **named), *deltas, stop(index)])
+def test_empty_deltas_are_no_events() -> None:
+    pieces = [delta(0, "text_delta", text=piece) for piece in ("", "a", None, "", "b")]
+    assert body(block(0, "text", text=""), *pieces, delta(0, "text_delta"), stop(0)) == [
+        *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
+    ]
 
 
-def notes(*frames: bytes) -> dict[str, int]:
-    """Return what was forgiven in a stream's blocks."""
-    return {note.kind: note.count for note in decode(start(), *frames, end(), STOP).notes}
+def test_text_of_the_start_precedes_the_deltas() -> None:
+    frames = [block(0, "text", text="He"), delta(0, "text_delta", text="llo"), stop(0)]
+    assert body(*frames) == [
+        *(BlockStart(0, Text()), TextDelta(0, "He"), TextDelta(0, "llo"), BlockStop(0)),
+    ]
+    assert notes(*frames) == {}
 
 
-def test_blocks_that_overlap_keep_to_themselves() -> None:
+@pytest.mark.parametrize("between", [b"", delta(0, "text_delta", text="")])
+def test_first_delta_that_repeats_the_text_of_the_start_is_ignored(between: bytes) -> None:
+    """As MiniMax sends it."""
+    again = delta(0, "text_delta", text="He")
+    frames = [block(0, "text", text="He"), between, again, again, stop(0)]
+    assert body(*frames) == [
+        *(BlockStart(0, Text()), TextDelta(0, "He"), TextDelta(0, "He"), BlockStop(0)),
+    ]
+    assert notes(*frames) == {"resent_text": 1}
+
+
+def test_half_a_surrogate_pair_is_held_for_the_other_half() -> None:
+    halves = [delta(0, "text_delta", text=half) for half in ("a\ud83d", "\ude00b", "\ud83d")]
+    assert body(block(0, "text", text=""), *halves, stop(0))[1:-1] == [
+        *(TextDelta(0, "a"), TextDelta(0, "😀b"), TextDelta(0, "�")),
+    ]
+    split = [delta(0, "input_json_delta", partial_json=half) for half in ('"\ud83d', '\ude00"')]
+    assert body(block(0, "tool_use", id="c", name="f"), *split, stop(0))[1:-1] == [
+        *(JSONDelta(0, '"'), JSONDelta(0, '😀"')),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "make"),
+    [
+        ("max_blocks", lambda n: [text(i, "a") for i in range(n)]),
+        ("max_blocks", lambda n: [block(0, "text"), *[stop(0), block(0, "text")] * (n - 1)]),
+        ("max_tool_calls", lambda n: [call(i) for i in range(n)]),
+        ("max_id_chars", lambda n: [call(0, id="é" * n)]),
+        ("max_id_chars", lambda n: [call(0, name="é" * n)]),
+        ("max_id_chars", lambda n: [block(0, "mcp_tool_use", id="m", name="é" * n), stop(0)]),
+    ],
+)
+def test_limits_of_blocks_are_exact(limit: str, make: object) -> None:
+    for size in (9, 10, 11):
+        frames = make(size)  # type: ignore[operator]  # a function
+        decoded = decode(start(), *frames, end(), STOP, limits=Limits(**{limit: 10}))
+        if size <= 10:
+            assert isinstance(decoded.events[-1], MessageStop)
+        else:
+            error = StreamError("too_large", f"{limit} of 10 passed", code=limit)
+            assert decoded.events[-1] == error
+
+
+def test_notes_name_the_kind_of_block() -> None:
+    decoded = decode(start(), delta(0, "text_delta", text="a"), call(1, id=""), end(), STOP)
+    assert decoded.notes == (*(Note("misplaced_delta", "Text"), Note("minted_id", "tool call")),)
+
+
+def test_interleaved_blocks_keep_their_own_deltas() -> None:
     assert body(
         *(block(0, "text", text=""), block(1, "tool_use", id="c", name="f")),
         *(delta(1, "input_json_delta", partial_json="["), delta(0, "text_delta", text="a")),
@@ -48,14 +115,14 @@ def test_blocks_that_overlap_keep_to_themselves() -> None:
     ]
 
 
-def test_indexes_are_keys_and_no_more() -> None:
+def test_wire_indexes_are_only_keys() -> None:
     assert [getattr(event, "index", None) for event in body(text(7, "a"), text(3, "b"))] == [
         *(0, 0, 0, 1, 1, 1),
     ]
     assert notes(text(7, "a"), text(3, "b"), text(7, "c")) == {}
 
 
-def test_start_at_an_open_index_stops_what_is_open() -> None:
+def test_start_at_an_open_index_stops_the_open_block() -> None:
     frames = [
         *(block(0, "text", text="a"), block(0, "tool_use", id="c", name="f")),
         *(delta(0, "input_json_delta", partial_json="{}"), stop(0)),
@@ -67,7 +134,7 @@ def test_start_at_an_open_index_stops_what_is_open() -> None:
     assert notes(*frames) == {"reused_index": 1}
 
 
-def test_blocks_that_nobody_stops_stop_at_the_end_in_their_order() -> None:
+def test_unstopped_blocks_stop_at_the_end_in_block_order() -> None:
     frames = [
         *(block(4, "text", text="a"), block(2, "thinking", thinking="b", signature="c2ln")),
         *(block(9, "tool_use", id="c", name="f", input={"q": 1}),),
@@ -79,7 +146,7 @@ def test_blocks_that_nobody_stops_stop_at_the_end_in_their_order() -> None:
     assert notes(*frames) == {"missing_block_stop": 3}
 
 
-def test_stop_of_no_open_block_says_nothing() -> None:
+def test_stop_without_an_open_block_is_a_note() -> None:
     frames = [text(0, "a"), stop(0), stop(7)]
     assert body(*frames) == body(text(0, "a"))
     assert notes(*frames) == {"extra_block_stop": 2}
@@ -155,12 +222,14 @@ MISPLACED: dict[str, tuple[list[bytes], list[Event]]] = {
 
 
 @pytest.mark.parametrize(("frames", "events"), MISPLACED.values(), ids=MISPLACED)
-def test_delta_that_went_astray_finds_its_block(frames: list[bytes], events: list[Event]) -> None:
+def test_misplaced_delta_extends_the_last_open_block_of_its_kind(
+    frames: list[bytes], events: list[Event]
+) -> None:
     assert body(*frames) == events
     assert "misplaced_delta" in notes(*frames)
 
 
-def test_nothing_that_went_astray_is_still_nothing() -> None:
+def test_empty_misplaced_delta_is_ignored() -> None:
     empty = [
         *(delta(5, "text_delta", text=""), delta(5, "thinking_delta", thinking="")),
         *(delta(5, "input_json_delta", partial_json=""), delta(5, "signature_delta", signature="")),
@@ -169,7 +238,7 @@ def test_nothing_that_went_astray_is_still_nothing() -> None:
     assert notes(*empty) == {}
 
 
-def test_arguments_of_no_call_are_malformed() -> None:
+def test_input_without_an_open_call_is_malformed() -> None:
     lost = delta(0, "input_json_delta", partial_json="{")
     for frames in ([lost], [text(0, "a"), lost], [call(0, "{}"), lost]):
         error = decode(start(), *frames, end(), STOP).events[-1]

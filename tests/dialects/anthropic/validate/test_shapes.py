@@ -1,4 +1,4 @@
-"""The letter of Anthropic Messages: the fields of each event."""
+"""Required fields of each event."""
 
 from __future__ import annotations
 
@@ -330,9 +330,7 @@ EVENTS: dict[str, tuple[Event, int, str]] = {
 
 
 @pytest.mark.parametrize(("event", "position", "problem"), EVENTS.values(), ids=EVENTS)
-def test_departure_in_a_field_is_told_with_its_path(
-    event: Event, position: int, problem: str
-) -> None:
+def test_violation_in_a_field_names_its_path(event: Event, position: int, problem: str) -> None:
     assert validate(sse(*one(event)), "anthropic") == [Violation(position, problem)]
 
 

@@ -1,4 +1,4 @@
-"""The letter of Anthropic Messages: fields that may be absent, but not of another kind."""
+"""Optional fields of each event: absent or null, but of no other type."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ WITHIN_USAGE: list[tuple[Event, str]] = [
 
 
 @pytest.mark.parametrize("name", USAGE)
-def test_counts_may_be_null_but_of_no_other_kind(name: str) -> None:
+def test_counts_may_be_null_but_of_no_other_type(name: str) -> None:
     wrong = f"usage.{name} is a boolean, expected {USAGE[name]}"
     for value, problems in [(None, []), (True, [wrong])]:
         usage = {"input_tokens": 1, "output_tokens": 1, name: value}
@@ -109,7 +109,7 @@ CONTAINERS: list[tuple[Event, str]] = [
 
 
 @pytest.mark.parametrize("name", MESSAGE)
-def test_fields_of_a_message_may_be_null_but_of_no_other_kind(name: str) -> None:
+def test_fields_of_a_message_may_be_null_but_of_no_other_type(name: str) -> None:
     problem = f"message.{name} is a boolean, expected {MESSAGE[name]}"
     assert found([started(**{name: None}), ending(), STOP]) == []
     assert found([started(**{name: True}), ending(), STOP]) == [(0, problem)]
@@ -123,7 +123,7 @@ def test_reason_at_the_start_must_be_known() -> None:
 
 
 @pytest.mark.parametrize("name", DELTA)
-def test_fields_of_the_end_may_be_null_but_of_no_other_kind(name: str) -> None:
+def test_fields_of_the_end_may_be_null_but_of_no_other_type(name: str) -> None:
     for value, problems in [(None, []), (True, [f"is a boolean, expected {DELTA[name]}"])]:
         last = ending("refusal")
         last["delta"][name] = value
@@ -184,12 +184,12 @@ BLOCKS: list[tuple[Event, str]] = [
 
 
 @pytest.mark.parametrize(("block", "problem"), BLOCKS)
-def test_fields_of_a_block_may_be_absent_but_of_no_other_kind(block: Event, problem: str) -> None:
+def test_fields_of_a_block_may_be_absent_but_of_no_other_type(block: Event, problem: str) -> None:
     events = [started(), begin(0, block), OVERLOADED]
     assert found(events) == [(1, f"content_block.{problem}")]
 
 
-def test_null_field_of_a_block_is_as_good_as_absent() -> None:
+def test_optional_field_of_a_block_may_be_null() -> None:
     for block in ({**TEXT, "citations": None}, {**TOOL, "caller": None}):
         assert found([started(), begin(0, block), OVERLOADED]) == []
 
@@ -224,7 +224,7 @@ CITATIONS: list[tuple[Event, str]] = [
 
 
 @pytest.mark.parametrize(("citation", "name"), CITATIONS)
-def test_fields_of_a_citation_may_be_null_but_of_no_other_kind(citation: Event, name: str) -> None:
+def test_fields_of_a_citation_may_be_null_but_of_no_other_type(citation: Event, name: str) -> None:
     problem = f"delta.citation.{name} is a boolean, expected a string or null"
     assert found(with_delta("citations_delta", citation=citation)) == [(3, problem)]
     assert found(with_delta("citations_delta", citation={**citation, name: None})) == []
@@ -244,7 +244,7 @@ def test_fields_of_a_citation_may_be_null_but_of_no_other_kind(citation: Event, 
         ),
     ],
 )
-def test_fields_of_a_delta_may_be_null_but_of_no_other_kind(
+def test_fields_of_a_delta_may_be_null_but_of_no_other_type(
     kind: str, fields: Event, problem: str
 ) -> None:
     block = {"type": "thinking", "thinking": "", "signature": ""}
@@ -253,7 +253,7 @@ def test_fields_of_a_delta_may_be_null_but_of_no_other_kind(
     assert found(events) == [(2, f"delta.{problem}")]
 
 
-def test_fields_of_an_error_may_be_null_but_of_no_other_kind() -> None:
+def test_fields_of_an_error_may_be_null_but_of_no_other_type() -> None:
     error = OVERLOADED["error"]
     assert found([{**OVERLOADED, "request_id": 1}]) == [
         (0, "request_id is an integer, expected a string or null")

@@ -1,4 +1,4 @@
-"""The letter of content blocks: their order, their deltas, and what they add up to."""
+"""The checker of blocks: their order, their deltas, and their assembled content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEGAL: dict[str, list[Event | str]] = {
     "thinking that is not shown": message(
         begin(0, THINKING), delta(0, "signature_delta", signature="S"), end(0), *text(1)
     ),
-    "thinking that nobody signed": message(
+    "unsigned thinking": message(
         begin(0, THINKING), delta(0, "thinking_delta", thinking="hm"), end(0), *text(1)
     ),
     "redacted thinking": message(*whole(0, "redacted_thinking", data="R"), *text(1)),
@@ -226,13 +226,13 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "anthropic") == [Violation(position, message)]
 
 
-def test_index_of_an_open_block_again_is_two_mistakes() -> None:
+def test_start_at_an_open_index_is_two_violations() -> None:
     body = sse(*message(begin(0, TEXT), *text()))
     assert validate(body, "anthropic") == [
         Violation(2, "block 0 starts, expected 1"),

@@ -1,4 +1,4 @@
-"""The letter of Anthropic Messages: the order of its events, their names and its ends."""
+"""The checker of a stream: order and names of events, and the end."""
 
 from __future__ import annotations
 
@@ -174,13 +174,13 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "anthropic") == [Violation(position, message)]
 
 
-def test_cut_stream_lacks_all_that_would_follow() -> None:
+def test_cut_stream_reports_all_missing_events() -> None:
     assert validate(sse(START, begin(0, TEXT), PING), "anthropic") == [
         Violation(3, "the stream ends while block 0 is open, expected content_block_stop"),
         Violation(3, "no stop_reason, expected a message_delta with one"),
@@ -188,14 +188,14 @@ def test_cut_stream_lacks_all_that_would_follow() -> None:
     ]
 
 
-def test_first_frame_that_cannot_be_read_is_taken_at_its_name() -> None:
+def test_unreadable_first_frame_counts_as_its_event_line() -> None:
     body = sse("event: message_start\ndata: {\n\n", *text(), ending(), STOP)
     assert validate(body, "anthropic") == [
         Violation(0, "no JSON in 1 characters, expected an object")
     ]
 
 
-def test_last_frame_that_cannot_be_read_is_taken_at_its_name() -> None:
+def test_unreadable_last_frame_counts_as_its_event_line() -> None:
     body = sse(*message()[:-1], "event: message_stop\ndata: stop\n\n", PING)
     assert validate(body, "anthropic") == [
         Violation(2, "no JSON in 4 characters, expected an object"),

@@ -1,0 +1,67 @@
+"""Events and blocks that have no unified counterpart, in both directions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from streamnorm._core.blocks import OpaqueBlock
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import FAST_ERRORS, clean, compact, is_object
+from streamnorm.sse import encode_frame
+
+__all__ = [
+    "event_from_wire",
+    "event_to_wire",
+    "opaque_from_wire",
+    "opaque_to_wire",
+    "with_compaction",
+]
+
+_LINE_ENDS = re.compile("[\r\n\0]")
+
+
+def event_from_wire(name: str, value: Any, index: int | None) -> Opaque:
+    """Return an event of an unknown type; `index` is the block that it belongs to."""
+    return Opaque("anthropic", name, compact(value), index)
+
+
+def event_to_wire(event: Opaque, index: int | None) -> bytes:
+    """Return the frame of an event; `index` is the one its block has on the wire."""
+    data = event.data if event.index is None else _with_index(event.data, index)
+    # A name with a line end would forge further lines; no client knows it.
+    return encode_frame(data, event=None if _LINE_ENDS.search(event.name) else event.name)
+
+
+def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
+    """Return a block of an unknown type."""
+    return OpaqueBlock("anthropic", clean(kind), compact(block))
+
+
+def with_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlock:
+    """Return a `compaction` block with the fields of its delta."""
+    return OpaqueBlock(
+        block.dialect, block.kind, compact({**msgspec.json.decode(block.data), **fields})
+    )
+
+
+def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
+    """Return the block of a `content_block_start`, and the delta that follows it, if any."""
+    # A line end, which JSON has only between its tokens, would end the frame's line.
+    line = block.data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
+    if block.kind != "compaction":
+        return msgspec.Raw(line), None
+    # The API starts a compaction empty and sends all of it in one delta.
+    fields = {key: value for key, value in msgspec.json.decode(line).items() if key != "type"}
+    return {"type": block.kind, "content": None}, {"type": "compaction_delta", **fields}
+
+
+def _with_index(data: str, index: int | None) -> str:
+    """Return the payload of an event with another `index`, if it has one."""
+    try:
+        value = msgspec.json.decode(data)
+    except FAST_ERRORS:
+        return data
+    return compact({**value, "index": index}) if is_object(value) and "index" in value else data

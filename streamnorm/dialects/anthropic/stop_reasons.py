@@ -1,0 +1,44 @@
+"""Stop reasons, in both directions."""
+
+from __future__ import annotations
+
+from streamnorm._core.events import StopReason
+
+__all__ = ["stop_reason_from_wire", "stop_reason_to_wire"]
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "end_turn": "end_turn",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_use",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    # After a compaction with `pause_after_compaction` the client sends it back to continue.
+    "compaction": "pause",
+}
+
+
+def stop_reason_from_wire(
+    raw: str | None, *, has_client_call: bool, has_unfinished_call: bool
+) -> StopReason:
+    """Return the unified stop reason of a message.
+
+    Args:
+        raw: `stop_reason` as spelt on the wire; None if none was sent.
+        has_client_call: Whether the message contains a client tool call.
+        has_unfinished_call: Whether the arguments of such a call are no complete JSON.
+    """
+    if raw is None and has_unfinished_call:
+        return "other"
+    reason = "end_turn" if raw is None else _STOP_REASONS.get(raw, "other")
+    if reason in ("end_turn", "tool_use"):
+        return "tool_use" if has_client_call else "end_turn"
+    return reason
+
+
+def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
+    """Return Anthropic's stop reason: `raw` if Anthropic spells `reason` so."""
+    if raw is not None and _STOP_REASONS.get(raw) == reason:
+        return raw
+    return "pause_turn" if reason == "pause" else reason

@@ -1,0 +1,82 @@
+"""Tool calls and results of server tools, in both directions.
+
+`tool_use` is a call of the client's; `server_tool_use` and `mcp_tool_use` are run by the
+provider, whose results stand in the stream as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
+from streamnorm._core.ids import escape_id, unescape_id
+from streamnorm._core.json import FAST_ERRORS, clean, compact, string_of
+from streamnorm.dialects.anthropic import wire
+
+__all__ = [
+    "CALL_TYPES",
+    "call_from_wire",
+    "call_to_wire",
+    "input_from_wire",
+    "raw_input",
+    "raw_inputs",
+    "result_from_wire",
+    "result_to_wire",
+]
+
+CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+
+
+def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | ServerToolCall:
+    """Return the call that a block starts, without its input."""
+    id = string_of(block, "id")
+    if kind == "tool_use":
+        return ToolCall(unescape_id(id), clean(name))
+    return ServerToolCall(id, clean(name), kind=kind)
+
+
+def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
+    """Return the block that starts a call; its input follows by deltas."""
+    if isinstance(call, ToolCall):
+        return {"type": "tool_use", "id": escape_id(call.id), "name": call.name, "input": {}}
+    return {"type": call.kind, "id": call.id, "name": call.name, "input": {}}
+
+
+def result_from_wire(kind: str, call_id: str, block: dict[str, Any]) -> ServerToolResult:
+    """Return the result of a server tool, which is whole in its block's start."""
+    return ServerToolResult(clean(call_id), clean(kind), block.get("content"))
+
+
+def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
+    """Return the block of a server tool's result."""
+    return {"type": result.kind, "tool_use_id": result.tool_call_id, "content": result.content}
+
+
+def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
+    """Return the JSON text of the input in a block's start; "" if there is none.
+
+    Args:
+        block: The content block.
+        raw: Its input as spelt on the wire; None if that could not be extracted.
+    """
+    value = block.get("input")
+    if isinstance(value, str):
+        return clean(value)
+    return (raw or compact(value)) if value else ""
+
+
+def raw_input(payload: str) -> str | None:
+    """Return the input in a `content_block_start` as spelt on the wire."""
+    try:
+        return bytes(wire.decode_raw_start(payload).content_block.input).decode()
+    except FAST_ERRORS:
+        return None
+
+
+def raw_inputs(payload: str) -> list[str]:
+    """Return the inputs of the blocks in a `message_start` as spelt on the wire."""
+    try:
+        blocks = wire.decode_raw_message(payload).message.content
+        return [bytes(block.input).decode() for block in blocks]
+    except FAST_ERRORS:
+        return []
