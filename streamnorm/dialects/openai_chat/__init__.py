@@ -33,5 +33,5 @@ DIALECT = Dialect(
     recognises=_recognises,
     decoder=on_first_use("streamnorm.dialects.openai_chat.decode", "ChatDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_chat.encode", "ChatEncoder"),
-    checker=on_first_use("streamnorm.dialects.openai_chat.check", "ChatChecker"),
+    checker=on_first_use("streamnorm.dialects.openai_chat.validate", "ChatChecker"),
 )

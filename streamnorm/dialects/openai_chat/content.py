@@ -12,8 +12,8 @@ from streamnorm._core.events import Event
 from streamnorm._core.ids import untag_signature
 from streamnorm._core.json import compact, is_array, is_object
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.answer import Answer
-from streamnorm.dialects.openai_chat.details import issued
+from streamnorm.dialects.openai_chat.blocks import Answer
+from streamnorm.dialects.openai_chat.reasoning import issued
 
 __all__ = ["read_delta"]
 

@@ -36,12 +36,12 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.answer import Answer
+from streamnorm.dialects.openai_chat.blocks import Answer
 from streamnorm.dialects.openai_chat.content import read_delta
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.quirks import quirks
 from streamnorm.dialects.openai_chat.shared import Shared
-from streamnorm.dialects.openai_chat.stops import failed_finish
+from streamnorm.dialects.openai_chat.stop_reasons import failed_finish
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
 

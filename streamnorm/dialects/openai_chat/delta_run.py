@@ -13,7 +13,7 @@ from streamnorm._core.codec import Delta, DeltaRun
 from streamnorm._core.events import TextDelta, UsageUpdate
 from streamnorm._core.json import FAST_ERRORS, too_deep
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.answer import Answer
+from streamnorm.dialects.openai_chat.blocks import Answer
 from streamnorm.dialects.openai_chat.template import Template, learn_template
 from streamnorm.dialects.openai_chat.usage import UsageReader
 

@@ -34,9 +34,9 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.ids import tag_signature
 from streamnorm._core.json import count_of
-from streamnorm.dialects.openai_chat.annotations import Sources
-from streamnorm.dialects.openai_chat.details import Details, redacted_detail
-from streamnorm.dialects.openai_chat.opaques import opaque_fields
+from streamnorm.dialects.openai_chat.citations import Sources
+from streamnorm.dialects.openai_chat.reasoning import Details, redacted_detail
+from streamnorm.dialects.openai_chat.opaque import opaque_fields
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 __all__ = ["ChatEncoder"]

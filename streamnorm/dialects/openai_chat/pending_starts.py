@@ -10,7 +10,7 @@ from msgspec import Struct
 from streamnorm._core.events import Event
 from streamnorm._core.failures import too_large
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_chat.calls import Call
+from streamnorm.dialects.openai_chat.tool_calls import Call
 
 __all__ = ["Kind", "Later", "LaterText", "Queue"]
 

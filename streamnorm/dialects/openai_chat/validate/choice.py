@@ -9,7 +9,11 @@ from msgspec import Struct, field
 
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import found, holds_object, is_count, problems
-from streamnorm.dialects.openai_chat.shapes import CUSTOM_START, FUNCTION_START, LATER_PIECE
+from streamnorm.dialects.openai_chat.validate.shapes import (
+    CUSTOM_START,
+    FUNCTION_START,
+    LATER_PIECE,
+)
 
 __all__ = ["Choice"]
 

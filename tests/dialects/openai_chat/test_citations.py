@@ -23,7 +23,7 @@ from streamnorm import (
     ToolCall,
     encoder,
 )
-from streamnorm.dialects.openai_chat.annotations import Sources
+from streamnorm.dialects.openai_chat.citations import Sources
 
 SOURCE = Citation("url_citation", "https://u", "T", "words")
 SPAN = {"url": "https://u", "title": "T", "content": "words"}

@@ -40,11 +40,11 @@ from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.ids import mint_id
 from streamnorm._core.json import clean, compact, rejoin, too_deep
 from streamnorm.dialects.openai_chat.arguments import ENDS
-from streamnorm.dialects.openai_chat.calls import Call, Calls
+from streamnorm.dialects.openai_chat.tool_calls import Call, Calls
 from streamnorm.dialects.openai_chat.shared import Shared
-from streamnorm.dialects.openai_chat.stops import message_stop
+from streamnorm.dialects.openai_chat.stop_reasons import message_stop
 from streamnorm.dialects.openai_chat.think import ThinkTags
-from streamnorm.dialects.openai_chat.waiting import Kind, LaterText, Queue
+from streamnorm.dialects.openai_chat.pending_starts import Kind, LaterText, Queue
 
 __all__ = ["Answer"]
 

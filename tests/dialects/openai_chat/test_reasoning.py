@@ -24,7 +24,7 @@ from streamnorm import (
     encoder,
 )
 from streamnorm._core.ids import tag_signature
-from streamnorm.dialects.openai_chat.details import Details, issued, redacted_detail
+from streamnorm.dialects.openai_chat.reasoning import Details, issued, redacted_detail
 
 ISSUERS = {
     "anthropic": "anthropic-claude-v1",

@@ -18,7 +18,7 @@ from streamnorm import (
     Transcoder,
     encoder,
 )
-from streamnorm.dialects.openai_chat.opaques import opaque_fields
+from streamnorm.dialects.openai_chat.opaque import opaque_fields
 
 PLACES: dict[str, tuple[str, Any, int | None, tuple[str, Any]]] = {
     "logprobs": ("logprobs", {"content": []}, 0, ("choice", {"content": []})),

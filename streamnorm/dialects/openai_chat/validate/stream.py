@@ -22,8 +22,8 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count, parse_object, problems
-from streamnorm.dialects.openai_chat.check_choice import Choice
-from streamnorm.dialects.openai_chat.shapes import CHUNK, ERROR
+from streamnorm.dialects.openai_chat.validate.choice import Choice
+from streamnorm.dialects.openai_chat.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
 __all__ = ["ChatChecker"]
