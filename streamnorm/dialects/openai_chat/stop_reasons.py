@@ -1,43 +1,47 @@
-"""Finish reasons of Chat Completions and its relatives."""
+"""Finish reasons of Chat Completions and compatible servers, and stop reasons."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.events import MessageStop, StopReason, StreamError
-from streamnorm._core.failures import upstream_error
+from streamnorm._core.events import MessageStop, StopReason
 
-__all__ = ["failed_finish", "message_stop"]
+__all__ = ["finish_reason_to_wire", "stop_from_wire"]
 
 _NATURAL = frozenset({"stop", "eos", "end_turn", ""})
 _TOOLS = frozenset({"tool_calls", "function_call", "tool_use"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _REFUSED = frozenset({"content_filter", "sensitive", "safety"})
-_FAILED = frozenset(
-    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
-)
+
+_TO_WIRE = {
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
 
 
-def message_stop(
-    word: str | None,
+def stop_from_wire(
+    finish_reason: str | None,
     *,
     choice: int,
-    called: bool,
-    unfinished: bool,
-    refused: bool,
+    has_calls: bool,
+    is_executable: bool,
+    is_refused: bool,
     extra: dict[str, Any],
 ) -> MessageStop:
-    """Return the end of one answer.
+    """Return the stop of one choice.
 
     Args:
-        word: The last finish reason; None if none was sent.
-        choice: Number of the answer.
-        called: Whether it holds a client tool call.
-        unfinished: Whether the arguments of one are incomplete.
-        refused: Whether it holds a refusal.
-        extra: Other fields of the choice's last chunk.
+        finish_reason: The last finish reason; None if none was sent.
+        choice: Index of the choice.
+        has_calls: Whether the choice holds a client tool call.
+        is_executable: Whether the arguments of all its calls are whole.
+        is_refused: Whether the choice holds a refusal.
+        extra: Unknown fields of the choice's last chunk; a stop sequence is removed.
     """
-    matched = next(
+    sequence = next(
         (
             extra.pop(key)
             for key in ("stop_reason", "matched_stop")
@@ -45,31 +49,34 @@ def message_stop(
         ),
         None,
     )
-    reason = _reason((word or "").lower(), called, matched)
-    if word is None and called and unfinished:
+    reason = _reason((finish_reason or "").lower(), sequence, has_calls=has_calls)
+    if finish_reason is None and has_calls and not is_executable:
         reason = "other"
     # OpenRouter says tool_calls where the upstream ran out of tokens within a call.
     if str(extra.get("native_finish_reason")).lower() in _LENGTH:
         reason = "max_tokens"
-    if refused:
+    if is_refused:
         reason = "refusal"
-    return MessageStop(reason, word, matched, choice, extra or None)
+    return MessageStop(reason, finish_reason, sequence, choice, extra or None)
 
 
-def _reason(word: str, called: bool, matched: str | None) -> StopReason:
-    if word in _LENGTH:
+def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> StopReason:
+    if finish_reason in _LENGTH:
         return "max_tokens"
-    if word in _REFUSED:
+    if finish_reason in _REFUSED:
         return "refusal"
-    if called:
+    if has_calls:
         return "tool_use"
-    if matched is not None:
+    if sequence is not None:
         return "stop_sequence"
-    return "end_turn" if word in _NATURAL or word in _TOOLS else "other"
+    return "end_turn" if finish_reason in _NATURAL or finish_reason in _TOOLS else "other"
 
 
-def failed_finish(word: str) -> StreamError | None:
-    """Return the error that a finish reason stands for, or None."""
-    if word.lower() not in _FAILED:
-        return None
-    return upstream_error(f"the provider ended with {word!r}", code=word)
+def finish_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
+    """Return the finish reason of a choice.
+
+    Args:
+        reason: The stop reason.
+        is_refused: Whether a refusal was written, which needs no further word.
+    """
+    return "stop" if reason == "refusal" and is_refused else _TO_WIRE[reason]

@@ -23,7 +23,7 @@ from streamnorm import (
     ToolCall,
     encoder,
 )
-from streamnorm.dialects.openai_chat.citations import Sources
+from streamnorm.dialects.openai_chat.citations import Annotations
 
 SOURCE = Citation("url_citation", "https://u", "T", "words")
 SPAN = {"url": "https://u", "title": "T", "content": "words"}
@@ -115,7 +115,7 @@ def test_source_that_no_text_was_open_for_is_told_at_the_end_as_it_was() -> None
 
 
 def test_answer_without_sources_tells_of_none() -> None:
-    sources = Sources()
-    sources.begin(0)
-    sources.end(0, 3)
-    assert sources.annotations() == []
+    citations = Annotations()
+    citations.start_block(0)
+    citations.stop_block(0, 3)
+    assert citations.to_wire() == []

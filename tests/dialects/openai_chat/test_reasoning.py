@@ -24,7 +24,7 @@ from streamnorm import (
     encoder,
 )
 from streamnorm._core.ids import tag_signature
-from streamnorm.dialects.openai_chat.reasoning import Details, issued, redacted_detail
+from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, detail_from_wire
 
 ISSUERS = {
     "anthropic": "anthropic-claude-v1",
@@ -74,38 +74,40 @@ def test_issuer_is_told_by_the_format(issuer: str, format: str) -> None:
     signed = [BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0)]
     (detail,) = details(*signed)
     assert detail == {"type": "reasoning.text", "index": 0, "signature": "c2ln", "format": format}
-    assert issued("c2ln", format) == ("c2ln", issuer, False)
+    assert detail_from_wire(detail).signature == ("c2ln", issuer)
 
 
 @pytest.mark.parametrize("issuer", ["deepseek", None])
 def test_issuer_without_a_format_seals_the_value(issuer: str | None) -> None:
     sealed = tag_signature("c2ln", issuer)
-    detail = Details()
-    detail.begin()
-    assert detail.signature("c2ln", issuer) == {
+    numbering = ReasoningDetails()
+    numbering.begin()
+    detail = numbering.signature_to_wire("c2ln", issuer)
+    assert detail == {
         "type": "reasoning.text",
         "index": 0,
         "signature": sealed,
         "format": "unknown",
     }
-    assert issued(sealed, "unknown") == ("c2ln", issuer, True)
+    assert detail_from_wire(detail).signature == ("c2ln", issuer)
 
 
 @pytest.mark.parametrize("format", ["azure-openai-responses-v1", "something-new", None, 7])
 def test_format_of_another_is_read_as_far_as_it_is_known(format: object) -> None:
     issuer = "openai" if format == "azure-openai-responses-v1" else None
-    assert issued("c2ln", format) == ("c2ln", issuer, False)
+    detail = {"type": "reasoning.text", "signature": "c2ln", "format": format}
+    assert detail_from_wire(detail).signature == ("c2ln", issuer)
 
 
 def test_redacted_reasoning_is_anthropic_s_as_it_is_and_of_others_sealed() -> None:
-    assert redacted_detail("ZGF0YQ==", "anthropic", 2) == {
+    assert ReasoningDetails().redacted_to_wire("ZGF0YQ==", "anthropic") == {
         "type": "reasoning.encrypted",
-        "index": 2,
+        "index": 0,
         "data": "ZGF0YQ==",
         "format": "anthropic-claude-v1",
     }
     for issuer in ("google", "openai", None):
-        assert redacted_detail("ZGF0YQ==", issuer, 0) == {
+        assert ReasoningDetails().redacted_to_wire("ZGF0YQ==", issuer) == {
             "type": "reasoning.encrypted",
             "index": 0,
             "data": tag_signature("ZGF0YQ==", issuer),

@@ -8,7 +8,7 @@ from support.openai_chat.chunks import DONE, call, calls, chunk, content, messag
 from support.seeded import Dice, dice
 
 from streamnorm import Block, Reasoning, Text, ToolCall, decoder
-from streamnorm.dialects.openai_chat.think import ThinkTags
+from streamnorm.dialects.openai_chat.reasoning import ThinkTags
 
 END = chunk({}, "stop") + DONE
 THOUGHT = Reasoning(("a",))
