@@ -1,9 +1,7 @@
-"""Chat Completions bytes to events.
+"""The decoder of Chat Completions: frames, chunks, deltas, and the end of the stream.
 
-https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21) and the
-deviations of some thirty compatible servers.  `answer` follows one choice, `content`
-reads one delta; here is what belongs to the whole stream: frames, the first and the
-last chunk, usage, errors and the end.
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
+deviations of some thirty compatible servers.
 """
 
 from __future__ import annotations
@@ -30,32 +28,32 @@ from streamnorm._core.json import (
     decode_any,
     is_array,
     is_object,
-    too_deep,
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.answer import Answer
-from streamnorm.dialects.openai_chat.content import read_delta
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
+from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
-from streamnorm.dialects.openai_chat.quirks import quirks
-from streamnorm.dialects.openai_chat.shared import Shared
-from streamnorm.dialects.openai_chat.stops import failed_finish
+from streamnorm.dialects.openai_chat.detect import DONE, is_terminal
+from streamnorm.dialects.openai_chat.errors import chunk_error
+from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
+from streamnorm.dialects.openai_chat.quirks import quirks_of
+from streamnorm.dialects.openai_chat.reasoning import detail_from_wire
+from streamnorm.dialects.openai_chat.tool_calls import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
 
 __all__ = ["ChatDecoder"]
 
-_DONE = "[DONE]"
-
 
 class ChatDecoder(Decoder):
-    """Read Chat Completions.
+    """Decoder of Chat Completions streams.
 
     Args:
-        server: Who sends it, where that decides between two readings (see `quirks`).
-        think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
+        server: Name of the server (for example `qianfan`); enables its quirks.
+        think_tags: Whether `<think>…</think>` at the start of a choice is reasoning.
         limits: Bounds.
         on_note: Called with each note as it happens.
     """
@@ -71,15 +69,15 @@ class ChatDecoder(Decoder):
         on_note: OnNote | None = None,
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
-        self._shared = Shared(limits, quirks(server), self.note, think_tags)
+        self._state = StreamState(limits, quirks_of(server), self.note, think_tags)
         self._usage = UsageReader()
         self._run = ChatRun(self._usage, limits.max_json_depth)
-        self._answers: dict[int, Answer] = {}
+        self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
-        self._first: dict[str, Any] = {}  # unknown fields up to the first chunk
-        self._last: dict[str, Any] = {}  # and of the chunks at the end
-        self._kept_chars = 0  # of the chunks that those came from
-        self._sides: dict[str, Any] = {}
+        self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
+        self._last_fields: dict[str, Any] = {}  # unknown fields of chunks with a finish reason
+        self._stored_chars = 0  # of the chunks that unknown fields were stored from
+        self._side_fields: dict[str, Any] = {}  # as last emitted
 
     def _delta_run(self) -> DeltaRun:
         return self._run
@@ -91,13 +89,14 @@ class ChatDecoder(Decoder):
             self._read_unusual(frame, events)
         else:
             self._read_chunk(frame, chunk, events)
-        self._run.expect(self._answers)
+        self._run.expect(self._choices)
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         lenient: tuple[str, ...] = ()
         if rest is not None:
             # Half a frame is a cut; a whole one that only lacks its blank line is not.
-            if not self._is_last(rest):
+            value = self.json_of(rest.data)
+            if not is_terminal(rest, value) and not (is_object(value) and self._all_finished()):
                 return
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
@@ -107,15 +106,15 @@ class ChatDecoder(Decoder):
                     self.outcome.reason, self._usage.usage, ("unterminated", *self.outcome.lenient)
                 )
                 return
-        if self._answers and all(answer.finish for answer in self._answers.values()):
+        if self._choices and self._all_finished():
             self._finish(events, ("no_done", *lenient))
 
     # Chunks
 
     def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
-        """Read what the typed decoder refuses: the terminal, odd types, odd JSON."""
+        """Read a frame that the typed decoder refuses: the terminal, odd types, odd JSON."""
         data = frame.data
-        if data.startswith(_DONE):
+        if data.startswith(DONE):
             self._finish(events, ())
             return
         if not data.strip():
@@ -128,15 +127,15 @@ class ChatDecoder(Decoder):
                 raise Fatal(error)
             chunk = convert(value, wire.Chunk)
         except InvalidJSON as exc:
-            self._read_no_chunk(frame, exc, events)
+            self._read_invalid(frame, exc, events)
             return
         self.note("unusual_json", "chunk")
-        self._shared.surrogates = True
+        self._state.may_hold_surrogates = True
         self._read_chunk(frame, chunk, events)
-        self._shared.surrogates = False
+        self._state.may_hold_surrogates = False
 
-    def _read_no_chunk(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
-        if "\n" in frame.data and not problem.too_deep:  # two events without a blank line between
+    def _read_invalid(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
+        if "\n" in frame.data and not problem.too_deep:  # frames without a blank line between
             self.read_joined(frame, frame.event, events)
         elif frame.event != "message":
             events.append(Opaque(self.dialect, clean(frame.event), compact(frame.data)))
@@ -148,7 +147,7 @@ class ChatDecoder(Decoder):
         closing = not choices or any(choice.finish_reason for choice in choices)
         value: dict[str, Any] = {}
         if closing or not self._started or chunk.error or frame.event == "error":
-            value = self._whole(frame.data)
+            value = self._json_object(frame.data)
         if not choices or frame.event == "error":
             error = find_error(value)
             if error is None and frame.event == "error":
@@ -156,83 +155,83 @@ class ChatDecoder(Decoder):
             if error is not None:
                 raise Fatal(error)
         if chunk.choices is None and not chunk.usage:
-            if wire.says_nothing(value):
+            if wire.is_empty_chunk(value):
                 return
             name = frame.event if frame.event != "message" else value.get("object")
             events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
             return
         if not self._started:
-            self._keep(self._first, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+            self._store(self._first_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
             self._start(chunk, events)
         elif closing:
-            self._keep(self._last, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+            self._store(self._last_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
         for number, choice in enumerate(choices):
             self._read_choice(choice, events)
             if choice.finish_reason:
-                self._keep_last(choice, value["choices"][number], frame.data)
+                self._read_finish(choice, value["choices"][number], frame.data)
         self._read_usage(chunk, events)
-        self._read_sides(chunk, events)
-        self._check_failure(chunk, value, choices)
+        self._read_side_fields(chunk, events)
+        if (error := chunk_error(chunk, value, self._state.check_depth)) is not None:
+            raise Fatal(error)
 
-    def _whole(self, data: str) -> dict[str, Any]:
+    def _json_object(self, data: str) -> dict[str, Any]:
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth)
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
         return value if is_object(value) else {}
 
-    def _keep(self, kept: dict[str, Any], fields: dict[str, Any], data: str) -> None:
-        """Keep unknown fields, later ones in place of earlier ones of the same name."""
-        if not fields.keys() <= kept.keys():
-            self._kept_chars += len(data)
-            if self._kept_chars > self._limits.max_accumulated_bytes:
+    def _store(self, stored: dict[str, Any], fields: dict[str, Any], data: str) -> None:
+        """Store unknown fields of a chunk; a later value replaces an earlier one."""
+        if not fields.keys() <= stored.keys():
+            self._stored_chars += len(data)
+            if self._stored_chars > self._limits.max_accumulated_bytes:
                 raise too_large("max_accumulated_bytes", self._limits.max_accumulated_bytes)
-        kept.update(fields)
+        stored.update(fields)
 
     def _start(self, chunk: wire.Chunk, events: list[Event]) -> None:
         if not (chunk.id or chunk.choices):  # Azure's empty first chunk
             for key in ("created", "system_fingerprint"):
-                if not self._first.get(key):
-                    self._first.pop(key, None)
+                if not self._first_fields.get(key):
+                    self._first_fields.pop(key, None)
             return
         id, model = clean(str(chunk.id or "")), clean(chunk.model or "")
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         self._started = True
-        self._shared.seed = (id, model, self._first.get("created"))
-        events.append(MessageStart(id, model, self._first or None))
+        self._state.id_seed = (id, model, self._first_fields.get("created"))
+        events.append(MessageStart(id, model, self._first_fields or None))
         if self._usage.usage != Usage():
             events.append(UsageUpdate(self._usage.usage))
 
     def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
         number = choice.index or 0
-        answer = self._answers.get(number)
-        if answer is None:
-            if len(self._answers) >= self._limits.max_choices:
+        blocks = self._choices.get(number)
+        if blocks is None:
+            if len(self._choices) >= self._limits.max_choices:
                 raise too_large("max_choices", self._limits.max_choices)
-            answer = self._answers[number] = Answer(number, self._shared)
+            blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
-        if delta is None and choice.message is not None and not answer.begun:
+        if delta is None and choice.message is not None and blocks.is_empty:
             delta = self._message_as_delta(choice.message)
         if delta is not None:
-            read_delta(delta, answer, events)
+            self._read_delta(delta, blocks, events)
         if choice.logprobs is not None:
-            self._check_depth(choice.logprobs)
-            answer.opaque("logprobs", choice.logprobs, events)
+            blocks.add_opaque("logprobs", choice.logprobs, events)
 
-    def _message_as_delta(self, message: Any) -> wire.Delta | None:
+    def _message_as_delta(self, message: Any) -> wire.Delta:
         """Return a whole message as its only delta; beside deltas it repeats them."""
         try:
             return convert(message, wire.Delta)
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
 
-    def _keep_last(self, choice: wire.Choice, value: dict[str, Any], data: str) -> None:
-        answer = self._answers[choice.index or 0]
-        answer.finish = choice.finish_reason
-        self._keep(answer.extra, _unknown(value, wire.CHOICE_FIELDS), data)
-        if is_object(delta := value.get("delta")):  # where Vercel's gateway tells the cost
-            self._keep(answer.extra, _unknown(delta, wire.DELTA_FIELDS), data)
+    def _read_finish(self, choice: wire.Choice, value: dict[str, Any], data: str) -> None:
+        blocks = self._choices[choice.index or 0]
+        blocks.finish_reason = choice.finish_reason
+        self._store(blocks.extra, _unknown(value, wire.CHOICE_FIELDS), data)
+        if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
+            self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
         before = self._usage.usage
@@ -242,71 +241,119 @@ class ChatDecoder(Decoder):
             *(choice.usage for choice in chunk.choices or ()),
         ):
             if is_object(usage):
-                self._check_depth(usage)
+                self._state.check_depth(usage)
                 self._usage.merge(usage)
         if self._usage.usage != before and self._started:
             events.append(UsageUpdate(self._usage.usage))
 
-    def _read_sides(self, chunk: wire.Chunk, events: list[Event]) -> None:
+    def _read_side_fields(self, chunk: wire.Chunk, events: list[Event]) -> None:
         for name in wire.SIDE_FIELDS:
             value = getattr(chunk, name)
-            if value and value != self._sides.get(name):
-                self._check_depth(value)
-                self._sides[name] = value
+            if value and value != self._side_fields.get(name):
+                self._state.check_depth(value)
+                self._side_fields[name] = value
                 events.append(Opaque(self.dialect, name, compact(value)))
 
-    def _check_failure(self, chunk: wire.Chunk, value: dict[str, Any], choices: Any) -> None:
-        """Raise the error that stands beside choices, or within one."""
-        if chunk.error and (error := find_error(value)) is not None:
-            raise Fatal(error)
-        if chunk.x_groq and (told := chunk.x_groq.get("error")):
-            self._check_depth(told)
-            raise Fatal(find_error({"error": told}) or named_error("", {}))
-        for choice in choices:
-            if choice.error:
-                self._check_depth(choice.error)
-                raise Fatal(find_error({"error": choice.error}) or named_error("", {}))
-            if choice.finish_reason and (error := failed_finish(choice.finish_reason)) is not None:
-                raise Fatal(error)
+    # Deltas
 
-    def _check_depth(self, value: Any) -> None:
-        if too_deep(value, self._limits.max_json_depth):
-            raise too_large("max_json_depth", self._limits.max_json_depth)
+    def _read_delta(self, delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
+        """Append the events of one delta: reasoning, text, refusal, then tool calls."""
+        if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
+            _read_reasoning(delta, blocks, events)
+        content = delta.content
+        if content:
+            if isinstance(content, str):
+                blocks.add_content(content, events)
+            else:
+                _read_parts(content, blocks, events)
+        if delta.refusal:
+            blocks.add_text("refusal", delta.refusal, events)
+        for call in delta.tool_calls or ():
+            self._read_call(call, blocks, events)
+        function = delta.function_call
+        if function is not None and (function.name or function.arguments):
+            legacy = wire.Function(function.name, function.arguments)
+            self._read_call(wire.ToolCallDelta(0, function=legacy), blocks, events)
+        for annotation in delta.annotations or ():
+            self._state.check_depth(annotation)
+            citation = citation_from_wire(annotation, in_first_text=blocks.text_blocks == 1)
+            if citation is None or not blocks.add_citation(citation, events):
+                blocks.add_opaque("annotations", annotation, events)
+        for name in OPAQUE_DELTA_FIELDS:
+            if value := getattr(delta, name):
+                blocks.add_opaque(name, value, events)
+
+    def _read_call(
+        self, call: wire.ToolCallDelta, blocks: ChoiceBlocks, events: list[Event]
+    ) -> None:
+        fragment = call_fragment_from_wire(call, self._state.check_depth)
+        if fragment is not None:
+            blocks.add_call_fragment(fragment, events)
+            if call.extra_content and fragment.signature is None:
+                blocks.add_opaque("extra_content", call.extra_content, events)
 
     # The end
 
-    def _is_last(self, rest: Frame) -> bool:
-        """Tell whether a frame without its blank line is whole, and ends the message."""
-        if rest.data.startswith(_DONE):
-            return True
-        value = self.json_of(rest.data)
-        if not is_object(value):
-            return False
-        if find_error(value) is not None or all(a.finish for a in self._answers.values()):
-            return True
-        choices = value.get("choices")
-        return is_array(choices) and any(
-            is_object(choice) and choice.get("finish_reason") for choice in choices
-        )
+    def _all_finished(self) -> bool:
+        return all(blocks.finish_reason for blocks in self._choices.values())
 
     def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:
         if not self._started:
-            raise self.malformed(f"{_DONE} before the first chunk")
-        if not self._answers:
-            self._answers[0] = Answer(0, self._shared)
-        if 0 not in self._answers:  # most targets write no other
-            raise self.malformed(f"choice {min(self._answers)} alone, expected choice 0")
-        answers = [answer for _, answer in sorted(self._answers.items())]
-        open_blocks = [index for answer in answers for index in answer.flush(events)]
+            raise self.malformed(f"{DONE} before the first chunk")
+        if not self._choices:
+            self._choices[0] = ChoiceBlocks(0, self._state)
+        if 0 not in self._choices:  # most targets write choice 0 alone
+            raise self.malformed(f"choice {min(self._choices)} alone, expected choice 0")
+        choices = [blocks for _, blocks in sorted(self._choices.items())]
+        open_blocks = [index for blocks in choices for index in blocks.flush(events)]
         events += [BlockStop(index) for index in sorted(open_blocks)]
-        if self._last:
-            new = {k: v for k, v in self._last.items() if k not in self._first}
-            self._answers[0].extra.update(new)
-        stops = {stop.choice: stop for stop in [answer.stop() for answer in answers]}
+        if self._last_fields:
+            known = self._first_fields
+            new = {name: value for name, value in self._last_fields.items() if name not in known}
+            self._choices[0].extra.update(new)
+        stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
         events += stops.values()
-        if not all(answer.finish for answer in answers):
+        if not self._all_finished():
             lenient = (*lenient, "no_finish")
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
+
+
+def _read_reasoning(delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
+    """Append reasoning once, where servers send the same text in several fields."""
+    details = [
+        detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
+    ]
+    if not any(detail.text for detail in details):
+        blocks.add_text("reasoning", delta.reasoning_content or delta.reasoning or "", events)
+    for detail in details:
+        blocks.add_text("reasoning", detail.text, events)
+        if detail.signature is not None:
+            blocks.sign_reasoning(*detail.signature, events)
+        if detail.encrypted is not None:
+            blocks.add_encrypted(detail.encrypted, events)
+        if detail.opaque is not None:
+            blocks.add_opaque("reasoning_details", detail.opaque, events)
+
+
+def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> None:
+    """Append the events of `content` that is a list of parts, as Mistral sends it."""
+    for part in parts:
+        match part:
+            case str():
+                blocks.add_content(part, events)
+            case {"type": "text", "text": str(text)}:
+                blocks.add_content(text, events)
+            case {"type": "thinking", "thinking": thoughts} if is_array(thoughts):
+                for thought in thoughts:
+                    if is_object(thought) and isinstance(thought.get("text"), str):
+                        blocks.add_text("reasoning", thought["text"], events)
+                    else:
+                        blocks.add_opaque("content_part", thought, events)
+                signature: object = part.get("signature")
+                if isinstance(signature, str) and signature:
+                    blocks.sign_reasoning(signature, "mistral", events)
+            case _:
+                blocks.add_opaque("content_part", part, events)
 
 
 def _unknown(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:

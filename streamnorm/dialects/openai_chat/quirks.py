@@ -1,21 +1,21 @@
-"""Contradictions between servers: where the same bytes need opposite readings.
+"""Quirks: readings for one server where the same bytes of another mean something else.
 
-Every other deviation is simply accepted, whoever sends it.
+A deviation that contradicts no other server is accepted from all of them, and is no quirk.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Quirks", "quirks"]
+__all__ = ["Quirks", "quirks_of"]
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
-    """How one server's streams must be read.
+    """Readings that one server's streams need.
 
     Attributes:
         cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a
-            fragment that begins like what was sent is simply the next one.
+            fragment that begins like the arguments so far is simply the next one.
     """
 
     cumulative_arguments: bool = False
@@ -27,6 +27,6 @@ _BY_SERVER = {
 }
 
 
-def quirks(server: str | None) -> Quirks:
-    """Return how the streams of `server` must be read; most need nothing."""
+def quirks_of(server: str | None) -> Quirks:
+    """Return the quirks of a server; most have none."""
     return _BY_SERVER.get(server or "", Quirks())

@@ -1,8 +1,8 @@
-"""Chunks that are known but for their text.
+"""Templates of chunks that differ in their text alone.
 
-Nearly every chunk of a stream has the bytes of the one before, with another text.  Once a
-chunk has been read, its bytes before and behind the text can be compared instead of
-decoded again, which takes a third of the time; the string between them is always decoded.
+Nearly every chunk of a stream equals the one before but for its text.  Once a chunk has been
+read, the bytes before and after its text are compared instead of decoded, in a third of the
+time; the string between them is always decoded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from streamnorm._core.json import FAST_ERRORS
 __all__ = ["Template", "learn_template"]
 
 Template: TypeAlias = Callable[[bytes], str | None]
-"""Return the text of a chunk that is known but for that; None of any other."""
+"""Returns the text of a chunk that fits the template; None for any other chunk."""
 
-_MAX_BYTES = 4096  # of a chunk that is worth knowing
+_MAX_BYTES = 4096  # of a chunk that a template is learned from
 _PROBE = "?"
-# What OpenAI and Mistral add against traffic analysis: other letters in each chunk.
+# OpenAI and Mistral pad each chunk with random letters against traffic analysis.
 _PADDING = re.compile(rb'"(?:obfuscation|p)" *: *"([0-9A-Za-z]*)"')
 
 _STRING: msgspec.json.Decoder[str] = msgspec.json.Decoder(str)
@@ -33,12 +33,12 @@ _encode_string = msgspec.json.encode
 def learn_template(
     payload: bytes, text: str, peek: Callable[[bytes], str | None]
 ) -> Template | None:
-    """Return a template of the chunks that are like one that was read; None if that is not safe.
+    """Return a template of the chunks that differ from one in their text; None if unsafe.
 
     Args:
-        payload: The chunk.
+        payload: A chunk that was read.
         text: Its text.
-        peek: Returns the text of a chunk, if that may be another in each; it changes nothing.
+        peek: Returns the text of a chunk that has no other effect, without reading it.
     """
     literal = _encode_string(text)
     if len(payload) > _MAX_BYTES or payload.count(literal) != 1:
@@ -47,7 +47,7 @@ def learn_template(
     padding = _PADDING.search(tail)
     middle, end = (tail[: padding.start(1)], tail[padding.end(1) :]) if padding else (b"", tail)
     try:
-        # The string is the text, then, whatever it is, and nothing else changes with it.
+        # With another string in its place that string is the text, and nothing else changes.
         if peek(head + _encode_string(_PROBE) + middle + end) != _PROBE:
             return None
     except FAST_ERRORS:
@@ -58,12 +58,12 @@ def learn_template(
 
 
 def _template(head: bytes, middle: bytes, end: bytes) -> Template:
-    """Return a template of chunks that have the same bytes around their text.
+    """Return a template of chunks with the same bytes around their text.
 
     Args:
-        head: Those before it.
-        middle: Those between it and padding; nothing if there is none.
-        end: Those behind that.
+        head: Bytes before the text.
+        middle: Bytes between text and padding; empty if there is no padding.
+        end: Bytes after the padding, or after the text.
     """
     start, skip, stop = len(head), len(middle), -len(end)
 

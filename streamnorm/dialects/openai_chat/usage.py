@@ -1,8 +1,8 @@
-"""Token counts of Chat Completions and its relatives.
+"""Token counts of Chat Completions and compatible servers.
 
-`prompt_tokens` holds the cached tokens, except where it evidently does not, and those
-of audio, except at Mistral (pydantic/genai-prices#591); `completion_tokens` holds the
-reasoning tokens, except at xAI.
+`prompt_tokens` includes the cached tokens, unless these are more, and those of audio, except
+at Mistral (pydantic/genai-prices#591); `completion_tokens` includes the reasoning tokens,
+except at xAI.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import structs
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
 
-__all__ = ["UsageReader", "merge_usage", "usage_to_wire"]
+__all__ = ["UsageReader", "usage_from_wire", "usage_to_wire"]
 
 _CACHE_READ = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -30,61 +30,61 @@ _CACHE_WRITE = (
 _REASONING = (("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
 
 
-def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
-    """Return the snapshot after one more usage object; what it does not say stays."""
+def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
+    """Return the snapshot `before` with the counts of a usage object; absent counts stay."""
     rest: dict[str, Any] = {
-        key: dict(value) if is_object(value) else value for key, value in wire.items()
+        key: dict(value) if is_object(value) else value for key, value in reported.items()
     }
-    prompt = _take(rest, (("prompt_tokens",),))
-    completion = _take(rest, (("completion_tokens",),))
-    total = _take(rest, (("total_tokens",),))
-    read = _take(rest, _CACHE_READ)
-    write = _take(rest, _CACHE_WRITE)
-    reasoning = _take(rest, _REASONING)
+    prompt = _pop_count(rest, (("prompt_tokens",),))
+    completion = _pop_count(rest, (("completion_tokens",),))
+    total = _pop_count(rest, (("total_tokens",),))
+    read = _pop_count(rest, _CACHE_READ)
+    write = _pop_count(rest, _CACHE_WRITE)
+    reasoning = _pop_count(rest, _REASONING)
     if prompt is not None and (read or 0) + (write or 0) > prompt:
-        prompt += (read or 0) + (write or 0)  # so the cache was left out of it
+        prompt += (read or 0) + (write or 0)  # the cache was left out
     elif "prompt_audio_seconds" in rest and total is not None:
         prompt = max(total - (completion or 0), prompt or 0)  # Mistral leaves out the audio
     elif reasoning and completion is not None and total == (prompt or 0) + completion + reasoning:
-        completion += reasoning  # so it was left out of it
-    said = {
+        completion += reasoning  # the reasoning was left out
+    counts = {
         "input_tokens": prompt,
         "output_tokens": completion,
         "cache_read_tokens": read,
         "cache_write_tokens": write,
         "reasoning_tokens": reasoning,
-        "extra": {**(before.extra or {}), **_said(rest)} or None,
+        "extra": {**(before.extra or {}), **_present(rest)} or None,
     }
     return structs.replace(
-        before, **{key: value for key, value in said.items() if value is not None}
+        before, **{key: value for key, value in counts.items() if value is not None}
     )
 
 
 class UsageReader:
-    """Merge the usage objects of one stream.
+    """Merges the usage objects of one stream.
 
     Attributes:
-        usage: The snapshot.
+        usage: The snapshot after the last usage object.
     """
 
     def __init__(self) -> None:
         self.usage = Usage()
 
-    def merge(self, wire: dict[str, Any]) -> None:
-        """Take one more usage object."""
-        self.usage = merge_usage(self.usage, wire)
+    def merge(self, reported: dict[str, Any]) -> None:
+        """Merge a usage object into the snapshot."""
+        self.usage = usage_from_wire(self.usage, reported)
 
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
-    """Return a snapshot as Chat Completions has it; what nobody said is 0.
+    """Return a usage object; unknown counts that clients require are 0.
 
     Args:
         usage: The snapshot.
         extras: Whether to write the vendor's other counts back.
     """
     prompt, completion = usage.input_tokens or 0, usage.output_tokens or 0
-    wire: dict[str, Any] = dict(usage.extra or {}) if extras else {}
-    wire |= {
+    fields: dict[str, Any] = dict(usage.extra or {}) if extras else {}
+    fields |= {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
@@ -95,25 +95,25 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
         ("completion_tokens_details", "reasoning_tokens", usage.reasoning_tokens),
     ):
         if count is not None:
-            details = wire.get(owner)
-            wire[owner] = {**(details if is_object(details) else {}), key: count}
-    return wire
+            details = fields.get(owner)
+            fields[owner] = {**(details if is_object(details) else {}), key: count}
+    return fields
 
 
-def _take(rest: dict[str, Any], places: tuple[tuple[str, ...], ...]) -> int | None:
-    """Take a count out of `rest`, from the first place that has one."""
-    taken: int | None = None
-    for *parents, key in places:
+def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
+    """Remove the counts at all paths from `rest`, and return the first."""
+    first: int | None = None
+    for *parents, key in paths:
         owner = rest.get(parents[0]) if parents else rest
         if is_object(owner):
             count = count_of(owner.get(key))
             if count is not None:
                 del owner[key]
-                taken = count if taken is None else taken
-    return taken
+                first = count if first is None else first
+    return first
 
 
-def _said(rest: dict[str, Any]) -> dict[str, Any]:
-    """Return what is neither null nor an empty object."""
-    kept = {key: _said(value) if is_object(value) else value for key, value in rest.items()}
-    return {key: value for key, value in kept.items() if value is not None and value != {}}
+def _present(rest: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are neither null nor an empty object."""
+    inner = {key: _present(value) if is_object(value) else value for key, value in rest.items()}
+    return {key: value for key, value in inner.items() if value is not None and value != {}}

@@ -1,8 +1,8 @@
-"""The shape of a Chat Completions chunk, as far as it is read on every frame.
+"""Chat Completions chunks: the fields that are read, and those that are known.
 
-https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and
-what compatible servers add.  Only what is used is declared: undeclared fields of the
-first and the last chunk are kept in `extra`, those of the chunks between are dropped.
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
+fields that compatible servers add.  Undeclared fields of the first and the last chunk are
+kept in `extra`, those of the chunks between are dropped.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
     "decode_chunk",
     "decode_reasoning",
     "decode_text",
-    "says_nothing",
+    "is_empty_chunk",
 ]
 
 Arguments: TypeAlias = str | dict[str, Any] | list[Any] | None
-"""Text; GLM-4.5 and Mistral may send the object itself."""
+"""Arguments as text; GLM-4.5 and Mistral may send the object itself."""
 
 
 class Function(Struct, gc=False):
@@ -47,7 +47,7 @@ class Function(Struct, gc=False):
 
 
 class ToolCallDelta(Struct):
-    """A piece of a tool call."""
+    """A fragment of a tool call."""
 
     index: int | None = None
     id: str | int | None = None
@@ -58,7 +58,7 @@ class ToolCallDelta(Struct):
 
 
 class Delta(Struct):
-    """A piece of an answer.  Mistral's content may be a list of parts."""
+    """The delta of a choice.  Mistral's content may be a list of parts."""
 
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
@@ -74,8 +74,9 @@ class Delta(Struct):
 
 
 class Choice(Struct):
-    """One answer's part of a chunk.  `message` stands beside or in place of `delta` at
-    Perplexity, Writer and MiniMax.
+    """One choice of a chunk.
+
+    Perplexity, Writer and MiniMax send a whole `message` beside or instead of `delta`.
     """
 
     index: int | None = None
@@ -88,7 +89,7 @@ class Choice(Struct):
 
 
 class Chunk(Struct):
-    """One frame's payload."""
+    """The payload of a frame."""
 
     choices: list[Choice] | None = None
     id: str | int | None = None
@@ -111,10 +112,10 @@ PIECES = frozenset(
     | {"choices", "delta", "message", "reasoning_details"}
     | {"tool_calls", "function", "custom", "function_call"}
 )
-"""The keys whose strings are pieces of a longer text, and those on the way to them."""
+"""Keys whose strings are parts of a longer text, and the keys of their parents."""
 
 SIDE_FIELDS = ("citations", "search_results", "related_questions", "images")
-"""Top-level fields without a place in the events; servers repeat them on every chunk."""
+"""Top-level fields without a unified event; servers repeat them on every chunk."""
 
 CHUNK_FIELDS = frozenset(
     {"id", "object", "model", "choices", "usage", "error", *SIDE_FIELDS}
@@ -134,20 +135,20 @@ DELTA_FIELDS = frozenset({*Delta.__struct_fields__, "role"})
 """Fields of a choice's last delta that never go to `extra`."""
 
 
-def says_nothing(chunk: dict[str, Any]) -> bool:
-    """Tell whether a chunk without choices has only what all have, as gpt-audio sends many."""
+def is_empty_chunk(chunk: dict[str, Any]) -> bool:
+    """Return whether a chunk without choices has no content, as gpt-audio sends many."""
     named = str(chunk.get("object")).startswith("chat.completion")
     return named and chunk.keys() <= _CONSTANT_FIELDS
 
 
-# The shapes of delta runs: chunks that only extend a block, or report tokens besides.
+# The shapes of a delta run: chunks that only extend a block, or report usage as well.
 
 _Nothing: TypeAlias = tuple[()] | None
 _AnyDelta = TypeVar("_AnyDelta", bound="TextRunDelta | ReasoningRunDelta | CallsRunDelta")
 
 
 class _RunDelta(Struct, gc=False, kw_only=True):
-    """What all shapes' deltas refuse, but where it is empty."""
+    """Fields that must be empty in the deltas of all shapes."""
 
     reasoning_details: _Nothing = None
     refusal: Literal[""] | None = None
@@ -159,7 +160,7 @@ class _RunDelta(Struct, gc=False, kw_only=True):
 
 
 class TextRunDelta(_RunDelta, gc=False, kw_only=True):
-    """Text."""
+    """A delta of text alone."""
 
     text: str = field(name="content")
     reasoning_content: Literal[""] | None = None
@@ -168,7 +169,7 @@ class TextRunDelta(_RunDelta, gc=False, kw_only=True):
 
 
 class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
-    """Reasoning, which servers send under one name or under both."""
+    """A delta of reasoning alone, which servers send in one field or in both."""
 
     content: Literal[""] | None = None
     reasoning_content: str | None = None
@@ -177,18 +178,18 @@ class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The one that is there."""
+        """The reasoning, from the field that has it."""
         return self.reasoning_content or self.reasoning or ""
 
 
-class _Arguments(Struct, gc=False):
+class _RunFunction(Struct, gc=False):
     arguments: str
     name: None = None
 
 
-class _Call(Struct, gc=False):
+class _RunCall(Struct, gc=False):
     index: int
-    function: _Arguments
+    function: _RunFunction
     type: str | None = None
     id: None = None
     custom: None = None
@@ -197,16 +198,16 @@ class _Call(Struct, gc=False):
 
 @final
 class CallsRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A fragment of the arguments of one call."""
+    """A delta with a fragment of one call's arguments alone."""
 
     content: Literal[""] | None = None
     reasoning_content: Literal[""] | None = None
     reasoning: Literal[""] | None = None
-    tool_calls: tuple[_Call]
+    tool_calls: tuple[_RunCall]
 
 
 class _RunChoice(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
-    """A choice with a delta, and nothing else."""
+    """A choice that has a delta alone."""
 
     delta: _AnyDelta
     index: Literal[0] = 0
@@ -217,7 +218,7 @@ class _RunChoice(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
 
 
 class RunChunk(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
-    """A chunk of one choice, which may report tokens."""
+    """A chunk of one choice, which may report usage."""
 
     choices: tuple[_RunChoice[_AnyDelta]]
     id: str | int | None = None

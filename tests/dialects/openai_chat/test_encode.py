@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.openai_chat.payloads import HEAD, START, deltas, encode, payload
 
 from streamnorm import (
     BlockStart,
@@ -35,34 +36,9 @@ from streamnorm import (
 )
 from streamnorm._core.ids import tag_signature
 
-START = MessageStart("chatcmpl-1", "gpt")
-HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "gpt"}
 FIRST = {"role": "assistant", "content": None}
 
 SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
-
-
-def encode(*events: Event, begun: MessageStart = START, **options: Any) -> list[Any]:
-    """Return each payload, behind the first chunk; `[DONE]` as it is."""
-    writer = encoder("openai_chat", **options)
-    wire = b"".join([*map(writer.encode, (begun, *events)), writer.close()])
-    frames = wire.decode().removesuffix("\n\n").split("\n\n")
-    payloads = [frame.removeprefix("data: ") for frame in frames]
-    return [json.loads(p) if p.startswith("{") else p for p in payloads][1:]
-
-
-def chunk(delta: dict[str, Any], finish: str | None = None, choice: int = 0) -> dict[str, Any]:
-    return {**HEAD, "choices": [{"index": choice, "delta": delta, "finish_reason": finish}]}
-
-
-def deltas(*events: Event, **options: Any) -> list[Any]:
-    """Return the deltas of chunks that have nothing but one choice."""
-    found = []
-    for payload in encode(*events, **options):
-        (choice,) = payload["choices"]
-        assert payload == chunk(choice["delta"], choice=choice["index"])
-        found.append(choice["delta"])
-    return found
 
 
 def test_text_stream_is_written_byte_for_byte() -> None:
@@ -210,8 +186,13 @@ def test_each_choice_begins_and_ends_on_its_own() -> None:
         *(BlockStop(0), BlockStop(1), MessageStop("end_turn", choice=1)),
         *(MessageStop("max_tokens"), MessageStop("end_turn", choice=2)),
     ) == [
-        *(chunk(FIRST, choice=1), chunk({"content": "b"}, choice=1), chunk({"content": "a"})),
-        *(chunk({}, "stop", 1), chunk({}, "length"), chunk(FIRST, choice=2), chunk({}, "stop", 2)),
+        *(payload(FIRST, choice=1), payload({"content": "b"}, choice=1), payload({"content": "a"})),
+        *(
+            payload({}, "stop", 1),
+            payload({}, "length"),
+            payload(FIRST, choice=2),
+            payload({}, "stop", 2),
+        ),
         "[DONE]",
     ]
 
@@ -229,48 +210,20 @@ def test_calls_are_numbered_in_each_choice() -> None:
 # The end
 
 
-@pytest.mark.parametrize(
-    ("reason", "word"),
-    [
-        ("end_turn", "stop"),
-        ("max_tokens", "length"),
-        ("tool_use", "tool_calls"),
-        ("refusal", "content_filter"),
-        ("pause", "stop"),
-        ("other", "stop"),
-    ],
-)
-def test_finish_is_in_the_vendor_s_words(reason: Any, word: str) -> None:
-    assert encode(MessageStop(reason, "its own word")) == [chunk({}, word), "[DONE]"]
-
-
-def test_stop_sequence_is_told_where_vllm_tells_it() -> None:
-    (last, _) = encode(MessageStop("stop_sequence", "stop_sequence", "END"))
-    assert last["choices"] == [
-        {"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}
-    ]
-    assert encode(MessageStop("stop_sequence")) == [chunk({}, "stop"), "[DONE]"]
-
-
-def test_refusal_that_stands_in_the_answer_ends_it_as_any_other_text() -> None:
-    events = (BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
-    assert encode(*events, MessageStop("refusal"))[-2] == chunk({}, "stop")
-
-
 def test_usage_comes_last_and_once() -> None:
     updates = (UsageUpdate(Usage(9, 1)), *SAID, UsageUpdate(Usage(9, 4)))
     usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
     for stop in (MessageStop("end_turn"), MessageStop("end_turn", extra={"x": 1})):
         assert encode(*updates, stop)[1:] == [
-            *(chunk({}, "stop"), {**HEAD, "choices": [], "usage": usage}, "[DONE]"),
+            *(payload({}, "stop"), {**HEAD, "choices": [], "usage": usage}, "[DONE]"),
         ]
     assert encode(*updates, MessageStop("end_turn"), include_usage=False)[1:] == [
-        *(chunk({}, "stop"), "[DONE]"),
+        *(payload({}, "stop"), "[DONE]"),
     ]
 
 
 def test_tokens_that_nobody_counted_are_not_written() -> None:
-    assert encode(*SAID, MessageStop("end_turn"))[1:] == [chunk({}, "stop"), "[DONE]"]
+    assert encode(*SAID, MessageStop("end_turn"))[1:] == [payload({}, "stop"), "[DONE]"]
 
 
 def test_terminal_follows_success_and_nothing_else() -> None:
@@ -286,38 +239,6 @@ def test_terminal_follows_success_and_nothing_else() -> None:
 # Errors
 
 
-@pytest.mark.parametrize(
-    ("error", "type", "code"),
-    [
-        (StreamError("upstream", "m", "x", 400), "invalid_request_error", "x"),
-        (StreamError("upstream", "m", None, 400), "invalid_request_error", None),
-        (StreamError("upstream", "m", "x", 401), "invalid_request_error", "invalid_api_key"),
-        (StreamError("upstream", "m", "x", 402), "insufficient_quota", "insufficient_quota"),
-        (StreamError("upstream", "m", "x", 403), "permission_error", "x"),
-        (StreamError("upstream", "m", "x", 404), "invalid_request_error", "model_not_found"),
-        (StreamError("upstream", "m", "x", 409), "conflict", "x"),
-        (StreamError("upstream", "m", "x", 413), "invalid_request_error", "x"),
-        (StreamError("upstream", "m", "x", 418), "invalid_request_error", "x"),
-        (StreamError("upstream", "m", "x", 422), "invalid_request_error", "x"),
-        (StreamError("upstream", "m", "x", 429), "rate_limit_error", "rate_limit_exceeded"),
-        (StreamError("upstream", "m", "api_error", 500), "server_error", "api_error"),
-        (StreamError("upstream", "m", "x", 503), "server_error", "overloaded"),
-        (StreamError("upstream", "m", "overloaded_error", 529), "server_error", "overloaded"),
-        (StreamError("upstream", "m", "x", 504), "server_error", "timeout"),
-        (StreamError("upstream", "m"), "server_error", None),
-        (StreamError("stalled", "m"), "server_error", "stalled"),
-        (StreamError("truncated", "m"), "server_error", "truncated"),
-        (StreamError("too_large", "m", "max_blocks"), "server_error", "too_large"),
-    ],
-)
-def test_error_ends_the_stream_as_a_frame_of_its_own(
-    error: StreamError, type: str, code: str | None
-) -> None:
-    told = {"error": {"message": "m", "type": type, "param": None, "code": code}}
-    assert encode(*SAID[:2], error)[-1] == told
-    assert json.loads(encoder("openai_chat").error_body(error)) == told
-
-
 def test_sign_of_life_is_a_comment() -> None:
     writer = encoder("openai_chat")
     assert writer.encode(Ping()) == writer.ping() == b": ping\n\n"
@@ -329,24 +250,24 @@ def test_sign_of_life_is_a_comment() -> None:
 def test_time_is_that_of_the_source() -> None:
     for created, written in [(170000, 170000), (3.0, 3), (1e400, 0), ("then", 0), (None, 0)]:
         for key in ("created", "created_at"):  # as Responses calls it
-            begun = MessageStart("chatcmpl-1", "gpt", {key: created})
-            (last, _) = encode(MessageStop("end_turn"), begun=begun)
+            start = MessageStart("chatcmpl-1", "gpt", {key: created})
+            (last, _) = encode(MessageStop("end_turn"), start=start)
             assert (last["created"], type(last["created"])) == (written, int)
 
 
 def test_vendor_s_fields_stay_with_the_vendor() -> None:
-    begun = MessageStart("chatcmpl-1", "gpt", {"system_fingerprint": "fp", "created": 7})
+    start = MessageStart("chatcmpl-1", "gpt", {"system_fingerprint": "fp", "created": 7})
     stop = MessageStop("end_turn", extra={"native_finish_reason": "STOP"})
     usage = UsageUpdate(Usage(9, 4, extra={"cost": 0.1}))
-    without = json.dumps(encode(usage, stop, begun=begun))
+    without = json.dumps(encode(usage, stop, start=start))
     assert not any(word in without for word in ("fingerprint", "native", "cost"))
     writer = encoder("openai_chat", extras=True)
-    wire = b"".join([*map(writer.encode, (begun, usage, stop)), writer.close()])
+    wire = b"".join([*map(writer.encode, (start, usage, stop)), writer.close()])
     first, last, counts = (json.loads(f[6:]) for f in wire.split(b"\n\n")[:3])
     assert first["system_fingerprint"] == "fp"
     assert last["native_finish_reason"] == "STOP"
     assert counts["usage"]["cost"] == 0.1
-    assert [payload.get("system_fingerprint") for payload in (last, counts)] == [None, None]
+    assert [chunk.get("system_fingerprint") for chunk in (last, counts)] == [None, None]
     assert first["created"] == last["created"] == counts["created"] == 7
 
 
@@ -362,9 +283,9 @@ def test_tier_of_service_is_in_the_vendor_s_words(told: str, written: str | None
         [START, MessageStop("end_turn", extra=said)],
     ):
         for extras in (False, True):
-            begun, *rest = events
-            assert isinstance(begun, MessageStart)
-            last = encode(*rest, begun=begun, extras=extras)[0]
+            start, *rest = events
+            assert isinstance(start, MessageStart)
+            last = encode(*rest, start=start, extras=extras)[0]
             assert last.get("service_tier") == written
     writer = encoder("openai_chat")
     writer.encode(MessageStart("chatcmpl-1", "gpt", said))
@@ -376,7 +297,7 @@ def test_data_of_its_own_goes_back_to_its_place() -> None:
     spoken = Opaque("openai_chat", "audio", '{"id":"a"}', 0)
     scored = Opaque("openai_chat", "logprobs", '{"content":[]}', 0)
     audio, scores = encode(*SAID[:2], spoken, scored)[1:]
-    assert audio == chunk({"audio": {"id": "a"}})
+    assert audio == payload({"audio": {"id": "a"}})
     (choice,) = scores["choices"]
     assert choice == {
         "index": 0,

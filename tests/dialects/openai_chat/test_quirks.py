@@ -15,7 +15,7 @@ from streamnorm import (
     ToolCall,
     accumulate,
 )
-from streamnorm.dialects.openai_chat.quirks import Quirks, quirks
+from streamnorm.dialects.openai_chat.quirks import Quirks, quirks_of
 
 END = chunk({}, "tool_calls") + DONE
 GROWING = [calls(call(0, "x", "f", text)) for text in ('{"', '{"a":"', '{"a":"x"}', '{"a":"x"}')]
@@ -57,5 +57,5 @@ def test_cumulative_call_may_begin_with_a_placeholder() -> None:
 
 
 def test_most_servers_need_no_reading_of_their_own() -> None:
-    assert quirks(None) == quirks("unheard of") == Quirks()
-    assert quirks("qianfan") == Quirks(cumulative_arguments=True)
+    assert quirks_of(None) == quirks_of("unheard of") == Quirks()
+    assert quirks_of("qianfan") == Quirks(cumulative_arguments=True)

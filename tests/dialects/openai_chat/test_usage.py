@@ -12,7 +12,7 @@ from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 from support.seeded import Dice, dice
 
 from streamnorm import Completed, Usage, UsageUpdate
-from streamnorm.dialects.openai_chat.usage import merge_usage, usage_to_wire
+from streamnorm.dialects.openai_chat.usage import usage_from_wire, usage_to_wire
 
 COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 LAST = frame({"id": "1", "choices": [], "usage": COUNTS})
@@ -93,69 +93,69 @@ def test_usage_before_the_message_starts_comes_with_it() -> None:
     ],
 )
 def test_counts_are_found_where_each_server_puts_them(fields: dict[str, Any], usage: Usage) -> None:
-    assert merge_usage(Usage(), {**COUNTS, **fields}) == usage
+    assert usage_from_wire(Usage(), {**COUNTS, **fields}) == usage
 
 
 def test_count_that_stands_in_several_places_is_taken_once() -> None:
     fields = {"prompt_tokens_details": {"cached_tokens": 4}, "prompt_cache_hit_tokens": 4}
-    assert merge_usage(Usage(), {**COUNTS, **fields}) == Usage(10, 5, 4)
+    assert usage_from_wire(Usage(), {**COUNTS, **fields}) == Usage(10, 5, 4)
 
 
 def test_reasoning_outside_of_the_completion_is_added() -> None:
     # 291 + 26 + 196 = 513, as xAI counts.
     wire = {"prompt_tokens": 291, "completion_tokens": 26, "total_tokens": 513}
     details = {"completion_tokens_details": {"reasoning_tokens": 196}}
-    assert merge_usage(Usage(), {**wire, **details}) == Usage(291, 222, None, None, 196)
+    assert usage_from_wire(Usage(), {**wire, **details}) == Usage(291, 222, None, None, 196)
     inside = {**wire, **details, "completion_tokens": 222}
-    assert merge_usage(Usage(), inside) == Usage(291, 222, None, None, 196)
+    assert usage_from_wire(Usage(), inside) == Usage(291, 222, None, None, 196)
 
 
 def test_reasoning_alone_is_outside_where_the_total_says_so() -> None:
     wire = {"completion_tokens": 2, "total_tokens": 5, "reasoning_tokens": 3}
-    assert merge_usage(Usage(), wire) == Usage(None, 5, None, None, 3)
+    assert usage_from_wire(Usage(), wire) == Usage(None, 5, None, None, 3)
 
 
 def test_prompt_without_the_cache_gets_it_back() -> None:
     wire = {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 30}}
-    assert merge_usage(Usage(), wire) == Usage(40, None, 30)
+    assert usage_from_wire(Usage(), wire) == Usage(40, None, 30)
     both = {
         "prompt_tokens": 10,
         "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 4},
     }
-    assert merge_usage(Usage(), both) == Usage(22, None, 8, 4)
+    assert usage_from_wire(Usage(), both) == Usage(22, None, 8, 4)
 
 
 def test_audio_outside_of_the_prompt_is_added() -> None:
     wire = {**COUNTS, "total_tokens": 35, "prompt_audio_seconds": 4}
-    assert merge_usage(Usage(), wire) == Usage(30, 5, extra={"prompt_audio_seconds": 4})
-    assert merge_usage(Usage(), {**wire, "total_tokens": 1}).input_tokens == 10
+    assert usage_from_wire(Usage(), wire) == Usage(30, 5, extra={"prompt_audio_seconds": 4})
+    assert usage_from_wire(Usage(), {**wire, "total_tokens": 1}).input_tokens == 10
 
 
 def test_what_is_not_said_stays() -> None:
     before = Usage(1, 2, 3, 4, 5, {"a": 1, "b": 1})
-    assert merge_usage(before, {"completion_tokens": 9, "b": 2, "c": {"d": None}}) == Usage(
+    assert usage_from_wire(before, {"completion_tokens": 9, "b": 2, "c": {"d": None}}) == Usage(
         1, 9, 3, 4, 5, {"a": 1, "b": 2}
     )
-    assert merge_usage(before, {}) == before
+    assert usage_from_wire(before, {}) == before
 
 
 def test_other_fields_are_kept_without_nulls() -> None:
     wire = {"prompt_tokens": 1, "cost": 0.5, "x": None, "y": {"z": None}, "w": {"v": 1, "u": {}}}
-    assert merge_usage(Usage(), wire) == Usage(1, extra={"cost": 0.5, "w": {"v": 1}})
+    assert usage_from_wire(Usage(), wire) == Usage(1, extra={"cost": 0.5, "w": {"v": 1}})
 
 
 @pytest.mark.parametrize("odd", ["7", True, -1, 7.5, 1e300, [7], {"a": 7}])
 def test_what_is_no_count_is_kept_aside(odd: object) -> None:
-    assert merge_usage(Usage(), {"prompt_tokens": odd}) == Usage(extra={"prompt_tokens": odd})
+    assert usage_from_wire(Usage(), {"prompt_tokens": odd}) == Usage(extra={"prompt_tokens": odd})
 
 
 def test_count_with_a_decimal_point_is_a_count() -> None:
-    assert merge_usage(Usage(), {"prompt_tokens": 7.0, "completion_tokens": 0}) == Usage(7, 0)
+    assert usage_from_wire(Usage(), {"prompt_tokens": 7.0, "completion_tokens": 0}) == Usage(7, 0)
 
 
 def test_given_usage_is_not_changed() -> None:
     wire = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
-    merge_usage(Usage(), wire)
+    usage_from_wire(Usage(), wire)
     assert wire == {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
 
 
@@ -175,7 +175,7 @@ WIRE = {
 @pytest.mark.parametrize("extras", [False, True])
 def test_counts_are_written_as_the_vendor_adds_them_up(*, extras: bool) -> None:
     assert usage_to_wire(FULL, extras=extras) == WIRE
-    assert merge_usage(Usage(), WIRE) == FULL
+    assert usage_from_wire(Usage(), WIRE) == FULL
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_vendor_s_other_counts_go_back_only_to_the_vendor() -> None:
 @given(dice(20))
 def test_counts_come_back_as_they_were(d: Dice) -> None:
     usage = structs.replace(make_usage(d), extra=None)
-    back = merge_usage(Usage(), usage_to_wire(usage, extras=True))
+    back = usage_from_wire(Usage(), usage_to_wire(usage, extras=True))
     known = (usage.input_tokens or 0, usage.output_tokens or 0)
     assert back == Usage(
         *known, usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens

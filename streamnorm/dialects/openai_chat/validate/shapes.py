@@ -1,7 +1,7 @@
-"""What each chunk of Chat Completions must hold, for the checker.
+"""Shapes of Chat Completions chunks: their fields and the types of these.
 
 https://platform.openai.com/docs/api-reference/chat-streaming and the types of the
-official SDKs (read 2026-11-21).  Fields that are not named here may be there.
+official SDKs (read 2026-11-21).  Other fields are allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamnorm._core.shapes import (
     word,
 )
 
-__all__ = ["CHUNK", "CUSTOM_START", "ERROR", "FUNCTION_START", "LATER_PIECE"]
+__all__ = ["CALL_FRAGMENT", "CHUNK", "CUSTOM_START", "ERROR", "FUNCTION_START"]
 
 _NULL_OR_COUNT = nullable(COUNT)
 
@@ -29,7 +29,7 @@ _TOKEN = object_of(
 )
 _LOGPROBS = object_of({}, {"content": nullable(array(_TOKEN)), "refusal": nullable(array(_TOKEN))})
 
-# Of its tool calls, what is right depends on what came before.
+# The shape of a tool call depends on the fragments before it.
 _DELTA = object_of(
     {},
     {
@@ -106,19 +106,19 @@ FUNCTION_START = object_of(
         "function": object_of({"name": NAME, "arguments": TEXT}),
     }
 )
-"""The first piece of a function call."""
+"""The first fragment of a function call."""
 
 CUSTOM_START = object_of({"id": NAME, "custom": object_of({"name": NAME, "input": TEXT})})
-"""The first piece of a custom tool call, which the vendor does not document."""
+"""The first fragment of a custom tool call, which the vendor does not document."""
 
-LATER_PIECE = object_of(
+CALL_FRAGMENT = object_of(
     {},
     {
         "function": object_of({}, {"arguments": TEXT}),
         "custom": object_of({}, {"input": TEXT}),
     },
 )
-"""A further piece of a tool call."""
+"""A further fragment of a tool call."""
 
 ERROR = object_of(
     {
@@ -127,4 +127,4 @@ ERROR = object_of(
         )
     }
 )
-"""What stands in for a chunk when something failed."""
+"""An error, in place of a chunk."""

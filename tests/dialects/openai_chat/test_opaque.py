@@ -18,7 +18,7 @@ from streamnorm import (
     Transcoder,
     encoder,
 )
-from streamnorm.dialects.openai_chat.opaques import opaque_fields
+from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 
 PLACES: dict[str, tuple[str, Any, int | None, tuple[str, Any]]] = {
     "logprobs": ("logprobs", {"content": []}, 0, ("choice", {"content": []})),
@@ -43,16 +43,16 @@ def test_field_goes_back_to_where_it_was(
 ) -> None:
     place, field = placed
     event = Opaque("openai_chat", name, json.dumps(value), index)
-    assert opaque_fields(event) == (place, {name: field})
+    assert opaque_to_wire(event) == (place, {name: field})
 
 
 @pytest.mark.parametrize("name", ["frame", "chat.completion.moderation", "content"])
 def test_what_was_a_frame_has_no_field(name: str) -> None:
-    assert opaque_fields(Opaque("openai_chat", name, "{}")) is None
+    assert opaque_to_wire(Opaque("openai_chat", name, "{}")) is None
 
 
 def test_field_that_is_no_json_has_no_place() -> None:
-    assert opaque_fields(Opaque("openai_chat", "audio", "{")) is None
+    assert opaque_to_wire(Opaque("openai_chat", "audio", "{")) is None
 
 
 def written(*events: Event) -> list[str]:

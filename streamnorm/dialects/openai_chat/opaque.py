@@ -1,4 +1,4 @@
-"""Where the dialect's own data stands that has no place in the events."""
+"""Opaque data of Chat Completions: fields of a chunk that no unified event carries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object
 from streamnorm.dialects.openai_chat.wire import SIDE_FIELDS
 
-__all__ = ["opaque_fields"]
+__all__ = ["OPAQUE_DELTA_FIELDS", "opaque_to_wire"]
 
-Place: TypeAlias = Literal["chunk", "choice", "delta", "end"]
+OPAQUE_DELTA_FIELDS = ("audio", "executed_tools", "images")
+"""Fields of a delta that become an `Opaque` of their name."""
 
-_DELTA_FIELDS = ("audio", "executed_tools", "images")
+_Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
-def opaque_fields(event: Opaque) -> tuple[Place, dict[str, Any]] | None:
-    """Return where a field goes, and the field; None for what was a frame of its own."""
+def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
+    """Return the field of an `Opaque` and the object it belongs to; None for a whole frame.
+
+    Annotations belong to the end of the choice, where all of them are written.
+    """
     name = event.name
-    if name not in ("annotations", "logprobs", *SIDE_FIELDS, *_DELTA_FIELDS):
+    if name not in ("annotations", "logprobs", *SIDE_FIELDS, *OPAQUE_DELTA_FIELDS):
         return None
     try:
         value: Any = msgspec.json.decode(event.data)
@@ -30,7 +34,8 @@ def opaque_fields(event: Opaque) -> tuple[Place, dict[str, Any]] | None:
         return "end", {name: value}
     if name == "logprobs":
         return "choice", {name: value}
-    if name in _DELTA_FIELDS and (name not in SIDE_FIELDS or event.index is not None):
+    # `images` of a search stand beside the choices, those of an answer within its delta.
+    if name in OPAQUE_DELTA_FIELDS and (name not in SIDE_FIELDS or event.index is not None):
         return "delta", {name: _indexed(value)}
     return "chunk", {name: value}
 

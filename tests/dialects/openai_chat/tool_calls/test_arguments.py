@@ -10,7 +10,7 @@ from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode
 from support.seeded import Dice, dice
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
-from streamnorm.dialects.openai_chat.arguments import Arguments
+from streamnorm.dialects.openai_chat.tool_calls.arguments import Arguments
 
 END = chunk({}, "tool_calls") + DONE
 A, B = '{"a":1}', '{"b":2}'
@@ -223,8 +223,8 @@ def test_completeness_does_not_depend_on_the_pieces(d: Dice) -> None:
         read.append(piece)
         seen += piece
         if d.flag():
-            assert read.complete() is (seen == text)
-    assert read.complete()
+            assert read.is_complete() is (seen == text)
+    assert read.is_complete()
     assert read.text() == text
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, frame
+from support.openai_chat.payloads import encode, payload
 
-from streamnorm import Completed, Event, MessageStop, StreamError, Truncated, Usage
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Completed,
+    MessageStop,
+    Refusal,
+    RefusalDelta,
+    Truncated,
+    Usage,
+)
 
 TEXT = content("hi")
 CALL = calls(call(0, "x", "f", '{"a":1}'))
@@ -56,22 +68,6 @@ def test_empty_finish_on_every_chunk_is_none() -> None:
     assert stop(*frames, DONE) == MessageStop("max_tokens", "length")
     outcome = decode(content("a", "")).outcome
     assert isinstance(outcome, Truncated)
-
-
-@pytest.mark.parametrize(
-    ("word", "status"),
-    [
-        ("error", None),
-        ("network_error", None),
-        ("abort", None),
-        ("insufficient_system_resource", 503),
-        ("MALFORMED_FUNCTION_CALL", None),
-    ],
-)
-def test_finish_word_that_means_failure_is_an_error(word: str, status: int | None) -> None:
-    last: Event = decode(TEXT, chunk({}, word), DONE).events[-1]
-    assert isinstance(last, StreamError)
-    assert (last.kind, last.code, last.status_hint) == ("upstream", word, status)
 
 
 def test_finish_key_absent_until_the_end() -> None:
@@ -154,3 +150,31 @@ def test_other_native_word_is_kept_and_changes_nothing() -> None:
     last = finish(finish_reason="stop", native_finish_reason="completed", odd=None)
     extra = {"native_finish_reason": "completed"}
     assert stop(TEXT, last, DONE) == MessageStop("end_turn", "stop", extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("end_turn", "stop"),
+        ("max_tokens", "length"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "content_filter"),
+        ("pause", "stop"),
+        ("other", "stop"),
+    ],
+)
+def test_finish_is_in_the_vendor_s_words(reason: Any, word: str) -> None:
+    assert encode(MessageStop(reason, "its own word")) == [payload({}, word), "[DONE]"]
+
+
+def test_stop_sequence_is_told_where_vllm_tells_it() -> None:
+    (last, _) = encode(MessageStop("stop_sequence", "stop_sequence", "END"))
+    assert last["choices"] == [
+        {"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}
+    ]
+    assert encode(MessageStop("stop_sequence")) == [payload({}, "stop"), "[DONE]"]
+
+
+def test_refusal_that_stands_in_the_answer_ends_it_as_any_other_text() -> None:
+    events = (BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
+    assert encode(*events, MessageStop("refusal"))[-2] == payload({}, "stop")

@@ -8,7 +8,7 @@ from support.openai_chat.chunks import DONE, call, calls, chunk, content, messag
 from support.seeded import Dice, dice
 
 from streamnorm import Block, Reasoning, Text, ToolCall, decoder
-from streamnorm.dialects.openai_chat.think import ThinkTags
+from streamnorm.dialects.openai_chat.reasoning import ThinkTags
 
 END = chunk({}, "stop") + DONE
 THOUGHT = Reasoning(("a",))
@@ -88,3 +88,10 @@ def test_text_behind_the_tags_goes_out_at_once() -> None:
     reader = decoder("openai_chat", think_tags=True)
     reader.feed(content("<think>a</think>b"))
     assert [event.text for event in reader.feed(content("c")) if hasattr(event, "text")] == ["c"]
+
+
+def test_inline_think_tags_are_text_unless_asked_for() -> None:
+    assert message(content("<think>a</think>b"), END).blocks == (Text("<think>a</think>b"),)
+    assert message(content("<think>a</think>b"), END, think_tags=True).blocks == (
+        *(Reasoning(("a",)), Text("b")),
+    )

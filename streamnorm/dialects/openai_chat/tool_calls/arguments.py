@@ -7,32 +7,32 @@ import re
 from streamnorm._core.json import is_json
 from streamnorm._core.text_buffer import TextBuffer
 
-__all__ = ["ENDS", "Arguments"]
+__all__ = ["COMPLETE_ENDS", "Arguments"]
+
+COMPLETE_ENDS = frozenset('}]" \t\r\n')
+"""Characters that complete arguments may end with, trailing white space included."""
 
 _MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
-_MAX_NULL = 16
+_MAX_NULL_CHARS = 16
 _MAX_FRESH = 16  # fragments that are not packed
 _CLOSERS = ("}", "]", '"')
 _CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
-
-ENDS = frozenset('}]" \t\r\n')
-"""What complete arguments may end with, white space included."""
 
 
 class Arguments:
     """The text of a call's arguments so far, and whether it is complete JSON.
 
-    The check is linear over the call however often it is asked, and costs nothing
-    until it is asked for the first time.
+    All checks of one call together are linear in its size, and nothing is scanned before
+    the first check.
 
     Attributes:
         size: Characters so far.
     """
 
     __slots__ = (
-        "_asked",
         "_broken",
         "_buffer",
+        "_checked_size",
         "_closer",
         "_complete",
         "_depth",
@@ -45,9 +45,9 @@ class Arguments:
     def __init__(self) -> None:
         self.size = 0
         self._buffer = TextBuffer()
-        self._closer: str | None = None  # of the value; "" if it is no such value
+        self._closer: str | None = None  # of the value; "" if it is no object, array or string
         self._last = ""  # the last fragment that is not white space
-        self._asked = 0  # size at the last answer
+        self._checked_size = 0  # size at the last check
         self._scanned = False
         self._depth = 0
         self._in_string = False
@@ -55,7 +55,7 @@ class Arguments:
         self._broken = False
 
     def append(self, text: str) -> None:
-        """Add a fragment."""
+        """Append a fragment."""
         fresh = self._buffer.fresh
         fresh.append(text)
         if len(fresh) >= _MAX_FRESH:
@@ -67,27 +67,29 @@ class Arguments:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
 
     def text(self) -> str:
-        """Return all fragments as one."""
+        """Return all fragments, joined."""
         return self._buffer.text()
 
     def may_end_with(self, text: str) -> bool:
-        """Tell whether a further fragment, which ends as JSON may, may complete it."""
+        """Return whether a fragment that ends in one of `COMPLETE_ENDS` may complete the JSON."""
         return not self._closer or self._closer in text
 
     def closes_object(self) -> bool:
-        """Tell whether the last character that is no white space is a closing brace."""
+        """Return whether the last character other than white space is a closing brace."""
         return self._last.rstrip().endswith("}")
 
-    def complete(self) -> bool:
-        """Tell whether the text is one whole JSON object, array or string, or `null`.
+    def is_complete(self) -> bool:
+        """Return whether the text is one whole JSON object, array or string, or `null`.
 
-        A lone `{}` is not: some servers send it first and the real object after it.
+        A lone `{}` is not complete: some servers send it before the real object.
         """
-        if self._asked == self.size or self._complete or self._broken:
+        if self._checked_size == self.size or self._complete or self._broken:
             return self._complete
-        self._asked = self.size
-        if self._last.endswith("l") and self.size <= _MAX_NULL and self.text().strip() == "null":
-            self._complete = True  # as Groq writes no arguments
+        self._checked_size = self.size
+        # Groq sends `null` for a call without arguments.
+        is_short = self.size <= _MAX_NULL_CHARS
+        if is_short and self._last.endswith("l") and self.text().strip() == "null":
+            self._complete = True
             return True
         if not self._last.rstrip().endswith(_CLOSERS):
             return False
@@ -105,20 +107,18 @@ class Arguments:
         return self._complete
 
     def _scan(self) -> None:
-        """Follow brackets and strings through what came since the last time.
+        """Follow brackets and strings through the text that the last scan has not seen.
 
-        It ends with a closer or white space, and so with no half of an escape.
+        The text ends in a closer or white space, so no escape sequence is cut in half.
         """
         self._scanned = True
-        for mark in _MARKS.finditer(self._buffer.unread()):
-            self._step(mark[0])
-
-    def _step(self, mark: str) -> None:
-        if self._in_string:
-            self._in_string = mark != '"'
-        elif mark == '"':
-            self._in_string = True
-        elif mark in "{[":
-            self._depth += 1
-        elif mark in "}]":
-            self._depth -= 1
+        for match in _MARKS.finditer(self._buffer.unread()):
+            mark = match[0]
+            if self._in_string:
+                self._in_string = mark != '"'
+            elif mark == '"':
+                self._in_string = True
+            elif mark in "{[":
+                self._depth += 1
+            elif mark in "}]":
+                self._depth -= 1

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import DONE, chunk, content, decode
+from support.openai_chat.chunks import DONE, chunk, content, decode, message
 
 from streamnorm import (
+    Block,
     BlockStart,
     BlockStop,
     Citation,
@@ -23,7 +24,7 @@ from streamnorm import (
     ToolCall,
     encoder,
 )
-from streamnorm.dialects.openai_chat.annotations import Sources
+from streamnorm.dialects.openai_chat.citations import Annotations
 
 SOURCE = Citation("url_citation", "https://u", "T", "words")
 SPAN = {"url": "https://u", "title": "T", "content": "words"}
@@ -115,7 +116,75 @@ def test_source_that_no_text_was_open_for_is_told_at_the_end_as_it_was() -> None
 
 
 def test_answer_without_sources_tells_of_none() -> None:
-    sources = Sources()
-    sources.begin(0)
-    sources.end(0, 3)
-    assert sources.annotations() == []
+    citations = Annotations()
+    citations.start_block(0)
+    citations.stop_block(0, 3)
+    assert citations.to_wire() == []
+
+
+END = chunk({}, "stop") + DONE
+
+
+def blocks(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
+    return message(*map(chunk, deltas), END).blocks
+
+
+def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
+    events: list[Event] = decode(*map(chunk, deltas), END).events
+    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
+
+
+URL = {"url": "https://e.org", "title": "E", "content": "words", "start_index": 1, "end_index": 3}
+
+
+def test_annotation_is_a_source_of_the_text() -> None:
+    annotation = {"type": "url_citation", "url_citation": {**URL, "extra": 1, "none": None}}
+    assert blocks({"content": "text"}, {"annotations": [annotation]}) == (
+        Text(
+            "text", (Citation("url_citation", "https://e.org", "E", "words", 1, 3, {"extra": 1}),)
+        ),
+    )
+
+
+def test_flat_annotation_is_a_source_too() -> None:
+    assert blocks({"content": "text", "annotations": [{"type": "url_citation", **URL}]}) == (
+        Text("text", (Citation("url_citation", "https://e.org", "E", "words", 1, 3),)),
+    )
+
+
+def test_characters_of_a_source_count_only_where_there_is_one_text() -> None:
+    deltas = [{"content": "a"}, {"reasoning": "r"}, {"content": "b"}]
+    read = blocks(*deltas, {"annotations": [{"type": "url_citation", **URL}]})
+    assert read[2] == Text(
+        "b",
+        (
+            Citation(
+                "url_citation",
+                "https://e.org",
+                "E",
+                "words",
+                extra={"start_index": 1, "end_index": 3},
+            ),
+        ),
+    )
+
+
+def test_odd_fields_of_a_source_are_kept_as_they_are() -> None:
+    odd = {"type": "file", "url": 5, "title": None, "start_index": True}
+    assert blocks({"content": "a"}, {"annotations": [odd]}) == (
+        Text("a", (Citation("file", extra={"url": 5, "start_index": True}),)),
+    )
+
+
+def test_annotation_without_a_text_or_a_type_is_opaque() -> None:
+    sourced = {"type": "url_citation", "url_citation": {}}
+    assert opaques({"annotations": [sourced]}) == [("annotations", sourced)]
+    assert opaques({"content": "a"}, {"annotations": [{"url": "u"}, "x"]}) == [
+        *(("annotations", {"url": "u"}), ("annotations", "x")),
+    ]
+
+
+def test_source_goes_to_the_open_text() -> None:
+    annotation = {"type": "url_citation", "url_citation": {"url": "u"}}
+    decoded = decode(content("a"), chunk({"annotations": [annotation]}), END)
+    assert decoded.events[3:5] == [CitationDelta(0, Citation("url_citation", "u")), BlockStop(0)]

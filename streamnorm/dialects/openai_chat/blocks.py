@@ -1,0 +1,399 @@
+"""The blocks of one choice, whose boundaries the wire does not state.
+
+A text, reasoning or refusal block stops when another block starts; a function call stops
+when its arguments are complete and another block has started.  The start of a call is held
+until its name is known and an argument, another block or the end has arrived; content
+behind a held start is queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import (
+    Block,
+    Citation,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.codec import Delta
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    MessageStop,
+    Opaque,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.ids import mint_id
+from streamnorm._core.json import clean, compact, rejoin, too_deep
+from streamnorm._core.limits import Limits
+from streamnorm.dialects.openai_chat.quirks import Quirks
+from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ThinkTags
+from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
+from streamnorm.dialects.openai_chat.tool_calls import (
+    COMPLETE_ENDS,
+    Call,
+    CallFragment,
+    HeldText,
+    PendingStarts,
+    TextKind,
+    ToolCalls,
+)
+
+__all__ = ["ChoiceBlocks", "StreamState"]
+
+_BLOCKS: dict[TextKind, type[Text | Reasoning | Refusal]] = {
+    "text": Text,
+    "reasoning": Reasoning,
+    "refusal": Refusal,
+}
+_DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+    "refusal": RefusalDelta,
+}
+
+
+class StreamState(Struct):
+    """State that the choices of one stream share.
+
+    Attributes:
+        limits: Bounds.
+        quirks: Readings that this server needs.
+        note: Counts a deviation that was forgiven.
+        think_tags: Whether `<think>` within text is reasoning.
+        id_seed: Values that minted ids are derived from.
+        blocks: Number of blocks that have started.
+        calls: Number of calls that have begun.
+        may_hold_surrogates: Whether the chunk that is read may hold lone surrogates.
+    """
+
+    limits: Limits
+    quirks: Quirks
+    note: Callable[[str, str], None]
+    think_tags: bool
+    id_seed: tuple[object, ...] = ()
+    blocks: int = 0
+    calls: int = 0
+    may_hold_surrogates: bool = False
+
+    def check_depth(self, value: object) -> None:
+        """Raise `Fatal` if a value nests deeper than `max_json_depth`."""
+        if too_deep(value, self.limits.max_json_depth):
+            raise too_large("max_json_depth", self.limits.max_json_depth)
+
+
+class ChoiceBlocks:
+    """The open blocks of one choice, and the content held behind them.
+
+    Attributes:
+        finish_reason: The last finish reason; None until one has arrived.
+        extra: Unknown fields of the choice's last chunk.
+        text_blocks: Number of text blocks that have started.
+    """
+
+    def __init__(self, choice: int, state: StreamState) -> None:
+        self.finish_reason: str | None = None
+        self.extra: dict[str, Any] = {}
+        self.text_blocks = 0
+        self._choice = choice
+        self._state = state
+        self._open_text = -1  # index of the open text, reasoning or refusal block
+        self._kind: TextKind | None = None  # its kind; None once it is signed
+        self._text_delta: Delta | None = None  # a delta of it, if it is text or reasoning
+        self._carry = ""  # high surrogate at the end of its last delta
+        self._is_refused = False
+        self._calls = ToolCalls()
+        self._open_calls: dict[int, Call] = {}  # by block
+        self._unsettled: dict[int, Call] = {}  # may be complete when the next block starts
+        self._pending = PendingStarts(state.limits.max_held_bytes)
+        self._early_signatures: dict[str, str] = {}  # by id of a call that has not begun
+        self._early_chars = 0
+        self._think_tags = ThinkTags() if state.think_tags else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no text block is open and no call has begun."""
+        return self._open_text < 0 and not self._calls.all
+
+    @property
+    def appendable_delta(self) -> Delta | None:
+        """A delta of the open text or reasoning block, if text may be appended unchanged."""
+        if self._carry or self._pending or self._think_tags:
+            return None
+        return self._text_delta
+
+    @property
+    def has_appendable_calls(self) -> bool:
+        """Whether `append_arguments` may accept fragments."""
+        return bool(self._open_calls) and not self._state.quirks.cumulative_arguments
+
+    def append_arguments(self, call_index: int, fragment: str) -> JSONDelta | None:
+        """Append a fragment to an open call, and return a delta of its block.
+
+        None leaves the call unchanged: the fragment may repeat, restart or complete the
+        arguments; read the frame in full.
+        """
+        call = self._calls.by_index.get(call_index)
+        if call is None or not call.append_plain(fragment):
+            return None
+        if fragment:
+            self._calls.last = call
+        return call.delta
+
+    def add_content(self, text: str, events: list[Event]) -> None:
+        """Append the events of `content`, which may hold reasoning between tags."""
+        if self._think_tags is None:
+            self.add_text("text", text, events)
+            return
+        for kind, part in self._think_tags.feed(text):
+            self.add_text(kind, part, events)
+
+    def add_text(self, kind: TextKind, text: str, events: list[Event]) -> None:
+        """Append the events of text, reasoning or a refusal."""
+        if not text:
+            return
+        if self._pending:
+            self._pending.add_text(kind, text)
+            self._release(events)
+            return
+        self._append_text(kind, text, events)
+
+    def sign_reasoning(self, signature: str, issuer: str | None, events: list[Event]) -> None:
+        """Append the signature of the open reasoning, or of an empty block of its own."""
+        append = partial(self._append_signature, clean(signature), issuer)
+        self._append_in_order(append, signature, events)
+
+    def add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
+        """Append encrypted reasoning.
+
+        Google's signs the call with its id, which may not have begun; that of others
+        signs the open reasoning, or is a block of its own.
+        """
+        owner, issuer, data = encrypted.owner, encrypted.issuer, clean(encrypted.data)
+        if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
+            append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
+            self._append_in_order(append, data, events)
+        elif (call := self._calls.by_id(owner)) is not None:
+            self._sign_call(call, data, issuer, events)
+        else:
+            self._early_signatures[owner] = data
+            self._early_chars += len(data)
+            if self._early_chars > self._state.limits.max_held_bytes:
+                raise too_large("max_held_bytes", self._state.limits.max_held_bytes)
+
+    def add_citation(self, citation: Citation, events: list[Event]) -> bool:
+        """Append a citation of the open text; False if no text is open."""
+        if self._kind != "text" or self._pending:
+            return False
+        events.append(CitationDelta(self._open_text, citation))
+        return True
+
+    def add_opaque(self, name: str, value: object, events: list[Event]) -> None:
+        """Append a field that no unified event carries."""
+        self._state.check_depth(value)
+        index = self._open_text if self._open_text >= 0 and not self._pending else None
+        events.append(Opaque("openai_chat", name, compact(value), index))
+
+    def add_call_fragment(self, fragment: CallFragment, events: list[Event]) -> None:
+        """Append the events of a tool call's fragment."""
+        state = self._state
+        known = len(self._calls.all)
+        call = self._calls.resolve(fragment)
+        if len(self._calls.all) > known:
+            state.calls += 1
+            if state.calls > state.limits.max_tool_calls:
+                raise too_large("max_tool_calls", state.limits.max_tool_calls)
+            self._pending.add_call(call)
+        if not call.name.endswith(fragment.name):
+            state.note("late_name", "tool call")
+        if max(len(call.name), len(fragment.id or "")) > state.limits.max_id_chars:
+            raise too_large("max_id_chars", state.limits.max_id_chars)
+        text = fragment.arguments
+        if state.may_hold_surrogates or call.carry:
+            text, call.carry = rejoin(call.carry, text)
+        if fragment.signature is not None:
+            self._sign_call(call, *fragment.signature, events)
+        if text:
+            self._add_arguments(call, text, events)
+        elif self._pending:  # the name may be what the queue waits for
+            self._release(events)
+        call.update_appendable()
+
+    def flush(self, events: list[Event]) -> list[int]:
+        """Append all held content at the end, and return the blocks that are open."""
+        if self._think_tags is not None:
+            for kind, text in self._think_tags.close():
+                self.add_text(kind, text, events)
+        self._release(events, force=True)
+        for signature in self._early_signatures.values():  # of calls that never began
+            append = partial(self._append_encrypted, signature, "google", is_block=False)
+            self._append_in_order(append, "", events)
+        if self._pending:
+            raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
+        self._flush_carry(events)
+        indexes = [self._release_arguments(call, events) for call in self._open_calls.values()]
+        return [*indexes, self._open_text] if self._open_text >= 0 else indexes
+
+    def stop(self) -> MessageStop:
+        """Return the stop of the choice."""
+        calls = [call for call in self._calls.all if call.index >= 0]
+        return stop_from_wire(
+            self.finish_reason,
+            choice=self._choice,
+            has_calls=bool(calls),
+            is_executable=all(call.is_executable() for call in calls),
+            is_refused=self._is_refused,
+            extra=self.extra,
+        )
+
+    # Held content
+
+    def _append_in_order(
+        self, append: Callable[[list[Event]], None], content: str, events: list[Event]
+    ) -> None:
+        """Append events behind all held content: now, or when that is released."""
+        self._release(events, force=True)
+        if not self._pending:
+            append(events)
+            return
+        self._pending.add_events(append, content)
+
+    def _release(self, events: list[Event], *, force: bool = False) -> None:
+        """Append the events of held content, up to a call that must still wait."""
+        while (item := self._pending.pop(force=force)) is not None:
+            match item:
+                case Call():
+                    self._start_call(item, events)
+                case HeldText(kind, text):
+                    self._append_text(kind, text.text(), events, is_held=True)
+                case held:
+                    held.append(events)
+
+    # Text and reasoning
+
+    def _append_text(
+        self, kind: TextKind, text: str, events: list[Event], *, is_held: bool = False
+    ) -> None:
+        if self._kind != kind:
+            self._start_block(_BLOCKS[kind](), events, kind=kind)
+        if is_held or self._state.may_hold_surrogates or self._carry:
+            text, self._carry = rejoin(self._carry, text)
+            if not text:
+                return
+        events.append(_DELTAS[kind](self._open_text, text))
+
+    def _append_signature(self, signature: str, issuer: str | None, events: list[Event]) -> None:
+        if self._kind != "reasoning":
+            self._start_block(Reasoning(), events, kind="reasoning")
+        self._flush_carry(events)
+        events.append(SignatureDelta(self._open_text, signature, issuer))
+        self._kind = self._text_delta = None
+
+    def _append_encrypted(
+        self, data: str, issuer: str | None, events: list[Event], *, is_block: bool
+    ) -> None:
+        if not is_block and self._kind == "reasoning":
+            self._append_signature(data, issuer, events)
+            return
+        events.append(BlockStop(self._start_block(RedactedReasoning(data, issuer), events)))
+
+    def _start_block(
+        self, block: Block, events: list[Event], *, kind: TextKind | None = None
+    ) -> int:
+        """Start a block after the stops that it causes, and return its index."""
+        state = self._state
+        if state.blocks >= state.limits.max_blocks:
+            raise too_large("max_blocks", state.limits.max_blocks)
+        self._flush_carry(events)
+        stopped = [] if self._open_text < 0 else [self._open_text]
+        for _, call in sorted(self._unsettled.items()):
+            call.followed = True
+            if call.is_complete():
+                stopped.append(self._stop_call(call, events))
+        self._unsettled.clear()
+        events += [BlockStop(index) for index in sorted(stopped)]
+        index = state.blocks
+        state.blocks += 1
+        events.append(BlockStart(index, block, self._choice))
+        self._open_text = index if kind else -1
+        self._kind = kind
+        reasoning = ReasoningDelta(index, "") if kind == "reasoning" else None
+        self._text_delta = TextDelta(index, "") if kind == "text" else reasoning
+        self.text_blocks += kind == "text"
+        self._is_refused = self._is_refused or kind == "refusal"
+        return index
+
+    def _flush_carry(self, events: list[Event]) -> None:
+        if self._carry and self._kind is not None:
+            carry, self._carry = clean(self._carry), ""
+            events.append(_DELTAS[self._kind](self._open_text, carry))
+
+    # Tool calls
+
+    def _start_call(self, call: Call, events: list[Event]) -> None:
+        id = call.id
+        if id is None:
+            id = mint_id(*self._state.id_seed, self._choice, self._state.blocks)
+            self._state.note("minted_id", "tool call")
+        if early := self._early_signatures.pop(id, ""):
+            call.signature, call.issuer = early, "google"
+        name, kind = clean(call.name), call.kind
+        block = ToolCall(clean(id), name, "", kind, call.signature, call.issuer)
+        call.index = self._start_block(block, events)
+        call.delta = JSONDelta(call.index, "")
+        self._open_calls[call.index] = self._unsettled[call.index] = call
+        if call.arguments.size and not call.has_placeholder:
+            events.append(JSONDelta(call.index, call.arguments.text()))
+        call.update_appendable()
+
+    def _sign_call(
+        self, call: Call, signature: str, issuer: str | None, events: list[Event]
+    ) -> None:
+        if call.stopped:
+            raise Fatal(StreamError("malformed", "signature of a tool call that has stopped"))
+        if call.index >= 0:
+            events.append(SignatureDelta(call.index, clean(signature), issuer))
+            return
+        self._pending.mark_ready(signature, first=not call.has_content)
+        call.signature, call.issuer = clean(signature), issuer
+        self._release(events)
+
+    def _add_arguments(self, call: Call, text: str, events: list[Event]) -> None:
+        state = self._state
+        first = not call.has_content
+        text = call.append(text, state.note, cumulative=state.quirks.cumulative_arguments)
+        if call.index < 0:
+            self._pending.mark_ready(text, first=first)
+            self._release(events)
+        elif text:
+            events.append(JSONDelta(call.index, text))
+            self._unsettled[call.index] = call
+            if call.followed and text[-1] in COMPLETE_ENDS and call.is_complete():
+                events.append(BlockStop(self._stop_call(call, events)))
+
+    def _stop_call(self, call: Call, events: list[Event]) -> int:
+        call.stop()
+        del self._open_calls[call.index], self._unsettled[call.index]
+        return self._release_arguments(call, events)
+
+    def _release_arguments(self, call: Call, events: list[Event]) -> int:
+        """Append the held arguments of a started call, and return its block index."""
+        if held := call.release():
+            events.append(JSONDelta(call.index, held))
+        return call.index

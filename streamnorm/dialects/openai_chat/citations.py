@@ -1,0 +1,95 @@
+"""Citations: the `annotations` of a delta, and of a whole choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import Citation
+from streamnorm._core.json import is_object
+
+__all__ = ["Annotations", "citation_from_wire"]
+
+
+def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation | None:
+    """Return the citation of an annotation; None if the annotation is opaque.
+
+    Args:
+        annotation: An entry of `delta.annotations`.
+        in_first_text: Whether the cited text is the first of the choice: the vendor counts
+            characters over the whole message, a citation counts them within its block.
+    """
+    if not is_object(annotation) or not isinstance(kind := annotation.get("type"), str):
+        return None
+    inner = annotation.get(kind)
+    rest = dict(inner) if is_object(inner) else {k: v for k, v in annotation.items() if k != "type"}
+
+    def pop(key: str, kind: type) -> Any:
+        return rest.pop(key) if type(rest.get(key)) is kind else None
+
+    return Citation(
+        kind,
+        url=pop("url", str),
+        title=pop("title", str),
+        cited_text=pop("content", str),
+        start=pop("start_index", int) if in_first_text else None,
+        end=pop("end_index", int) if in_first_text else None,
+        extra={key: value for key, value in rest.items() if value is not None} or None,
+    )
+
+
+class _Span(Struct):
+    start: int
+    end: int | None = None
+
+
+class Annotations:
+    """The annotations of one choice as they are written, all of them at its end.
+
+    The python SDK's accumulator raises at a second list without indexes, and the end of a
+    citation without offsets is known when its block stops.
+    """
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._spans: dict[int, _Span] = {}  # by block
+        self._cited: list[tuple[int, Citation]] = []
+        self._opaque: list[Any] = []
+
+    def start_block(self, index: int) -> None:
+        """Record the start of a text block."""
+        self._spans[index] = _Span(self._characters)
+
+    def stop_block(self, index: int, characters: int) -> None:
+        """Record the stop of a text block, and the length of its text."""
+        self._characters += characters
+        self._spans[index].end = self._characters
+
+    def add(self, index: int, citation: Citation) -> None:
+        """Add a citation of a text block."""
+        self._cited.append((index, citation))
+
+    def add_opaque(self, annotation: Any) -> None:
+        """Add an annotation that was decoded as `Opaque`."""
+        self._opaque.append(annotation)
+
+    def to_wire(self) -> list[Any]:
+        """Return all annotations, with offsets within the text of the whole choice."""
+        placed = [_to_wire(self._spans[index], citation) for index, citation in self._cited]
+        return [*placed, *self._opaque]
+
+
+def _to_wire(span: _Span, citation: Citation) -> dict[str, Any]:
+    start = span.start if citation.start is None else span.start + citation.start
+    end = span.end if citation.end is None else span.start + citation.end
+    fields = {
+        "start_index": start,
+        "end_index": end,
+        "url": citation.url,
+        # The reference requires the title of a page.
+        "title": citation.title or ("" if citation.kind == "url_citation" else None),
+        "content": citation.cited_text,
+    }
+    known = {key: value for key, value in fields.items() if value is not None}
+    return {"type": citation.kind, citation.kind: {**(citation.extra or {}), **known}}

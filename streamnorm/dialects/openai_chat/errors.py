@@ -1,0 +1,80 @@
+"""Errors within chunks and by finish reason, and the `error` object that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import upstream_error
+from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm.dialects.openai_chat import wire
+
+__all__ = ["chunk_error", "error_to_wire"]
+
+_FAILED = frozenset(
+    {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
+)
+
+# The vendor's type and code by HTTP status.
+_TO_WIRE = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    403: ("permission_error", None),
+    404: ("invalid_request_error", "model_not_found"),
+    409: ("conflict", None),
+    413: ("invalid_request_error", None),
+    422: ("invalid_request_error", None),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    503: ("server_error", "overloaded"),
+    504: ("server_error", "timeout"),
+    529: ("server_error", "overloaded"),
+}
+
+
+def chunk_error(
+    chunk: wire.Chunk, value: dict[str, Any], check_depth: Callable[[object], None]
+) -> StreamError | None:
+    """Return the error of a chunk, of `x_groq`, or of a choice; None if there is none.
+
+    Args:
+        chunk: The chunk.
+        value: The chunk as plain JSON; needed only if `chunk.error` is set.
+        check_depth: Raises `Fatal` if a value nests too deep.
+    """
+    if chunk.error and (error := find_error(value)) is not None:
+        return error
+    if chunk.x_groq and (groq := chunk.x_groq.get("error")):
+        return _nested_error(groq, check_depth)
+    for choice in chunk.choices or ():
+        if choice.error:
+            return _nested_error(choice.error, check_depth)
+        reason = choice.finish_reason
+        if reason and reason.lower() in _FAILED:
+            return upstream_error(f"the provider ended with {reason!r}", code=reason)
+    return None
+
+
+def _nested_error(error: object, check_depth: Callable[[object], None]) -> StreamError:
+    check_depth(error)
+    return find_error({"error": error}) or named_error("", {})
+
+
+def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
+    """Return the body of an error.
+
+    Args:
+        error: The error.
+        extras: Whether to write the vendor's own fields back.
+    """
+    status = error.status_hint or 0
+    is_client_error = error.status_hint is not None and 400 <= error.status_hint < 500
+    default = "invalid_request_error" if is_client_error else "server_error"
+    type, code = _TO_WIRE.get(status, (default, None))
+    source_code = error.code if error.kind == "upstream" else error.kind
+    if extras and error.kind == "upstream":  # decoded from this dialect: its own type and code
+        fields = {"type": type, "param": None, **(error.extra or {}), "code": source_code}
+    else:
+        fields = {"type": type, "param": None, "code": code or source_code}
+    return {"error": {"message": error.message, **fields}}

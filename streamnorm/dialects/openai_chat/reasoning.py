@@ -1,0 +1,185 @@
+"""Reasoning: OpenRouter's `reasoning_details`, and `<think>` tags within text.
+
+https://openrouter.ai/docs/use-cases/reasoning-tokens (read 2026-11-21)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm.dialects.openai_chat.tool_calls import Signature
+
+__all__ = [
+    "EncryptedReasoning",
+    "ReasoningDetail",
+    "ReasoningDetails",
+    "ThinkTags",
+    "detail_from_wire",
+]
+
+_ISSUERS = {
+    "anthropic-claude-v1": "anthropic",
+    "openai-responses-v1": "openai",
+    "azure-openai-responses-v1": "openai",
+    "xai-responses-v1": "xai",
+    "google-gemini-v1": "google",
+}
+_FORMATS = {
+    "anthropic": "anthropic-claude-v1",
+    "google": "google-gemini-v1",
+    "openai": "openai-responses-v1",
+    "xai": "xai-responses-v1",
+}
+_ANTHROPIC_FORMAT = {"anthropic": _FORMATS["anthropic"]}
+_UNKNOWN_FORMAT = "unknown"
+_TYPES = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"})
+
+
+class EncryptedReasoning(Struct):
+    """Reasoning that only its issuer can read.
+
+    Attributes:
+        data: The encrypted value.
+        issuer: Its issuer; None if unknown.
+        owner: Id of the detail, which at Google is that of a tool call.
+        is_block: Whether it is a block of its own, as at Anthropic; elsewhere it may sign
+            the reasoning before it, or a call.
+    """
+
+    data: str
+    issuer: str | None
+    owner: object
+    is_block: bool
+
+
+class ReasoningDetail(Struct):
+    """The content of one entry of `reasoning_details`.
+
+    Attributes:
+        text: Its text or summary; may be empty.
+        signature: Signature of the reasoning so far.
+        encrypted: Reasoning or a signature that only its issuer can read.
+        opaque: The entry itself, if its type is unknown and nothing else was read.
+    """
+
+    text: str
+    signature: Signature | None
+    encrypted: EncryptedReasoning | None
+    opaque: dict[str, Any] | None
+
+
+def detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
+    """Return the content of an entry of `reasoning_details`."""
+    kind, format = detail.get("type"), detail.get("format")
+    text = detail.get("text") or detail.get("summary")
+    if not isinstance(text, str):
+        text = ""
+    signature, encrypted = None, None
+    value = detail.get("signature")
+    if isinstance(value, str) and value:
+        signature = untag_signature(value) or (value, _ISSUERS.get(str(format)))
+    data = detail.get("data")
+    if kind == "reasoning.encrypted" and isinstance(data, str) and data:
+        sealed = untag_signature(data)
+        data, issuer = sealed or (data, _ISSUERS.get(str(format)))
+        is_block = sealed is not None or issuer == "anthropic"
+        encrypted = EncryptedReasoning(data, issuer, detail.get("id"), is_block)
+    is_known = text or signature is not None or encrypted is not None or kind in _TYPES
+    return ReasoningDetail(text, signature, encrypted, None if is_known else detail)
+
+
+class ReasoningDetails:
+    """The `reasoning_details` of one choice as they are written.
+
+    Accumulators join details of one index field by field: a field sent twice is doubled.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def begin(self) -> int:
+        """Return the index of the next block."""
+        self._count += 1
+        return self._count - 1
+
+    def signature_to_wire(self, signature: str, issuer: str | None) -> dict[str, Any]:
+        """Return a detail that signs the latest block."""
+        detail = {"type": "reasoning.text", "index": self._count - 1}
+        return detail | _seal("signature", signature, issuer, _FORMATS)
+
+    def redacted_to_wire(self, data: str, issuer: str | None) -> dict[str, Any]:
+        """Return a detail that only its issuer can read.
+
+        Values of other vendors than Anthropic are sealed: they would be read as the
+        signature of the reasoning before them.
+        """
+        detail = {"type": "reasoning.encrypted", "index": self.begin()}
+        return detail | _seal("data", data, issuer, _ANTHROPIC_FORMAT)
+
+
+def _seal(field: str, value: str, issuer: str | None, formats: dict[str, str]) -> dict[str, Any]:
+    """Return a value with its format; one without a known format is tagged with its issuer."""
+    if issuer in formats:
+        return {field: value, "format": formats[issuer]}
+    return {field: tag_signature(value, issuer), "format": _UNKNOWN_FORMAT}
+
+
+_Parts: TypeAlias = list[tuple[Literal["text", "reasoning"], str]]
+
+_OPEN, _CLOSE = "<think>", "</think>"
+_MAX_BLANK_CHARS = 1024
+
+
+class ThinkTags:
+    """Splitter of text into reasoning, between `<think>` and `</think>`, and text.
+
+    Raw model servers leave the tags in the text.  The opening tag counts at the start of a
+    choice, after at most some white space; any later one is text.  Only what may become a
+    tag is held.
+    """
+
+    def __init__(self) -> None:
+        self._state: Literal["before", "inside", "after"] = "before"
+        self._held = ""
+
+    def feed(self, text: str) -> _Parts:
+        """Return the parts that are known to be reasoning or text."""
+        if self._state == "after":
+            return [("text", text)]
+        text, self._held = self._held + text, ""
+        if self._state == "before":
+            return self._before(text)
+        return self._inside(text)
+
+    def close(self) -> _Parts:
+        """Return the held part, given that nothing follows."""
+        held, self._held = self._held, ""
+        if not held:
+            return []
+        return [("reasoning" if self._state == "inside" else "text", held)]
+
+    def _before(self, text: str) -> _Parts:
+        start = text.lstrip()
+        if len(text) - len(start) <= _MAX_BLANK_CHARS:
+            if start.startswith(_OPEN):
+                self._state = "inside"
+                return self._inside(start[len(_OPEN) :])
+            if _OPEN.startswith(start):
+                self._held = text
+                return []
+        self._state = "after"
+        return [("text", text)]
+
+    def _inside(self, text: str) -> _Parts:
+        reasoning, tag, rest = text.partition(_CLOSE)
+        if tag:
+            self._state = "after"
+            parts: _Parts = [("reasoning", reasoning), ("text", rest)]
+            return [part for part in parts if part[1]]
+        keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
+        self._held = text[len(text) - keep :]
+        reasoning = text[: len(text) - keep]
+        return [("reasoning", reasoning)] if reasoning else []

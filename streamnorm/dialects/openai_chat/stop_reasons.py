@@ -1,0 +1,82 @@
+"""Finish reasons of Chat Completions and compatible servers, and stop reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.events import MessageStop, StopReason
+
+__all__ = ["finish_reason_to_wire", "stop_from_wire"]
+
+_NATURAL = frozenset({"stop", "eos", "end_turn", ""})
+_TOOLS = frozenset({"tool_calls", "function_call", "tool_use"})
+_LENGTH = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
+_REFUSED = frozenset({"content_filter", "sensitive", "safety"})
+
+_TO_WIRE = {
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+
+
+def stop_from_wire(
+    finish_reason: str | None,
+    *,
+    choice: int,
+    has_calls: bool,
+    is_executable: bool,
+    is_refused: bool,
+    extra: dict[str, Any],
+) -> MessageStop:
+    """Return the stop of one choice.
+
+    Args:
+        finish_reason: The last finish reason; None if none was sent.
+        choice: Index of the choice.
+        has_calls: Whether the choice holds a client tool call.
+        is_executable: Whether the arguments of all its calls are whole.
+        is_refused: Whether the choice holds a refusal.
+        extra: Unknown fields of the choice's last chunk; a stop sequence is removed.
+    """
+    sequence = next(
+        (
+            extra.pop(key)
+            for key in ("stop_reason", "matched_stop")
+            if isinstance(extra.get(key), str)
+        ),
+        None,
+    )
+    reason = _reason((finish_reason or "").lower(), sequence, has_calls=has_calls)
+    if finish_reason is None and has_calls and not is_executable:
+        reason = "other"
+    # OpenRouter says tool_calls where the upstream ran out of tokens within a call.
+    if str(extra.get("native_finish_reason")).lower() in _LENGTH:
+        reason = "max_tokens"
+    if is_refused:
+        reason = "refusal"
+    return MessageStop(reason, finish_reason, sequence, choice, extra or None)
+
+
+def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> StopReason:
+    if finish_reason in _LENGTH:
+        return "max_tokens"
+    if finish_reason in _REFUSED:
+        return "refusal"
+    if has_calls:
+        return "tool_use"
+    if sequence is not None:
+        return "stop_sequence"
+    return "end_turn" if finish_reason in _NATURAL or finish_reason in _TOOLS else "other"
+
+
+def finish_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
+    """Return the finish reason of a choice.
+
+    Args:
+        reason: The stop reason.
+        is_refused: Whether a refusal was written, which needs no further word.
+    """
+    return "stop" if reason == "refusal" and is_refused else _TO_WIRE[reason]

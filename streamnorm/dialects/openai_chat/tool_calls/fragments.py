@@ -1,0 +1,100 @@
+"""Fragments of tool calls on the wire, in one shape for all servers.
+
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21).  The legacy
+`function_call` is read as fragment of call 0; an object as arguments becomes its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm._core.json import compact, is_object
+from streamnorm.dialects.openai_chat import wire
+
+__all__ = [
+    "CallFragment",
+    "Signature",
+    "call_fragment_from_wire",
+    "call_signature_to_wire",
+    "call_start_to_wire",
+]
+
+Signature: TypeAlias = tuple[str, str | None]
+"""A signature and its issuer, which is None if unknown."""
+
+
+class CallFragment(Struct):
+    """An entry of `delta.tool_calls`, or the legacy `function_call`.
+
+    Attributes:
+        index: Index of the call; None if absent or negative.
+        id: Id of the call; None if absent, empty or the word `null`.
+        name: Name of the tool, or a further part of it.
+        arguments: Text of the arguments, or the input of a custom tool.
+        is_custom: Whether the fragment belongs to a custom tool.
+        signature: Signature of the call, as Gemini's compatible endpoint sends it.
+    """
+
+    index: int | None
+    id: str | None
+    name: str
+    arguments: str
+    is_custom: bool = False
+    signature: Signature | None = None
+
+
+def call_fragment_from_wire(
+    delta: wire.ToolCallDelta, check_depth: Callable[[object], None]
+) -> CallFragment | None:
+    """Return the fragment of a call; None for an entry without any content.
+
+    Args:
+        delta: An entry of `delta.tool_calls`.
+        check_depth: Raises `Fatal` if a value nests too deep.
+    """
+    function = delta.function or delta.custom or wire.Function()
+    arguments = function.arguments
+    if arguments is not None and not isinstance(arguments, str):
+        check_depth(arguments)
+        arguments = compact(arguments)
+    arguments = arguments or function.input or ""
+    id = str(delta.id) if delta.id not in (None, "", "null") else None
+    if not (id or function.name or arguments or delta.extra_content):
+        return None  # would be a call that never gets a name
+    index = delta.index
+    if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
+        index = None
+    google = delta.extra_content.get("google") if delta.extra_content else None
+    signature = google.get("thought_signature") if is_object(google) else None
+    signed: Signature | None = None
+    if isinstance(signature, str) and signature:
+        signed = untag_signature(signature) or (signature, "google")
+    is_custom = delta.custom is not None or delta.type == "custom"
+    return CallFragment(index, id, function.name or "", arguments, is_custom, signed)
+
+
+def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, Any]:
+    """Return the first fragment of a call, without arguments."""
+    function = {"name": name, "arguments": ""}
+    if kind == "function":
+        return {"index": number, "id": id, "type": kind, "function": function}
+    return {"index": number, "id": id, "type": kind, "custom": {"name": name, "input": ""}}
+
+
+def call_signature_to_wire(
+    number: int, kind: str, signature: str, issuer: str | None
+) -> dict[str, Any]:
+    """Return a fragment of a call that carries its signature.
+
+    The field is that of Gemini's compatible endpoint; signatures of other vendors are sealed.
+    """
+    if issuer != "google":
+        signature = tag_signature(signature, issuer)
+    # The python SDK and LangChain fail at a fragment without `function`.
+    empty = {"custom": {"input": ""}} if kind == "custom" else {"function": {"arguments": ""}}
+    extra = {"google": {"thought_signature": signature}}
+    return {"index": number, **empty, "extra_content": extra}

@@ -1,0 +1,163 @@
+"""What one delta holds, in which order, and under which names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message
+
+from streamnorm import (
+    Block,
+    BlockStart,
+    Citation,
+    Event,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    TextDelta,
+    ToolCall,
+)
+
+END = chunk({}, "stop") + DONE
+A = '{"a":1}'
+
+
+def blocks(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
+    return message(*map(chunk, deltas), END).blocks
+
+
+def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
+    events: list[Event] = decode(*map(chunk, deltas), END).events
+    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
+
+
+def test_delta_is_read_as_reasoning_then_text_then_refusal_then_calls() -> None:
+    delta = {
+        "tool_calls": [call(0, "x", "f", A)],
+        "refusal": "no",
+        "content": "text",
+        "reasoning_content": "thought",
+    }
+    assert blocks(delta) == (
+        *(Reasoning(("thought",)), Text("text"), Refusal("no"), ToolCall("x", "f", A)),
+    )
+
+
+@pytest.mark.parametrize("role", ["assistant", "", None])
+def test_role_on_every_delta_says_nothing(role: str | None) -> None:
+    deltas = [{"role": role, "content": text} for text in ("a", "b")]
+    assert blocks(*deltas) == (Text("ab"),)
+
+
+def test_text_in_the_chunk_that_finishes_comes_first() -> None:
+    assert message(content("a"), content("b", "stop"), DONE).text == "ab"
+
+
+def test_delta_null_or_absent_is_empty() -> None:
+    absent = b'data: {"id":"1","choices":[{"index":0,"finish_reason":"stop"}]}\n\n'
+    null = b'data: {"id":"1","choices":[{"index":0,"delta":null}]}\n\n'
+    assert message(null, content("a"), null, absent, DONE).blocks == (Text("a"),)
+
+
+def whole(text: str, **fields: Any) -> bytes:
+    part = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    return b"data: " + json.dumps({"id": "1", "choices": [{**part, **fields}]}).encode() + b"\n\n"
+
+
+def test_whole_message_behind_the_deltas_is_not_repeated() -> None:
+    assert message(content("a"), content("b"), whole("ab"), DONE).blocks == (Text("ab"),)
+    assert message(calls(call(0, "x", "f", A)), whole("ab"), DONE).blocks == (
+        ToolCall("x", "f", A),
+    )
+
+
+def test_whole_message_beside_a_delta_is_not_repeated() -> None:
+    assert message(whole("ab", delta={"content": "a"}), DONE).blocks == (Text("a"),)
+
+
+def test_whole_message_without_deltas_is_the_answer() -> None:
+    assert message(whole("ab"), DONE).blocks == (Text("ab"),)
+
+
+def test_whole_message_of_another_shape_is_malformed() -> None:
+    bad = b'data: {"id":"1","choices":[{"message":{"content":5}}]}\n\n'
+    error = decode(bad, DONE).events[-1]
+    assert error.kind == "malformed"
+
+
+def test_empty_text_between_pieces_of_a_call_ends_nothing() -> None:
+    deltas = [
+        {"tool_calls": [call(0, "x", "f", A[:3])], "content": ""},
+        {"content": ""},
+        {"tool_calls": [call(0, arguments=A[3:])], "content": None},
+    ]
+    assert blocks(*deltas) == (ToolCall("x", "f", A),)
+
+
+def test_white_space_before_a_call_is_text_like_any_other() -> None:
+    assert blocks({"content": "\n\n"}, {"tool_calls": [call(0, "x", "f", A)]}) == (
+        *(Text("\n\n"), ToolCall("x", "f", A)),
+    )
+
+
+def test_content_in_parts_is_read_part_by_part() -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "th"}, {"text": "ink"}]},
+        {"type": "text", "text": "te"},
+        "xt",
+        {"type": "text", "text": ""},
+    ]
+    assert blocks({"content": parts}) == (Reasoning(("think",)), Text("text"))
+
+
+def test_empty_parts_begin_no_block() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": ""}]}
+    assert blocks({"content": ["", {"type": "text", "text": ""}, thinking]}) == ()
+
+
+def test_signed_thinking_part_keeps_its_signature() -> None:
+    part = {"type": "thinking", "thinking": [{"text": "t"}], "signature": "s"}
+    assert blocks({"content": [part]}) == (Reasoning(("t",), "s", "mistral"),)
+
+
+UNKNOWN: list[Any] = [
+    {"type": "reference", "reference_ids": [1]},
+    {"type": "text", "text": 5},
+    {"type": "thinking", "thinking": "t"},
+    7,
+]
+
+
+@pytest.mark.parametrize("part", UNKNOWN)
+def test_part_of_another_shape_is_opaque(part: Any) -> None:
+    assert opaques({"content": [part]}) == [("content_part", part)]
+
+
+def test_thought_of_another_shape_is_opaque() -> None:
+    part = {"type": "thinking", "thinking": [{"type": "reference", "ids": [1]}, "t"]}
+    assert opaques({"content": [part]}) == [
+        *(("content_part", {"type": "reference", "ids": [1]}), ("content_part", "t")),
+    ]
+
+
+@pytest.mark.parametrize("name", ["audio", "executed_tools", "images"])
+def test_what_has_no_event_is_opaque_right_behind_the_delta(name: str) -> None:
+    decoded = decode(chunk({"content": "a", name: [{"id": 1}]}), content("b"), END)
+    assert decoded.events[1:5] == [
+        *(BlockStart(0, Text()), TextDelta(0, "a")),
+        *(Opaque("openai_chat", name, '[{"id":1}]', 0), TextDelta(0, "b")),
+    ]
+    assert opaques({name: None}, {name: []}) == []
+
+
+def test_opaque_data_never_holds_half_a_character() -> None:
+    assert opaques({"content": [{"type": "x", "text": "\ud83d"}]}) == [
+        ("content_part", {"type": "x", "text": "�"})
+    ]
+    annotation = {"type": "x", "x": {"content": "\ud83d", "text": "\ude00"}}
+    assert blocks({"content": "a"}, {"annotations": [annotation]}) == (
+        Text("a", (Citation("x", cited_text="�", extra={"text": "�"}),)),
+    )

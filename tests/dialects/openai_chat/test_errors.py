@@ -1,0 +1,66 @@
+"""Errors within a stream, and the error that ends a stream that is written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.openai_chat.chunks import DONE, chunk, content, decode
+from support.openai_chat.payloads import encode
+
+from streamnorm import (
+    BlockStart,
+    Event,
+    StreamError,
+    Text,
+    TextDelta,
+    encoder,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "type", "code"),
+    [
+        (StreamError("upstream", "m", "x", 400), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", None, 400), "invalid_request_error", None),
+        (StreamError("upstream", "m", "x", 401), "invalid_request_error", "invalid_api_key"),
+        (StreamError("upstream", "m", "x", 402), "insufficient_quota", "insufficient_quota"),
+        (StreamError("upstream", "m", "x", 403), "permission_error", "x"),
+        (StreamError("upstream", "m", "x", 404), "invalid_request_error", "model_not_found"),
+        (StreamError("upstream", "m", "x", 409), "conflict", "x"),
+        (StreamError("upstream", "m", "x", 413), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", "x", 418), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", "x", 422), "invalid_request_error", "x"),
+        (StreamError("upstream", "m", "x", 429), "rate_limit_error", "rate_limit_exceeded"),
+        (StreamError("upstream", "m", "api_error", 500), "server_error", "api_error"),
+        (StreamError("upstream", "m", "x", 503), "server_error", "overloaded"),
+        (StreamError("upstream", "m", "overloaded_error", 529), "server_error", "overloaded"),
+        (StreamError("upstream", "m", "x", 504), "server_error", "timeout"),
+        (StreamError("upstream", "m"), "server_error", None),
+        (StreamError("stalled", "m"), "server_error", "stalled"),
+        (StreamError("truncated", "m"), "server_error", "truncated"),
+        (StreamError("too_large", "m", "max_blocks"), "server_error", "too_large"),
+    ],
+)
+def test_error_ends_the_stream_as_a_frame_of_its_own(
+    error: StreamError, type: str, code: str | None
+) -> None:
+    told = {"error": {"message": "m", "type": type, "param": None, "code": code}}
+    assert encode(BlockStart(0, Text()), TextDelta(0, "hi"), error)[-1] == told
+    assert json.loads(encoder("openai_chat").error_body(error)) == told
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [
+        ("error", None),
+        ("network_error", None),
+        ("abort", None),
+        ("insufficient_system_resource", 503),
+        ("MALFORMED_FUNCTION_CALL", None),
+    ],
+)
+def test_finish_word_that_means_failure_is_an_error(word: str, status: int | None) -> None:
+    last: Event = decode(content("hi"), chunk({}, word), DONE).events[-1]
+    assert isinstance(last, StreamError)
+    assert (last.kind, last.code, last.status_hint) == ("upstream", word, status)
