@@ -35,5 +35,5 @@ DIALECT = Dialect(
     recognises=_recognises,
     decoder=on_first_use("streamnorm.dialects.openai_responses.decode", "ResponsesDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
-    checker=on_first_use("streamnorm.dialects.openai_responses.check", "ResponsesChecker"),
+    checker=on_first_use("streamnorm.dialects.openai_responses.validate", "ResponsesChecker"),
 )

@@ -36,15 +36,15 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_responses import wire
-from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
-from streamnorm.dialects.openai_responses.calls import CallItem
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
-from streamnorm.dialects.openai_responses.item_events import ItemEvents
-from streamnorm.dialects.openai_responses.message import MessageItem
-from streamnorm.dialects.openai_responses.output import Output
-from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
-from streamnorm.dialects.openai_responses.sequence import Numbers
-from streamnorm.dialects.openai_responses.stops import stop_reason
+from streamnorm.dialects.openai_responses.items.block_opener import DIALECT, Blocks
+from streamnorm.dialects.openai_responses.items.item_events import ItemEvents
+from streamnorm.dialects.openai_responses.items.message import MessageItem
+from streamnorm.dialects.openai_responses.items.output import Output
+from streamnorm.dialects.openai_responses.items.reasoning import CONTENT, SUMMARY, ReasoningItem
+from streamnorm.dialects.openai_responses.items.tool_calls import CallItem
+from streamnorm.dialects.openai_responses.sequence_numbers import Numbers
+from streamnorm.dialects.openai_responses.stop_reasons import stop_reason
 from streamnorm.dialects.openai_responses.usage import merge_usage
 from streamnorm.sse import Frame
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 from streamnorm._core.codec import Delta, DeltaRun
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.openai_responses import wire
-from streamnorm.dialects.openai_responses.growth import Growth
-from streamnorm.dialects.openai_responses.sequence import Numbers
+from streamnorm.dialects.openai_responses.items.text_progress import Growth
+from streamnorm.dialects.openai_responses.sequence_numbers import Numbers
 
 __all__ = ["OpenText", "ResponsesRun"]
 

@@ -24,8 +24,8 @@ from streamnorm import (
     Text,
     TextDelta,
 )
-from streamnorm.dialects.openai_responses import encode as module
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+from streamnorm.dialects.openai_responses.encode import encoder as module
 
 DIALECT = "openai_responses"
 

@@ -8,8 +8,8 @@ import msgspec
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
-from streamnorm.dialects.openai_responses.encode_items import Item
+from streamnorm.dialects.openai_responses.encode.frame_writer import Frames, dumps
+from streamnorm.dialects.openai_responses.encode.items import Item
 
 __all__ = ["Message", "Part"]
 

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 from streamnorm._core.events import Event
 from streamnorm._core.json import objects_of, string_of
-from streamnorm.dialects.openai_responses.blocks import Blocks
-from streamnorm.dialects.openai_responses.calls import CallItem
-from streamnorm.dialects.openai_responses.item import Item
-from streamnorm.dialects.openai_responses.message import MessageItem
-from streamnorm.dialects.openai_responses.reasoning import ReasoningItem
-from streamnorm.dialects.openai_responses.served import (
+from streamnorm.dialects.openai_responses.items.block_opener import Blocks
+from streamnorm.dialects.openai_responses.items.item import Item
+from streamnorm.dialects.openai_responses.items.message import MessageItem
+from streamnorm.dialects.openai_responses.items.reasoning import ReasoningItem
+from streamnorm.dialects.openai_responses.items.server_tools import (
     SERVED,
     OpaqueItem,
     ResultItem,
     ServedItem,
 )
+from streamnorm.dialects.openai_responses.items.tool_calls import CallItem
 
 __all__ = ["Output"]
 

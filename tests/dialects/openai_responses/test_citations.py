@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import Citation
-from streamnorm.dialects.openai_responses.annotations import citation
+from streamnorm.dialects.openai_responses.citations import citation
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.dialects.openai_responses.item import pair, rest
+from streamnorm.dialects.openai_responses.items.item import pair, rest
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,10 @@ from streamnorm._core.events import (
 from streamnorm._core.ids import seal_reasoning, tag_signature
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.dialects.openai_responses import encode_items as items
-from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
-from streamnorm.dialects.openai_responses.encode_message import Message, Part
-from streamnorm.dialects.openai_responses.encode_response import (
+from streamnorm.dialects.openai_responses.encode import items
+from streamnorm.dialects.openai_responses.encode.frame_writer import Frames, dumps
+from streamnorm.dialects.openai_responses.encode.message import Message, Part
+from streamnorm.dialects.openai_responses.encode.response import (
     error_fields,
     response_id,
     skeleton,

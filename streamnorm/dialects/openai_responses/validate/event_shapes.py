@@ -23,7 +23,7 @@ from streamnorm._core.shapes import (
     object_of,
     word,
 )
-from streamnorm.dialects.openai_responses.shapes_items import (
+from streamnorm.dialects.openai_responses.validate.item_shapes import (
     ANNOTATION,
     DONE,
     EMPTY_ARRAY,

@@ -9,10 +9,10 @@ from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import string_of
 from streamnorm.dialects.openai_responses import wire as pieces
-from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.growth import Growth
-from streamnorm.dialects.openai_responses.item import Item, rest
+from streamnorm.dialects.openai_responses.items.block_opener import Blocks
+from streamnorm.dialects.openai_responses.items.item import Item, rest
+from streamnorm.dialects.openai_responses.items.text_progress import Growth
 
 __all__ = ["CallItem"]
 

@@ -30,7 +30,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.dialects.openai_responses import encode as module
+from streamnorm.dialects.openai_responses.encode import encoder as module
 
 DIALECT = "openai_responses"
 

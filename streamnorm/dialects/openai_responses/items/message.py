@@ -17,11 +17,11 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm.dialects.openai_responses import wire as pieces
-from streamnorm.dialects.openai_responses.annotations import citation
-from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
+from streamnorm.dialects.openai_responses.citations import citation
 from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.growth import Growth
-from streamnorm.dialects.openai_responses.item import Item, pair, rest
+from streamnorm.dialects.openai_responses.items.block_opener import DIALECT, Blocks
+from streamnorm.dialects.openai_responses.items.item import Item, pair, rest
+from streamnorm.dialects.openai_responses.items.text_progress import Growth
 
 __all__ = ["MessageItem"]
 

@@ -10,8 +10,8 @@ from msgspec import structs
 from streamnorm._core.blocks import Block, OpaqueBlock, ServerToolCall, ServerToolResult
 from streamnorm._core.events import BlockStop, Event, JSONDelta, Opaque
 from streamnorm._core.json import compact, string_of
-from streamnorm.dialects.openai_responses.blocks import DIALECT, Blocks
-from streamnorm.dialects.openai_responses.item import Item
+from streamnorm.dialects.openai_responses.items.block_opener import DIALECT, Blocks
+from streamnorm.dialects.openai_responses.items.item import Item
 
 __all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem", "WholeItem"]
 

@@ -16,7 +16,7 @@ from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, is_object
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
+from streamnorm.dialects.openai_responses.encode.frame_writer import Frames, dumps
 
 __all__ = ["Call", "Item", "Reasoning", "ServerCall", "WholeItem"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.openai_responses.growth import Growth
+from streamnorm.dialects.openai_responses.items.text_progress import Growth
 
 
 def grown(*pieces: str) -> Growth:

@@ -28,8 +28,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.dialects.openai_responses import encode as module
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+from streamnorm.dialects.openai_responses.encode import encoder as module
 
 SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import holds_object, is_count
-from streamnorm.dialects.openai_responses.check_texts import STEPS, Texts
-from streamnorm.dialects.openai_responses.shapes import PROGRESS
+from streamnorm.dialects.openai_responses.validate.event_shapes import PROGRESS
+from streamnorm.dialects.openai_responses.validate.texts import STEPS, Texts
 
 __all__ = ["Items"]
 

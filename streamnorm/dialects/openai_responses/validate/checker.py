@@ -24,8 +24,8 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_object
 from streamnorm._core.shapes import is_count, misnamed, parse_object, problems
-from streamnorm.dialects.openai_responses.check_items import Items
-from streamnorm.dialects.openai_responses.shapes import ERROR, ERROR_NESTED, EVENTS
+from streamnorm.dialects.openai_responses.validate.event_shapes import ERROR, ERROR_NESTED, EVENTS
+from streamnorm.dialects.openai_responses.validate.items import Items
 from streamnorm.sse import Frame
 
 __all__ = ["ResponsesChecker"]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from streamnorm._core.events import Event
 from streamnorm._core.json import string_of
-from streamnorm.dialects.openai_responses.blocks import Blocks
+from streamnorm.dialects.openai_responses.items.block_opener import Blocks
 
 __all__ = ["Item", "pair", "rest"]
 

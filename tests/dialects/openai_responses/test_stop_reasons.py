@@ -6,7 +6,7 @@ import pytest
 from support.openai_responses.frames import START, added, args, call, completed, decode, done, text
 
 from streamnorm import MessageStop, StopReason, StreamError
-from streamnorm.dialects.openai_responses.stops import stop_reason
+from streamnorm.dialects.openai_responses.stop_reasons import stop_reason
 
 
 @pytest.mark.parametrize("refused", [False, True])

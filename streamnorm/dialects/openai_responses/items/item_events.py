@@ -7,12 +7,12 @@ from typing import Any, ClassVar, TypeAlias
 
 from streamnorm._core.events import Event, Opaque
 from streamnorm._core.json import compact, is_object, string_of
-from streamnorm.dialects.openai_responses.blocks import DIALECT
-from streamnorm.dialects.openai_responses.calls import CallItem
-from streamnorm.dialects.openai_responses.message import MessageItem
-from streamnorm.dialects.openai_responses.output import Output
-from streamnorm.dialects.openai_responses.reasoning import CONTENT, SUMMARY, ReasoningItem
-from streamnorm.dialects.openai_responses.served import ServedItem, WholeItem
+from streamnorm.dialects.openai_responses.items.block_opener import DIALECT
+from streamnorm.dialects.openai_responses.items.message import MessageItem
+from streamnorm.dialects.openai_responses.items.output import Output
+from streamnorm.dialects.openai_responses.items.reasoning import CONTENT, SUMMARY, ReasoningItem
+from streamnorm.dialects.openai_responses.items.server_tools import ServedItem, WholeItem
+from streamnorm.dialects.openai_responses.items.tool_calls import CallItem
 
 __all__ = ["ItemEvents"]
 

@@ -10,10 +10,10 @@ from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
 from streamnorm._core.ids import sealed_reasoning, untag_signature
 from streamnorm._core.json import objects_of, string_of
-from streamnorm.dialects.openai_responses.blocks import Blocks
 from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.growth import Growth
-from streamnorm.dialects.openai_responses.item import Item, pair, rest
+from streamnorm.dialects.openai_responses.items.block_opener import Blocks
+from streamnorm.dialects.openai_responses.items.item import Item, pair, rest
+from streamnorm.dialects.openai_responses.items.text_progress import Growth
 from streamnorm.dialects.openai_responses.wire import Piece
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]

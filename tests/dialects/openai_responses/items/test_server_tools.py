@@ -34,7 +34,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.dialects.openai_responses.served import SERVED
+from streamnorm.dialects.openai_responses.items.server_tools import SERVED
 
 
 @pytest.mark.parametrize("type", sorted(SERVED))

@@ -1,0 +1,1 @@
+"""The output items of one response, as they are read."""
