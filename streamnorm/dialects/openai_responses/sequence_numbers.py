@@ -1,53 +1,51 @@
-"""The numbers of a stream's events: which one comes twice, and where some are missing."""
+"""Sequence numbers of the events: resent events and gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Numbers"]
+__all__ = ["SequenceNumbers"]
 
 
-class Numbers:
-    """Follow the sequence numbers of one stream, if it has any.
+class SequenceNumbers:
+    """The sequence numbers of one stream, if it has any.
 
     Args:
-        note: Counts something that was forgiven.
+        note: Records a `Note` of a kind and a location.
 
     Attributes:
-        next: What the next event has if none is missing; None before the first that has one.
-        count: Whether they do: a constant numbers nothing.
-        latest: The payload of the last event that had one.
+        next: Number of the next event if none is missing; None before the first number.
+        is_counting: Whether the numbers advance; False once two events share one.
+        last_payload: Payload of the last event that had a number.
     """
 
-    __slots__ = ("_note", "count", "latest", "next")
+    __slots__ = ("_note", "is_counting", "last_payload", "next")
 
     def __init__(self, note: Callable[[str, str], None]) -> None:
         self.next: int | None = None
-        self.count = True
-        self.latest: str | bytes = ""
+        self.is_counting = True
+        self.last_payload: str | bytes = ""
         self._note = note
 
-    def is_resent(self, number: object, data: str) -> bool:
-        """Tell whether an event is the last one again, and note where some are missing.
+    def accept(self, number: object, payload: str) -> bool:
+        """Record the number of an event; False if the event is the last one, resent.
 
-        Args:
-            number: Its number, if it has one.
-            data: Its payload.
+        A gap is a note.  What is no integer is ignored.
         """
         if type(number) is not int:
-            return False
-        if not self.count:
+            return True
+        if not self.is_counting:
             self.next = number + 1
-            return False
-        expected, before = self.next, self.latest
-        self.next, self.latest = number + 1, data
+            return True
+        expected, last = self.next, self.last_payload
+        self.next, self.last_payload = number + 1, payload
         if expected is None or number == expected:
-            return False
+            return True
         if number != expected - 1:
             self._note("gap", "sequence_number")
-        elif data == (before if isinstance(before, str) else before.decode(errors="replace")):
+        elif payload == (last if isinstance(last, str) else last.decode(errors="replace")):
             self._note("resent_event", "frame")
-            return True
+            return False
         else:
-            self.count, self.latest = False, ""
-        return False
+            self.is_counting, self.last_payload = False, ""
+        return True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import Citation
-from streamnorm.dialects.openai_responses.citations import citation
+from streamnorm.dialects.openai_responses.citations import citation_from_wire
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ from streamnorm.dialects.openai_responses.citations import citation
 )
 def test_fields_have_their_places(wire: dict[str, Any], expected: Citation) -> None:
     before = dict(wire)
-    assert citation(wire) == expected
+    assert citation_from_wire(wire) == expected
     assert wire == before

@@ -6,7 +6,7 @@ import pytest
 from support.openai_responses.frames import START, added, args, call, completed, decode, done, text
 
 from streamnorm import MessageStop, StopReason, StreamError
-from streamnorm.dialects.openai_responses.stop_reasons import stop_reason
+from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_from_wire
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -21,7 +21,10 @@ from streamnorm.dialects.openai_responses.stop_reasons import stop_reason
     ],
 )
 def test_incomplete_says_why(word: str, reason: StopReason, called: bool, refused: bool) -> None:
-    assert stop_reason("incomplete", word, called=called, refused=refused) == reason
+    assert (
+        stop_reason_from_wire("incomplete", word, has_tool_call=called, has_refusal=refused)
+        == reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,9 @@ def test_incomplete_says_why(word: str, reason: StopReason, called: bool, refuse
     ],
 )
 def test_complete_goes_by_what_it_holds(called: bool, refused: bool, reason: StopReason) -> None:
-    assert stop_reason("completed", "", called=called, refused=refused) == reason
+    assert (
+        stop_reason_from_wire("completed", "", has_tool_call=called, has_refusal=refused) == reason
+    )
 
 
 def test_calls_of_the_provider_are_no_tool_use() -> None:

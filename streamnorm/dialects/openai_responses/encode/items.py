@@ -1,7 +1,7 @@
-"""Output items as they are written: added, filled and done.
+"""Writers of output items: `added`, deltas and `done`.
 
-Each has one place in the output and one id from its first event to its last; the SDKs
-fail where either changes.
+Each item keeps one position in the output and one id from its first event to its last; the
+SDKs fail where either changes.
 """
 
 from __future__ import annotations
@@ -16,58 +16,60 @@ from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, is_object
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_responses.encode.frame_writer import Frames, dumps
+from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
 
-__all__ = ["Call", "Item", "Reasoning", "ServerCall", "WholeItem"]
+__all__ = ["ItemWriter", "ReasoningWriter", "ServerCallWriter", "ToolCallWriter", "WholeItemWriter"]
 
 
-class Item(ABC):
-    """One output item.
+class ItemWriter(ABC):
+    """Writer of one output item.
 
     Args:
-        frames: What writes its events.
-        number: Its place in the output.
+        frames: Serializer of its events.
+        output_index: Its position in the output.
         id: Its id.
         extra: Its other fields.
 
     Attributes:
-        done: The whole of it as JSON, once it is done.
+        done: The complete item as JSON; None before `stop`.
     """
 
     type = ""
 
-    def __init__(self, frames: Frames, number: int, id: str, extra: dict[str, Any]) -> None:
-        self.number = number
+    def __init__(
+        self, frames: FrameWriter, output_index: int, id: str, extra: dict[str, Any]
+    ) -> None:
+        self.output_index = output_index
         self.id = id
         self.done: bytes | None = None
         self._frames = frames
         self._extra = extra
 
     @property
-    def place(self) -> dict[str, Any]:
-        """What tells in an event that it belongs to this item."""
-        return {"item_id": self.id, "output_index": self.number}
+    def position(self) -> dict[str, Any]:
+        """The fields by which an event names this item."""
+        return {"item_id": self.id, "output_index": self.output_index}
 
     def start(self) -> bytes:
-        """Return the item's first event."""
-        return self._add(self._fields("in_progress"))
+        """Return the `added` event."""
+        return self._write_added(self._fields("in_progress"))
 
     def stop(self) -> bytes:
-        """Return what ends the item."""
-        return self._finish(dumps(self._item(self._fields("completed"))))
+        """Return the events that end the item."""
+        return self._write_done(dumps(self._item(self._fields("completed"))))
 
     @abstractmethod
     def _fields(self, status: str) -> dict[str, Any]:
-        """Return what the item holds beside its id and type."""
+        """Return the fields of the item beside id, type and extra fields."""
 
-    def _add(self, fields: dict[str, Any]) -> bytes:
-        place = {"output_index": self.number, "item": self._item(fields)}
-        return self._frames.write("response.output_item.added", place)
+    def _write_added(self, fields: dict[str, Any]) -> bytes:
+        event = {"output_index": self.output_index, "item": self._item(fields)}
+        return self._frames.write("response.output_item.added", event)
 
-    def _finish(self, item: bytes) -> bytes:
+    def _write_done(self, item: bytes) -> bytes:
         self.done = item
-        place = {"output_index": self.number, "item": msgspec.Raw(item)}
-        return self._frames.write("response.output_item.done", place)
+        event = {"output_index": self.output_index, "item": msgspec.Raw(item)}
+        return self._frames.write("response.output_item.done", event)
 
     def _item(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {**self._extra, "id": self.id, "type": self.type, **fields}
@@ -76,64 +78,66 @@ class Item(ABC):
 # Reasoning
 
 
-class Reasoning(Item):
-    """Reasoning, as summaries: every client shows those."""
+class ReasoningWriter(ItemWriter):
+    """Writer of a reasoning item, as summaries: every client shows those."""
 
     type = "reasoning"
 
-    def __init__(self, frames: Frames, number: int, id: str, extra: dict[str, Any]) -> None:
-        super().__init__(frames, number, id, extra)
+    def __init__(
+        self, frames: FrameWriter, output_index: int, id: str, extra: dict[str, Any]
+    ) -> None:
+        super().__init__(frames, output_index, id, extra)
         self._summaries: list[TextBuffer] = []
-        self._late: dict[int, None] = {}  # those that went on behind their end
-        self._deltas: dict[int, Callable[[str], bytes]] = {}
-        self._last = 0  # the one that was written last
+        self._reopened: dict[int, None] = {}  # summaries with deltas behind their end
+        self._writers: dict[int, Callable[[str], bytes]] = {}
+        self._last = 0  # summary of the last delta
         self._encrypted: str | None = None
 
     def write(self, text: str, part: int = 0) -> bytes:
-        """Return a delta of a summary, behind the starts of those that were not told."""
-        begun = b"" if part < len(self._summaries) else self._begin(part)
+        """Return a delta of a summary, behind the starts of summaries up to it."""
+        started = b"" if part < len(self._summaries) else self._start_summaries(part)
         if part != len(self._summaries) - 1:
-            self._late[part] = None
+            self._reopened[part] = None
         self._last = part
-        return begun + self._deltas[part](text)
+        return started + self._writers[part](text)
 
     @property
-    def more(self) -> Callable[[str], bytes]:
-        """What writes more of the summary that was written last."""
-        return self._deltas[self._last]
+    def delta_writer(self) -> Callable[[str], bytes]:
+        """The serializer for further deltas of the summary of the last delta."""
+        return self._writers[self._last]
 
     def sign(self, encrypted: str) -> None:
-        """Take what only its issuer can read; it is told when the item is done."""
+        """Set `encrypted_content`, which is written with the complete item."""
         self._encrypted = encrypted
 
     def stop(self) -> bytes:
-        """Return what ends the item, and the summaries that are open."""
-        ends = [self._end(number) for number in (*self._late, len(self._summaries) - 1)]
-        return b"".join(ends) + super().stop()
+        """Return the events that end the item and its open summaries."""
+        open_summaries = (*self._reopened, len(self._summaries) - 1)
+        return b"".join([self._end_summary(part) for part in open_summaries]) + super().stop()
 
-    def _begin(self, part: int) -> bytes:
+    def _start_summaries(self, last: int) -> bytes:
         written: list[bytes] = []
-        while len(self._summaries) <= part:
-            number = len(self._summaries)
-            written.append(self._end(number - 1))
-            place = {**self.place, "summary_index": number}
+        while len(self._summaries) <= last:
+            part = len(self._summaries)
+            written.append(self._end_summary(part - 1))
+            position = {**self.position, "summary_index": part}
             self._summaries.append(TextBuffer())
-            self._deltas[number] = self._frames.deltas(
-                "response.reasoning_summary_text.delta", place, self._summaries[number].append
+            self._writers[part] = self._frames.delta_writer(
+                "response.reasoning_summary_text.delta", position, self._summaries[part].append
             )
-            empty = {**place, "part": _summary("")}
+            empty = {**position, "part": _summary("")}
             written.append(self._frames.write("response.reasoning_summary_part.added", empty))
         return b"".join(written)
 
-    def _end(self, number: int) -> bytes:
-        """Return what ends a summary, if there is one of that number."""
-        if number < 0:
+    def _end_summary(self, part: int) -> bytes:
+        """Return the events that end a summary; nothing if `part` is negative."""
+        if part < 0:
             return b""
-        text, place = self._summaries[number].text(), {**self.place, "summary_index": number}
-        done, part = {**place, "text": text}, {**place, "part": _summary(text)}
+        text, position = self._summaries[part].text(), {**self.position, "summary_index": part}
+        text_done, part_done = {**position, "text": text}, {**position, "part": _summary(text)}
         return self._frames.write(
-            "response.reasoning_summary_text.done", done
-        ) + self._frames.write("response.reasoning_summary_part.done", part)
+            "response.reasoning_summary_text.done", text_done
+        ) + self._frames.write("response.reasoning_summary_part.done", part_done)
 
     def _fields(self, status: str) -> dict[str, Any]:
         fields: dict[str, Any] = {"summary": [_summary(s.text()) for s in self._summaries]}
@@ -149,93 +153,106 @@ def _summary(text: str) -> dict[str, Any]:
 # Calls
 
 
-class Call(Item):
-    """A call of one of the client's tools.
+class ToolCallWriter(ItemWriter):
+    """Writer of a call of one of the client's tools.
 
     Attributes:
-        write: Return a delta of the arguments.
+        write: Returns a delta of the arguments.
     """
 
     def __init__(
-        self, frames: Frames, number: int, id: str, extra: dict[str, Any], call: ToolCall
+        self,
+        frames: FrameWriter,
+        output_index: int,
+        id: str,
+        extra: dict[str, Any],
+        call: ToolCall,
     ) -> None:
-        super().__init__(frames, number, id, extra)
+        super().__init__(frames, output_index, id, extra)
         self._call = call
-        self._text = TextBuffer()
-        custom = call.kind == "custom"
-        self.type = "custom_tool_call" if custom else "function_call"
-        self._field = "input" if custom else "arguments"
-        self._events = f"response.{self.type}_{self._field}"
-        self.write = frames.deltas(f"{self._events}.delta", self.place, self._text.append)
+        self._arguments = TextBuffer()
+        is_custom = call.kind == "custom"
+        self.type = "custom_tool_call" if is_custom else "function_call"
+        self._arguments_key = "input" if is_custom else "arguments"
+        self._event_prefix = f"response.{self.type}_{self._arguments_key}"
+        self.write = frames.delta_writer(
+            f"{self._event_prefix}.delta", self.position, self._arguments.append
+        )
 
     def stop(self) -> bytes:
-        """Return what ends the item, and its arguments."""
-        # Clients parse what they were sent, and no text is no JSON.
-        rest = self.write("{}") if self._field == "arguments" and not self._text.size else b""
-        done = {**self.place, self._field: self._text.text()}
-        return rest + self._frames.write(f"{self._events}.done", done) + super().stop()
+        """Return the events that end the item and its arguments."""
+        # Clients parse the arguments as JSON, which an empty text is not.
+        is_empty = self._arguments_key == "arguments" and not self._arguments.size
+        rest = self.write("{}") if is_empty else b""
+        done = {**self.position, self._arguments_key: self._arguments.text()}
+        return rest + self._frames.write(f"{self._event_prefix}.done", done) + super().stop()
 
     def _fields(self, status: str) -> dict[str, Any]:
         call = {"call_id": self._call.id, "name": self._call.name}
-        return {"status": status, **call, self._field: self._text.text()}
+        return {"status": status, **call, self._arguments_key: self._arguments.text()}
 
 
-class ServerCall(Item):
-    """A call that the provider executed.
+class ServerCallWriter(ItemWriter):
+    """Writer of a call that the server executed.
 
-    Its `call_id` is a part of its identity, and is known when it is complete, as the container
-    of an interpreter is; of those that have one, nothing is told before.
+    The `call_id` of some types, and the container of an interpreter, are known only when the
+    call is complete; the `added` event of these types waits until then.
 
     Args:
-        call: The call, without what it was called with.
+        call: The call, without its arguments.
 
     Attributes:
-        told: Whether its first event is written at its start.
-        waiting: Events that belong to it, and must come behind its first.
+        is_added: Whether `start` writes the `added` event.
+        held: Events of the item that wait for its `added` event.
     """
 
     def __init__(
-        self, frames: Frames, number: int, id: str, extra: dict[str, Any], call: ServerToolCall
+        self,
+        frames: FrameWriter,
+        output_index: int,
+        id: str,
+        extra: dict[str, Any],
+        call: ServerToolCall,
     ) -> None:
-        super().__init__(frames, number, id, extra)
+        super().__init__(frames, output_index, id, extra)
         self.type = call.kind
-        self.told = call.kind in _KNOWN_AT_START
-        self.waiting: list[Opaque] = []
+        self.is_added = call.kind in _KNOWN_AT_START
+        self.held: list[Opaque] = []
         self._name = call.name
-        self._text = TextBuffer()
+        self._arguments = TextBuffer()
 
     def start(self) -> bytes:
-        """Return the item's first event, if all that it needs is known."""
-        return super().start() if self.told else b""
+        """Return the `added` event; nothing if it must wait."""
+        return super().start() if self.is_added else b""
 
     def write(self, text: str) -> bytes:
-        """Take a piece of the item."""
-        self._text.append(text)
+        """Buffer a fragment of the arguments, which hold the fields of the item."""
+        self._arguments.append(text)
         return b""
 
-    def reveal(self) -> bytes:
-        """Return the item's first event, if it had to wait."""
-        if self.told:
+    def write_late_added(self) -> bytes:
+        """Return the `added` event that `start` left out; nothing if it did not."""
+        if self.is_added:
             return b""
-        # The input of a custom call is what the events that waited add up to.
+        # The held events of a custom call are the deltas of its input.
         empty = {"input": ""} if self.type == "custom_tool_call" else {}
-        return self._add({**self._held(), **empty, "status": "in_progress"})
+        return self._write_added({**self._argument_fields(), **empty, "status": "in_progress"})
 
     def stop(self) -> bytes:
-        """Return what ends the item."""
-        held = self._held()
-        if self.told and held.get("call_id") == "":
-            del held["call_id"]  # which xAI adds to its searches when they are done
-        return self._finish(dumps(self._item({"status": "completed", **held})))
+        """Return the `done` event."""
+        fields = self._argument_fields()
+        if self.is_added and fields.get("call_id") == "":
+            del fields["call_id"]  # xAI adds it to complete searches
+        return self._write_done(dumps(self._item({"status": "completed", **fields})))
 
     def _fields(self, status: str) -> dict[str, Any]:
-        # Most have but one tool, and no name for it.
-        named = {"name": self._name} if self._name != self.type else {}
-        return {"status": status, **named, **_KNOWN_AT_START[self.type]}
+        # Most types have only one tool, whose name is no field.
+        name = {"name": self._name} if self._name != self.type else {}
+        return {"status": status, **name, **_KNOWN_AT_START[self.type]}
 
-    def _held(self) -> dict[str, Any]:
-        """Return what the item holds beside its id and type."""
-        text = self._text.text()
+    def _argument_fields(self) -> dict[str, Any]:
+        """Return the fields of the item that the arguments hold."""
+        text = self._arguments.text()
         try:
             value = msgspec.json.decode(text or "{}")
         except FAST_ERRORS:
@@ -245,7 +262,7 @@ class ServerCall(Item):
         return {key: item for key, item in value.items() if key not in ("id", "type")}
 
 
-# With the fields that their types require, empty.
+# Types whose `added` event needs nothing else, with their required fields, empty.
 _KNOWN_AT_START: dict[str, dict[str, Any]] = {
     "web_search_call": {},
     "file_search_call": {"queries": []},
@@ -257,32 +274,32 @@ _KNOWN_AT_START: dict[str, dict[str, Any]] = {
 }
 
 
-class WholeItem:
-    """An item that comes whole; what belongs to it stands between its two events.
+class WholeItemWriter:
+    """Writer of an item that is complete at its start.
 
     Args:
-        frames: What writes its events.
-        number: Its place in the output.
-        item: The whole of it as JSON.
+        frames: Serializer of its events.
+        output_index: Its position in the output.
+        item: The item as JSON.
     """
 
-    def __init__(self, frames: Frames, number: int, item: bytes) -> None:
-        self.number = number
+    def __init__(self, frames: FrameWriter, output_index: int, item: bytes) -> None:
+        self.output_index = output_index
         self.item = item
         self._frames = frames
 
     @property
-    def place(self) -> dict[str, Any]:
-        """What tells in an event that it belongs to this item; its id is the one it came with."""
-        return {"output_index": self.number}
+    def position(self) -> dict[str, Any]:
+        """The field by which an event names this item, whose id is unchanged."""
+        return {"output_index": self.output_index}
 
     def start(self) -> bytes:
-        """Return the item's first event."""
-        return self._tell("response.output_item.added")
+        """Return the `added` event."""
+        return self._write("response.output_item.added")
 
     def stop(self) -> bytes:
-        """Return what ends the item."""
-        return self._tell("response.output_item.done")
+        """Return the `done` event."""
+        return self._write("response.output_item.done")
 
-    def _tell(self, name: str) -> bytes:
-        return self._frames.write(name, {**self.place, "item": msgspec.Raw(self.item)})
+    def _write(self, event_type: str) -> bytes:
+        return self._frames.write(event_type, {**self.position, "item": msgspec.Raw(self.item)})

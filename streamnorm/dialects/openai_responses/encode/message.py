@@ -1,4 +1,4 @@
-"""Messages as they are written: their parts, which are text or refusals."""
+"""Writers of messages and their content parts, which are text or refusals."""
 
 from __future__ import annotations
 
@@ -8,166 +8,158 @@ import msgspec
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_responses.encode.frame_writer import Frames, dumps
-from streamnorm.dialects.openai_responses.encode.items import Item
+from streamnorm.dialects.openai_responses.citations import citation_to_wire
+from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
+from streamnorm.dialects.openai_responses.encode.items import ItemWriter
 
-__all__ = ["Message", "Part"]
+__all__ = ["MessageWriter", "PartWriter"]
 
 
-class Message(Item):
-    """A message: the parts of it that are written, and whether more may come.
+class MessageWriter(ItemWriter):
+    """Writer of a message.
 
     Attributes:
-        shared: Whether the block that comes next may be a part of it.
+        accepts_parts: Whether the next block may be a part of this message.
     """
 
     type = "message"
 
-    def __init__(self, frames: Frames, number: int, id: str, extra: dict[str, Any]) -> None:
-        super().__init__(frames, number, id, extra)
-        self.shared = False
-        self._parts: list[msgspec.Raw | None] = []
+    def __init__(
+        self, frames: FrameWriter, output_index: int, id: str, extra: dict[str, Any]
+    ) -> None:
+        super().__init__(frames, output_index, id, extra)
+        self.accepts_parts = False
+        self._parts: list[msgspec.Raw | None] = []  # None for those that are open
 
-    def part(self, kind: str, field: str, extra: dict[str, Any]) -> Part:
-        """Return the next part, which has not started."""
-        return Part(self._frames, self, self._next_place(), kind, field, extra)
+    def part(self, part_type: str, text_key: str, extra: dict[str, Any]) -> PartWriter:
+        """Return the writer of the next part."""
+        position = self._next_position()
+        return PartWriter(self._frames, self, position, part_type, text_key, extra)
 
-    def whole(self, part: bytes) -> bytes:
-        """Return the events of a part that comes whole, and what ends the item if that does."""
-        place = self._next_place()
-        fields = {**place, "part": msgspec.Raw(part)}
+    def write_whole(self, part: bytes) -> bytes:
+        """Return the events of a complete part, and of the end of the message if it ends here."""
+        position = self._next_position()
+        fields = {**position, "part": msgspec.Raw(part)}
         return (
             self._frames.write("response.content_part.added", fields)
             + self._frames.write("response.content_part.done", fields)
-            + self.take(place["content_index"], part)
+            + self.store_part(position["content_index"], part)
         )
 
-    def take(self, number: int, part: bytes) -> bytes:
-        """Take a part that is complete, and return what ends the item if that does."""
-        self._parts[number] = msgspec.Raw(part)
-        return b"" if self.shared else self.release()
+    def store_part(self, content_index: int, part: bytes) -> bytes:
+        """Store a complete part; return the end of the message if it ends here."""
+        self._parts[content_index] = msgspec.Raw(part)
+        return b"" if self.accepts_parts else self.release()
 
     def release(self) -> bytes:
-        """Return what ends the item, if no part of it is open: no other will come."""
-        self.shared = False
+        """Accept no more parts; return the end of the message if none is open."""
+        self.accepts_parts = False
         return self.stop() if None not in self._parts else b""
 
-    def _next_place(self) -> dict[str, Any]:
+    def _next_position(self) -> dict[str, Any]:
         self._parts.append(None)
-        return {**self.place, "content_index": len(self._parts) - 1}
+        return {**self.position, "content_index": len(self._parts) - 1}
 
     def _fields(self, status: str) -> dict[str, Any]:
         return {"status": status, "role": "assistant", "content": self._parts}
 
 
-class Part:
-    """One part of a message: text or a refusal.
+class PartWriter:
+    """Writer of one content part: text or a refusal.
 
     Args:
-        frames: What writes its events.
-        message: What it is a part of.
-        place: What tells in an event that it belongs to this part.
-        kind: Its type.
-        field: The field of its text.
+        frames: Serializer of its events.
+        message: Its message.
+        position: Item id and indexes of the part.
+        part_type: Its type.
+        text_key: The key of its text.
         extra: Its other fields.
 
     Attributes:
-        write: Return a delta.
+        write: Returns a delta.
     """
 
     def __init__(
         self,
-        frames: Frames,
-        message: Message,
-        place: dict[str, Any],
-        kind: str,
-        field: str,
+        frames: FrameWriter,
+        message: MessageWriter,
+        position: dict[str, Any],
+        part_type: str,
+        text_key: str,
         extra: dict[str, Any],
     ) -> None:
         self.message = message
-        self.place = place
+        self.position = position
         self._frames = frames
-        self._kind = kind
-        self._field = field
+        self._type = part_type
+        self._text_key = text_key
         self._extra = extra
         self._text = TextBuffer()
-        self._sources: list[dict[str, Any]] = []
-        self._waiting: list[Citation] = []
+        self._annotations: list[dict[str, Any]] = []
+        self._held_citations: list[Citation] = []
         self._logprobs: list[Any] = []
-        rest = b',"logprobs":[]' if kind == "output_text" else b""
-        self.write = frames.deltas(f"response.{kind}.delta", place, self._text.append, rest)
+        suffix = b',"logprobs":[]' if part_type == "output_text" else b""
+        self.write = frames.delta_writer(
+            f"response.{part_type}.delta", position, self._text.append, suffix
+        )
 
     def start(self) -> bytes:
-        """Return the part's first event."""
-        empty = {**self.place, "part": self._part("", self._sources)}
+        """Return the `added` event."""
+        empty = {**self.position, "part": self._part("", self._annotations)}
         return self._frames.write("response.content_part.added", empty)
 
     def cite(self, citation: Citation) -> bytes:
-        """Take a source of the text, and return it if its place is known."""
-        # One of the whole text ends where the text does, and the others stay behind it.
-        endless = citation.end is None and citation.kind == "url_citation"
-        if not endless and not self._waiting:
+        """Return the event of an annotation; nothing if its end offset is not known yet."""
+        # A citation of the whole text ends where the text does; later ones wait behind it.
+        needs_end = citation.end is None and citation.kind == "url_citation"
+        if not needs_end and not self._held_citations:
             return self._annotation(citation)
-        self._waiting.append(citation)
+        self._held_citations.append(citation)
         return b""
 
-    def tell(self, logprobs: list[Any], *, keep: bool) -> bytes:
-        """Return tokens of text that was written, in a delta without text.
+    def write_logprobs(self, logprobs: list[Any], *, store: bool) -> bytes:
+        """Return log probabilities in a delta without text.
 
         Args:
-            logprobs: The tokens.
-            keep: Whether the whole part is to tell of them again.
+            logprobs: Those of text that was written.
+            store: Whether the complete part repeats them.
         """
-        self._logprobs += logprobs if keep else ()
-        fields = {**self.place, "delta": "", "logprobs": logprobs}
+        self._logprobs += logprobs if store else ()
+        fields = {**self.position, "delta": "", "logprobs": logprobs}
         return self._frames.write("response.output_text.delta", fields)
 
     def stop(self) -> bytes:
-        """Return what ends the part, and its message if that does."""
-        sources = b"".join([self._annotation(citation) for citation in self._waiting])
-        text, place = self._text.text(), self.place
+        """Return the events that end the part, and its message if that ends here."""
+        annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
+        text, position = self._text.text(), self.position
         self._text = TextBuffer()
-        told = {"logprobs": self._logprobs} if self._kind == "output_text" else {}
-        part = dumps(self._part(text, self._sources))
-        done = {**place, self._field: text, **told}
+        logprobs = {"logprobs": self._logprobs} if self._type == "output_text" else {}
+        part = dumps(self._part(text, self._annotations))
+        text_done = {**position, self._text_key: text, **logprobs}
+        part_done = {**position, "part": msgspec.Raw(part)}
         return b"".join(
             [
-                sources,
-                self._frames.write(f"response.{self._kind}.done", done),
-                self._frames.write(
-                    "response.content_part.done", {**place, "part": msgspec.Raw(part)}
-                ),
-                self.message.take(place["content_index"], part),
+                annotations,
+                self._frames.write(f"response.{self._type}.done", text_done),
+                self._frames.write("response.content_part.done", part_done),
+                self.message.store_part(position["content_index"], part),
             ]
         )
 
-    def _part(self, text: str, sources: list[dict[str, Any]]) -> dict[str, Any]:
-        if self._kind == "refusal":
+    def _part(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+        if self._type == "refusal":
             return {**self._extra, "type": "refusal", "refusal": text}
         return {
             **self._extra,
             "type": "output_text",
             "text": text,
-            "annotations": sources,
+            "annotations": annotations,
             "logprobs": self._logprobs,
         }
 
     def _annotation(self, citation: Citation) -> bytes:
-        source = _source(citation, self._text.size)
-        self._sources.append(source)
-        fields = {"annotation_index": len(self._sources) - 1, "annotation": source}
-        return self._frames.write("response.output_text.annotation.added", {**self.place, **fields})
-
-
-def _source(citation: Citation, length: int) -> dict[str, Any]:
-    """Return a citation of a text so long."""
-    told: dict[str, Any] = {**(citation.extra or {}), "type": citation.kind}
-    start, end, url, title = citation.start, citation.end, citation.url, citation.title
-    if citation.kind == "url_citation":  # whose fields are all required
-        start, end = start or 0, length if end is None else end
-        url, title = url or "", title or ""
-    fields = {"start_index": start, "end_index": end, "url": url, "title": title}
-    told |= {key: value for key, value in fields.items() if value is not None}
-    if citation.cited_text is not None:  # as OpenRouter tells it
-        told["content"] = citation.cited_text
-    return told
+        annotation = citation_to_wire(citation, self._text.size)
+        self._annotations.append(annotation)
+        index = {"annotation_index": len(self._annotations) - 1}
+        fields = {**self.position, **index, "annotation": annotation}
+        return self._frames.write("response.output_text.annotation.added", fields)

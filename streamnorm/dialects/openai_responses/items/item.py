@@ -1,4 +1,4 @@
-"""One item of the output, as every kind of item has it."""
+"""The base of all kinds of output items."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from streamnorm._core.events import Event
 from streamnorm._core.json import string_of
-from streamnorm.dialects.openai_responses.items.block_opener import Blocks
+from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 
-__all__ = ["Item", "pair", "rest"]
+__all__ = ["Item", "align_parts", "extra_fields"]
 
 T = TypeVar("T")
 
@@ -17,69 +17,69 @@ _HEAD = ("id", "type", "status")
 
 
 class Item(ABC):
-    """One item of the output.
+    """An output item, and the blocks that it becomes.
 
     Args:
-        wire: The item as it was when it was first seen.
-        blocks: The blocks of the response.
+        initial: The item as first received.
+        opener: Opens the blocks of the response.
 
     Attributes:
         type: Its type.
-        id: Its id at that time, or of its call where it has none of its own; empty if unknown.
-        number: Its place in the output; None if nobody said.
-        is_done: Whether it was complete.
-        index: Number of its block, the latest if it has several; -1 before the first.
+        id: Its first `id`, else its `call_id`; empty if it has neither.
+        output_index: Its position in the output; None if no event stated it.
+        is_done: Whether the complete item was received.
+        index: Index of its block, the latest if it has several; -1 before the first.
     """
 
-    def __init__(self, wire: dict[str, Any], blocks: Blocks) -> None:
-        self.type = string_of(wire, "type")
-        self.id = string_of(wire, "id") or string_of(wire, "call_id")
-        self.number: int | None = None
+    def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
+        self.type = string_of(initial, "type")
+        self.id = string_of(initial, "id") or string_of(initial, "call_id")
+        self.output_index: int | None = None
         self.is_done = False
         self.index = -1
-        self._wire = wire
-        self._blocks = blocks
+        self._initial = initial
+        self._opener = opener
 
-    def start(self, events: list[Event]) -> None:  # noqa: B027 - most have nothing to say yet
-        """Append what the item's start makes known."""
+    def start(self, events: list[Event]) -> None:  # noqa: B027 - most kinds wait for content
+        """Append the block start, if `initial` holds what it needs."""
 
     @abstractmethod
-    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append what of the complete item has not come yet, and its end."""
+    def complete(self, item: dict[str, Any], events: list[Event]) -> None:
+        """Append what no event has carried of the complete item, and stop its blocks."""
 
-    def finish(self, events: list[Event]) -> None:
-        """Append the end of an item that nobody has completed."""
-        self.complete(self._wire, events)
+    def close_incomplete(self, events: list[Event]) -> None:
+        """Stop the blocks of an item whose complete form never came."""
+        self.complete(self._initial, events)
 
-    def close(self, events: list[Event]) -> None:  # noqa: B027 - most never open again
-        """Append the ends of blocks that opened again after the item was complete."""
+    def close_reopened(self, events: list[Event]) -> None:  # noqa: B027 - few kinds reopen
+        """Stop the blocks that later deltas opened after the item was complete."""
 
-    def forget(self) -> None:
-        """Keep no more of a complete item than tells it from others."""
+    def mark_done(self) -> None:
+        """Release the data of a complete item."""
         self.is_done = True
-        self._wire = {}
+        self._initial = {}
 
 
-def rest(wire: dict[str, Any], *known: str) -> dict[str, Any]:
-    """Return the fields of an item that say something else, its id as `item_id`."""
-    more = {
+def extra_fields(item: dict[str, Any], *mapped: str) -> dict[str, Any]:
+    """Return the fields of an item that are not `mapped`, its id as `item_id`."""
+    extra = {
         key: value
-        for key, value in wire.items()
-        if key not in _HEAD and key not in known and value is not None
+        for key, value in item.items()
+        if key not in _HEAD and key not in mapped and value is not None
     }
-    id = string_of(wire, "id")
-    return {"item_id": id, **more} if id else more
+    id = string_of(item, "id")
+    return {"item_id": id, **extra} if id else extra
 
 
-def pair(seen: dict[int, T], whole: list[int]) -> dict[int, T]:
-    """Return what was seen of the parts of a complete item, by their places in it.
+def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:
+    """Return the received parts of a complete item by their positions in it.
 
-    vLLM numbers the only part of a message 1: as many parts are the same parts.
+    vLLM numbers the only part of a message 1, so equal counts are matched in order.
 
     Args:
-        seen: What was seen, by the number that it came with.
-        whole: The places.
+        received: Parts by the index under which their events came.
+        positions: Positions of such parts in the complete item.
     """
-    if len(seen) != len(whole):
-        return seen
-    return dict(zip(whole, (seen[number] for number in sorted(seen)), strict=True))
+    if len(received) != len(positions):
+        return received
+    return dict(zip(positions, (received[index] for index in sorted(received)), strict=True))

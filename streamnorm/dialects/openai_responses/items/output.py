@@ -1,8 +1,8 @@
-"""The items of one response: which of them an event means.
+"""The items of one response, and which of them an event belongs to.
 
 OpenAI numbers items (`output_index`) and names them (`item_id`).  Compatible servers send
-only one of the two, number all items alike, or change the name with every event; what
-agrees with either is found, and items may overlap.
+only one of the two, give all items the same index, or change the id with every event; an
+item is found by whichever key agrees, and items may overlap.
 """
 
 from __future__ import annotations
@@ -11,191 +11,199 @@ from typing import Any, TypeVar
 
 from streamnorm._core.events import Event
 from streamnorm._core.json import objects_of, string_of
-from streamnorm.dialects.openai_responses.items.block_opener import Blocks
+from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.reasoning import ReasoningItem
 from streamnorm.dialects.openai_responses.items.server_tools import (
-    SERVED,
+    SERVER_TOOL_TYPES,
     OpaqueItem,
     ResultItem,
-    ServedItem,
+    ServerToolItem,
 )
-from streamnorm.dialects.openai_responses.items.tool_calls import CallItem
+from streamnorm.dialects.openai_responses.items.tool_calls import ToolCallItem
 
-__all__ = ["Output"]
+__all__ = ["OutputItems"]
 
 K = TypeVar("K", bound=Item)
 
-_TYPES: dict[str, type[Item]] = {
+_CLASSES: dict[str, type[Item]] = {
     "message": MessageItem,
     "reasoning": ReasoningItem,
-    "function_call": CallItem,
-    "custom_tool_call": CallItem,
-    **dict.fromkeys(SERVED, ServedItem),
+    "function_call": ToolCallItem,
+    "custom_tool_call": ToolCallItem,
+    **dict.fromkeys(SERVER_TOOL_TYPES, ServerToolItem),
 }
-# Tools that bring in others, which the response does not echo.
-_BRINGING = ("tool_search",)
+# A tool search loads further tools, which the response does not list.
+_TOOL_LOADERS = ("tool_search",)
 
 
-class Output:
-    """Follow the items of one response.
+class OutputItems:
+    """The items of one response.
 
     Args:
-        blocks: Its blocks.
+        opener: Opens the blocks of the response.
     """
 
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
+    def __init__(self, opener: ResponseBlockOpener) -> None:
+        self._opener = opener
         self._items: list[Item] = []
-        self._numbers: dict[int, Item] = {}
-        self._ids: dict[str, Item] = {}
-        self._calls: dict[tuple[str, str], Item] = {}
+        self._by_index: dict[int, Item] = {}
+        self._by_id: dict[str, Item] = {}
+        self._by_call_id: dict[tuple[str, str], Item] = {}  # with the type of the call
         self._latest: dict[type[Item], Item] = {}
-        self._tools: frozenset[str] | None = None
+        self._declared_tools: frozenset[str] | None = None
 
-    def know_tools(self, tools: object) -> None:
-        """Take the tools that the response echoes, if it does."""
-        echoed = objects_of(tools)
-        if echoed and not any(tool.get("type") in _BRINGING for tool in echoed):
-            nested = [inner for tool in echoed for inner in objects_of(tool.get("tools"))]
-            names = [string_of(tool, "name") for tool in (*echoed, *nested)]
-            self._tools = frozenset(names)
+    def set_declared_tools(self, tools: object) -> None:
+        """Store the names of the tools that the response lists, if it lists all."""
+        declared = objects_of(tools)
+        if declared and not any(tool.get("type") in _TOOL_LOADERS for tool in declared):
+            nested = [inner for tool in declared for inner in objects_of(tool.get("tools"))]
+            names = [string_of(tool, "name") for tool in (*declared, *nested)]
+            self._declared_tools = frozenset(names)
 
-    def find(self, number: int | None, id: str | None) -> Item | None:
-        """Return the item of a number and an id, of which either may be missing or wrong."""
-        numbered = self._numbers.get(number) if number is not None else None
-        if numbered is not None and (not id or numbered.id == id):
-            return numbered
-        named = self._ids.get(id) if id else None
-        if named is not None and (numbered is None or named.number == number):
+    def find(self, output_index: int | None, item_id: str | None) -> Item | None:
+        """Return the item with an index and an id, of which one may be missing or wrong."""
+        indexed = self._by_index.get(output_index) if output_index is not None else None
+        if indexed is not None and (not item_id or indexed.id == item_id):
+            return indexed
+        named = self._by_id.get(item_id) if item_id else None
+        if named is not None and (indexed is None or named.output_index == output_index):
             return named
-        return numbered
+        return indexed
 
-    def of(
-        self, kind: type[K], type_: str, number: int | None, id: str | None, events: list[Event]
+    def resolve(
+        self,
+        kind: type[K],
+        item_type: str,
+        output_index: int | None,
+        item_id: str | None,
+        events: list[Event],
     ) -> K:
-        """Return the item that a piece belongs to, a new one of `type_` if need be."""
-        item = self.find(number, id)
+        """Return the item that a delta belongs to; an item that never started starts here."""
+        item = self.find(output_index, item_id)
         if isinstance(item, kind):
             return item
         latest = self._latest.get(kind)
-        if isinstance(latest, kind) and not latest.is_done and (item or number is None):
-            self._blocks.note("misplaced_delta", type_)
+        if isinstance(latest, kind) and not latest.is_done and (item or output_index is None):
+            self._opener.note("misplaced_delta", item_type)
             return latest
-        self._blocks.note("missing_item", type_)
-        known = {"id": id} if id and item is None else {}
-        implied = kind({"type": type_, **known}, self._blocks)
-        self._register(implied, number if item is None else None)
+        self._opener.note("missing_item", item_type)
+        id = {"id": item_id} if item_id and item is None else {}
+        implied = kind({"type": item_type, **id}, self._opener)
+        self._register(implied, output_index if item is None else None)
         implied.start(events)
         return implied
 
-    def add(self, wire: dict[str, Any], number: int | None, events: list[Event]) -> None:
-        """Take the start of an item."""
-        item, id, type_ = self.find(number, _id(wire)), _id(wire), string_of(wire, "type")
+    def start_item(
+        self, data: dict[str, Any], output_index: int | None, events: list[Event]
+    ) -> None:
+        """Start an item, unless its start is a resend."""
+        id, item_type = _id_of(data), string_of(data, "type")
+        item = self.find(output_index, id)
         if (
             item is not None
-            and (item.type, item.id, item.number) == (type_, id, number)
+            and (item.type, item.id, item.output_index) == (item_type, id, output_index)
             and (id or not item.is_done)  # without an id it is the next one
         ):
-            self._blocks.note("resent_item", type_)
+            self._opener.note("resent_item", item_type)
             return
-        if number is not None and number in self._numbers:
-            self._blocks.note("reused_index", "item")
-        self._new(wire, number, events)
+        if output_index is not None and output_index in self._by_index:
+            self._opener.note("reused_index", "item")
+        self._add(data, output_index, events)
 
-    def done(self, wire: dict[str, Any], number: int | None, events: list[Event]) -> None:
-        """Take a complete item."""
-        type_ = string_of(wire, "type")
-        item = self.find(number, _id(wire))
-        if item is None and number is None and not _id(wire):
-            item = self._latest.get(self._class(wire))
-        if item is None or item.type != type_ or (item.is_done and item.number != number):
-            item = self._new(wire, number, events)
+    def complete_item(
+        self, data: dict[str, Any], output_index: int | None, events: list[Event]
+    ) -> None:
+        """Complete an item; one that never started is emitted whole."""
+        item_type = string_of(data, "type")
+        item = self.find(output_index, _id_of(data))
+        if item is None and output_index is None and not _id_of(data):
+            item = self._latest.get(self._class_of(data))
+        if (
+            item is None
+            or item.type != item_type
+            or (item.is_done and item.output_index != output_index)
+        ):
+            item = self._add(data, output_index, events)
         elif item.is_done:
-            self._blocks.note("resent_item", type_)
+            self._opener.note("resent_item", item_type)
             return
-        item.complete(wire, events)
-        item.forget()
+        item.complete(data, events)
+        item.mark_done()
 
-    def settle(self, output: object, events: list[Event]) -> None:
-        """Take all items as the terminal has them, and end what is open.
+    def reconcile_with_terminal(self, output: object, events: list[Event]) -> None:
+        """Complete items from the terminal's `output`, then close all items.
 
-        Items that were complete are known; those that nobody has sent are whole here.
+        An entry matches by call id, item id, then position; an unmatched one is emitted
+        whole.
         """
         matched: set[int] = set()
-        for place, wire in enumerate(objects_of(output)):
-            item = self._match(place, wire, matched)
+        for position, data in enumerate(objects_of(output)):
+            item = self._match(position, data, matched)
             if item is None:
-                self._whole(wire, events)
-                continue
-            matched.add(id(item))
-            if not item.is_done:
-                self._blocks.note("missing_item_done", item.type)
-                item.complete(wire, events)
-                item.forget()
+                item = self._add(data, None, events)
+            else:
+                matched.add(id(item))
+                if item.is_done:
+                    continue
+                self._opener.note("missing_item_done", item.type)
+            item.complete(data, events)
+            item.mark_done()
         for item in self._items:
             if item.is_done:
-                item.close(events)
+                item.close_reopened(events)
             else:
-                self._blocks.note("missing_item_done", item.type)
-                item.finish(events)
+                self._opener.note("missing_item_done", item.type)
+                item.close_incomplete(events)
 
-    def _whole(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Take an item that only the terminal holds."""
-        item = self._new(wire, None, events)
-        item.complete(wire, events)
-        item.forget()
-
-    def _match(self, place: int, wire: dict[str, Any], matched: set[int]) -> Item | None:
-        """Return the item that stands at a place of the terminal's output."""
-        type_ = string_of(wire, "type")
-        called = self._calls.get((type_, string_of(wire, "call_id")))
-        numbered = self._numbers.get(place)
-        if not self._numbers and place < len(self._items):
-            numbered = self._items[place]
-        named = self._ids.get(_id(wire))
-        if numbered is not None and numbered.id == _id(wire):
-            named = numbered
-        for item in (called, named, numbered):
-            if item is not None and item.type == type_ and id(item) not in matched:
+    def _match(self, position: int, data: dict[str, Any], matched: set[int]) -> Item | None:
+        """Return the item that stands at a position of the terminal's output."""
+        item_type = string_of(data, "type")
+        called = self._by_call_id.get((item_type, string_of(data, "call_id")))
+        indexed = self._by_index.get(position)
+        if not self._by_index and position < len(self._items):
+            indexed = self._items[position]
+        named = self._by_id.get(_id_of(data))
+        if indexed is not None and indexed.id == _id_of(data):
+            named = indexed  # items may share an id
+        for item in (called, named, indexed):
+            if item is not None and item.type == item_type and id(item) not in matched:
                 return item
         return None
 
-    def _new(self, wire: dict[str, Any], number: int | None, events: list[Event]) -> Item:
-        item = self._class(wire)(wire, self._blocks)
-        self._register(item, number)
-        if call_id := string_of(wire, "call_id"):
-            self._blocks.keep(len(call_id))
-            self._calls[item.type, call_id] = item
+    def _add(self, data: dict[str, Any], output_index: int | None, events: list[Event]) -> Item:
+        item = self._class_of(data)(data, self._opener)
+        self._register(item, output_index)
+        if call_id := string_of(data, "call_id"):
+            self._opener.count_stored(len(call_id))
+            self._by_call_id[item.type, call_id] = item
         item.start(events)
         return item
 
-    def _register(self, item: Item, number: int | None) -> None:
-        self._blocks.keep(len(item.id))
-        item.number = number
+    def _register(self, item: Item, output_index: int | None) -> None:
+        self._opener.count_stored(len(item.id))
+        item.output_index = output_index
         self._items.append(item)
         self._latest[type(item)] = item
-        if number is not None:
-            self._numbers[number] = item
+        if output_index is not None:
+            self._by_index[output_index] = item
         if item.id:
-            self._ids[item.id] = item
+            self._by_id[item.id] = item
 
-    def _class(self, wire: dict[str, Any]) -> type[Item]:
-        type_ = string_of(wire, "type")
-        if type_ == "custom_tool_call" and self._is_served(wire):
-            return ServedItem
-        kind = _TYPES.get(type_)
-        if kind is None:
-            return ResultItem if type_.endswith("_output") else OpaqueItem
-        return kind
+    def _class_of(self, data: dict[str, Any]) -> type[Item]:
+        item_type = string_of(data, "type")
+        if item_type == "custom_tool_call" and self._is_server_tool(data):
+            return ServerToolItem
+        default = ResultItem if item_type.endswith("_output") else OpaqueItem
+        return _CLASSES.get(item_type, default)
 
-    def _is_served(self, wire: dict[str, Any]) -> bool:
-        """Tell whether a custom tool is the server's: xAI calls its searches so."""
-        if self._tools is None or wire.get("namespace"):
+    def _is_server_tool(self, data: dict[str, Any]) -> bool:
+        """Whether a custom tool is the server's: xAI calls its searches so."""
+        if self._declared_tools is None or data.get("namespace"):
             return False
-        return string_of(wire, "name") not in self._tools
+        return string_of(data, "name") not in self._declared_tools
 
 
-def _id(wire: dict[str, Any]) -> str:
-    return string_of(wire, "id") or string_of(wire, "call_id")
+def _id_of(data: dict[str, Any]) -> str:
+    return string_of(data, "id") or string_of(data, "call_id")

@@ -1,4 +1,4 @@
-"""A reasoning item: a block of its summaries, or of the reasoning itself."""
+"""Reasoning items: a block for the summaries, or for the reasoning text."""
 
 from __future__ import annotations
 
@@ -8,181 +8,176 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
-from streamnorm._core.ids import sealed_reasoning, untag_signature
+from streamnorm._core.ids import sealed_reasoning
 from streamnorm._core.json import objects_of, string_of
 from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.items.block_opener import Blocks
-from streamnorm.dialects.openai_responses.items.item import Item, pair, rest
-from streamnorm.dialects.openai_responses.items.text_progress import Growth
-from streamnorm.dialects.openai_responses.wire import Piece
+from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
+from streamnorm.dialects.openai_responses.items.item import Item, align_parts, extra_fields
+from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
+from streamnorm.dialects.openai_responses.reasoning import signature_from_wire
+from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]
 
 SUMMARY, CONTENT = "summary", "content"
-"""The fields of the item that hold summaries and the reasoning itself."""
-
-# OpenRouter names who issued what it passes on.
-_FORMATS = {
-    "anthropic-claude-v1": "anthropic",
-    "google-gemini-v1": "google",
-    "xai-responses-v1": "xai",
-}
-# Servers that seal for themselves.
-_SERVERS = {"xai": "xai"}
+"""Fields of the item: its summaries, and its reasoning text."""
 
 
-class _Part(Struct):
-    """One summary, or one content part.
+class _ReasoningPart(Struct):
+    """A summary or a `reasoning_text` part.
 
     Attributes:
-        place: Its number within the block.
-        growth: How far it has come.
+        part: Its number within the block.
+        progress: Length and checksum of its text so far.
     """
 
-    place: int
-    growth: Growth
+    part: int
+    progress: TextProgress
 
 
-class _Lane(Struct):
-    """The parts of one field.
+class _FieldBlock(Struct):
+    """The block of one field.
 
     Attributes:
-        index: Number of their block.
-        is_open: Whether it has not stopped.
-        parts: They, by the wire's numbers.
+        index: Index of the block.
+        is_open: Whether the block is open.
+        parts: Its parts by `summary_index` or `content_index`.
     """
 
     index: int
     is_open: bool
-    parts: dict[int, _Part]
+    parts: dict[int, _ReasoningPart]
 
 
 class ReasoningItem(Item):
-    """Reasoning.  The field that comes first has the item's block; the other gets its own."""
+    """Reasoning.  The first field with text has the item's block, the other one its own."""
 
-    def __init__(self, wire: dict[str, Any], blocks: Blocks) -> None:
-        super().__init__(wire, blocks)
-        self._lanes: dict[str, _Lane] = {}
+    def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
+        super().__init__(initial, opener)
+        self._blocks: dict[str, _FieldBlock] = {}
         self._is_open = False  # the item's block, before a field has it
 
     def start(self, events: list[Event]) -> None:
-        """Append the start of the block, or one that is whole of what may not be seen."""
-        extra = rest(self._wire, SUMMARY, CONTENT, "encrypted_content", "format")
-        redacted = sealed_reasoning(string_of(self._wire, "encrypted_content"))
+        """Append the block start; redacted reasoning of another vendor is whole here."""
+        extra = extra_fields(self._initial, SUMMARY, CONTENT, "encrypted_content", "format")
+        redacted = sealed_reasoning(string_of(self._initial, "encrypted_content"))
         if redacted is not None:
-            self.index = self._blocks.begin(RedactedReasoning(*redacted), extra, events)
+            self.index = self._opener.open(RedactedReasoning(*redacted), extra, events)
             events.append(BlockStop(self.index))
             return
-        self.index = self._blocks.begin(Reasoning(), extra, events)
+        self.index = self._opener.open(Reasoning(), extra, events)
         self._is_open = True
 
-    def begin_part(self, field: str, number: int | None, text: str, events: list[Event]) -> None:
-        """Take the start of a part, with what of its text stands there."""
-        part = self._part(field, number, events)
-        self._append(field, part, part.growth.rest(text), events)
+    def start_part(
+        self, field: str, part_index: int | None, text: str, events: list[Event]
+    ) -> None:
+        """Start a part, and append the text that its start holds."""
+        part = self._open_part(field, part_index, events)
+        self._append(field, part, part.progress.add_missing_tail(text), events)
 
-    def more(self, field: str, number: int | None, delta: str, events: list[Event]) -> None:
-        """Take more of a part."""
+    def append_text(
+        self, field: str, part_index: int | None, delta: str, events: list[Event]
+    ) -> None:
+        """Append a delta of a part."""
         if delta:
-            part = self._part(field, number, events)
-            self._append(field, part, part.growth.add(delta), events)
+            part = self._open_part(field, part_index, events)
+            self._append(field, part, part.progress.add(delta), events)
 
-    def open_text(self, field: str, piece: Piece) -> OpenText | None:
-        """Return the text that deltas like `piece` extend, if its block is open."""
-        lane = self._lanes.get(field)
-        part = lane.parts.get(piece.part or 0) if lane is not None and lane.is_open else None
-        if lane is None or part is None or part.growth.carry:
+    def open_text(self, field: str, delta: DeltaEvent) -> OpenText | None:
+        """Return the text that deltas like this one extend, if its block is open."""
+        block = self._blocks.get(field)
+        part = block.parts.get(delta.part or 0) if block is not None and block.is_open else None
+        if block is None or part is None or part.progress.high_surrogate:
             return None
-        delta = ReasoningDelta(lane.index, "", part.place)
-        return OpenText(delta, part.growth, piece.output_index, piece.part)
+        unified = ReasoningDelta(block.index, "", part.part)
+        return OpenText(unified, part.progress, delta.output_index, delta.part)
 
-    def whole(self, field: str, number: int | None, text: str, events: list[Event]) -> None:
-        """Take the whole text of a part."""
+    def complete_text(
+        self, field: str, part_index: int | None, text: str, events: list[Event]
+    ) -> None:
+        """Append what no delta carried of the complete text of a part."""
         if text and not self.is_done:
-            self._reconcile(field, number, None, text, events)
+            self._reconcile(field, part_index, None, text, events)
 
-    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append what of the parts has not come yet, what seals the item, and the ends."""
+    def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         for field in (SUMMARY, CONTENT):
-            lane = self._lanes.get(field)
-            whole = objects_of(wire.get(field))
-            seen = pair(lane.parts if lane is not None else {}, list(range(len(whole))))
-            for number, told in enumerate(whole):
-                if text := string_of(told, "text"):
-                    self._reconcile(field, number, seen.get(number), text, events)
-        self._stop(wire, events)
+            block = self._blocks.get(field)
+            parts = objects_of(item.get(field))
+            received = align_parts(block.parts if block is not None else {}, [*range(len(parts))])
+            for position, part in enumerate(parts):
+                if text := string_of(part, "text"):
+                    self._reconcile(field, position, received.get(position), text, events)
+        self._stop(item, events)
 
-    def finish(self, events: list[Event]) -> None:
-        """Append the ends of the blocks, unsealed."""
-        # What is sealed at an item's start may not be complete.
-        self.complete({**self._wire, "encrypted_content": None}, events)
+    def close_incomplete(self, events: list[Event]) -> None:
+        """Stop the blocks without a signature: that of the item's start may not be final."""
+        self.complete({**self._initial, "encrypted_content": None}, events)
 
-    def close(self, events: list[Event]) -> None:
-        """Append the ends of blocks that opened again."""
+    def close_reopened(self, events: list[Event]) -> None:
         self._stop({}, events)
 
     # Parts
 
-    def _part(self, field: str, number: int | None, events: list[Event]) -> _Part:
-        lane = self._lane(field, events)
-        part = lane.parts.get(number or 0)
+    def _open_part(self, field: str, part_index: int | None, events: list[Event]) -> _ReasoningPart:
+        block = self._open_block(field, events)
+        part = block.parts.get(part_index or 0)
         if part is None:
-            self._blocks.keep()
-            part = lane.parts[number or 0] = _Part(len(lane.parts), Growth())
+            self._opener.count_stored()
+            part = _ReasoningPart(len(block.parts), TextProgress())
+            block.parts[part_index or 0] = part
         return part
 
-    def _lane(self, field: str, events: list[Event]) -> _Lane:
-        lane = self._lanes.get(field)
-        if lane is None:
-            if not self._lanes:
-                lane = _Lane(self.index, self._is_open, {})
+    def _open_block(self, field: str, events: list[Event]) -> _FieldBlock:
+        block = self._blocks.get(field)
+        if block is None:
+            if not self._blocks:
+                block = _FieldBlock(self.index, self._is_open, {})
             else:
-                index = self.index = self._blocks.begin(Reasoning(), None, events)
-                lane = _Lane(index, True, {})
-            self._lanes[field] = lane
-        if not lane.is_open:
-            self._blocks.note("misplaced_delta", "Reasoning")
-            lane.index = self.index = self._blocks.begin(Reasoning(), None, events)
-            lane.is_open, lane.parts = True, {}
-        return lane
+                index = self.index = self._opener.open(Reasoning(), None, events)
+                block = _FieldBlock(index, True, {})
+            self._blocks[field] = block
+        if not block.is_open:
+            self._opener.note("misplaced_delta", "Reasoning")
+            block.index = self.index = self._opener.open(Reasoning(), None, events)
+            block.is_open, block.parts = True, {}
+        return block
 
-    def _append(self, field: str, part: _Part, text: str | None, events: list[Event]) -> None:
+    def _append(
+        self, field: str, part: _ReasoningPart, text: str | None, events: list[Event]
+    ) -> None:
         if text:
-            events.append(ReasoningDelta(self._lanes[field].index, text, part.place))
+            events.append(ReasoningDelta(self._blocks[field].index, text, part.part))
 
     def _reconcile(
-        self, field: str, number: int | None, part: _Part | None, text: str, events: list[Event]
+        self,
+        field: str,
+        part_index: int | None,
+        part: _ReasoningPart | None,
+        text: str,
+        events: list[Event],
     ) -> None:
-        """Append what a whole text has more than came in pieces."""
+        """Append what no delta carried of a complete text."""
         if part is None:
-            part = self._part(field, number, events)
-        more = part.growth.rest(text)
-        if more is None:
-            self._blocks.note("resent_text", "Reasoning")
-        self._append(field, part, more, events)
+            part = self._open_part(field, part_index, events)
+        tail = part.progress.add_missing_tail(text)
+        if tail is None:
+            self._opener.note("resent_text", "Reasoning")
+        self._append(field, part, tail, events)
 
-    def _stop(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append the ends of the blocks, and what seals the item on the first of them."""
-        lanes = list(self._lanes.items())
-        open_blocks = [lane.index for _, lane in lanes if lane.is_open]
-        if not lanes and self._is_open:
-            open_blocks = [self.index]
-        for field, lane in lanes:
-            for part in lane.parts.values():
-                if lane.is_open:
-                    self._append(field, part, part.growth.flush(), events)
-            lane.is_open = False
+    def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
+        """Stop the open blocks, the first of them with the signature of the item."""
+        open_indexes = [block.index for block in self._blocks.values() if block.is_open]
+        if not self._blocks and self._is_open:
+            open_indexes = [self.index]
+        for field, block in self._blocks.items():
+            for part in block.parts.values():
+                if block.is_open:
+                    self._append(field, part, part.progress.flush(), events)
+            block.is_open = False
         self._is_open = False
-        sealed = string_of(wire, "encrypted_content")
-        for place, index in enumerate(sorted(open_blocks)):
-            if sealed and not place:
-                events.append(SignatureDelta(index, *self._issued(sealed, wire)))
+        signature = signature_from_wire(item, self._opener.server)
+        for index in sorted(open_indexes):
+            if signature is not None:
+                events.append(SignatureDelta(index, *signature))
+                signature = None
             events.append(BlockStop(index))
-
-    def _issued(self, sealed: str, wire: dict[str, Any]) -> tuple[str, str | None]:
-        """Return what seals the item as its issuer wrote it, and who that is."""
-        tagged = untag_signature(sealed)
-        if tagged is not None:
-            return tagged
-        issuer = _FORMATS.get(string_of(wire, "format")) or _SERVERS.get(self._blocks.server or "")
-        return sealed, issuer or "openai"

@@ -1,4 +1,4 @@
-"""Items that are the provider's own affair: its calls, their results, and types unknown."""
+"""Server-side tool calls, their results, and unknown items."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.blocks import Block, OpaqueBlock, ServerToolCall, ServerToolResult
+from streamnorm._core.blocks import Block, ServerToolCall, ServerToolResult
 from streamnorm._core.events import BlockStop, Event, JSONDelta, Opaque
-from streamnorm._core.json import compact, string_of
-from streamnorm.dialects.openai_responses.items.block_opener import DIALECT, Blocks
+from streamnorm._core.json import compact, is_object, string_of
+from streamnorm.dialects.openai_responses import opaque
+from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item
 
-__all__ = ["SERVED", "OpaqueItem", "ResultItem", "ServedItem", "WholeItem"]
+__all__ = [
+    "SERVER_TOOL_TYPES",
+    "DeferredItem",
+    "OpaqueItem",
+    "ResultItem",
+    "ServerToolItem",
+    "result_to_wire",
+]
 
-SERVED = frozenset(
+SERVER_TOOL_TYPES = frozenset(
     {
         "apply_patch_call",
         "code_interpreter_call",
@@ -33,66 +41,71 @@ SERVED = frozenset(
         "web_search_call",
     }
 )
-"""Types of calls that are no function and no custom tool of the client's."""
+"""Types of calls other than those of the client's function and custom tools."""
 
-_USUAL = ("completed", "in_progress")
+_USUAL_STATUS = ("completed", "in_progress")
 
 
-class ServedItem(Item):
-    """A call that is not the client's: what else the item holds is its arguments."""
+class ServerToolItem(Item):
+    """A call executed by the server; its arguments are all remaining fields of the item."""
 
     def start(self, events: list[Event]) -> None:
-        """Append the start of the block."""
-        call = ServerToolCall(
-            string_of(self._wire, "id"), string_of(self._wire, "name") or self.type, kind=self.type
-        )
-        self.index = self._blocks.begin(call, None, events)
+        id, name = string_of(self._initial, "id"), string_of(self._initial, "name")
+        call = ServerToolCall(id, name or self.type, kind=self.type)
+        self.index = self._opener.open(call, None, events)
 
-    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append the arguments, in one, and the end of the block."""
-        held = {key: value for key, value in wire.items() if key not in ("id", "type", "status")}
-        if string_of(wire, "status") not in ("", *_USUAL):
-            held["status"] = wire["status"]
-        if held:
-            events.append(JSONDelta(self.index, compact(held)))
+    def complete(self, item: dict[str, Any], events: list[Event]) -> None:
+        """Append the arguments in one delta, and stop the block."""
+        fields = {key: value for key, value in item.items() if key not in ("id", "type", "status")}
+        if string_of(item, "status") not in ("", *_USUAL_STATUS):
+            fields["status"] = item["status"]
+        if fields:
+            events.append(JSONDelta(self.index, compact(fields)))
         events.append(BlockStop(self.index))
 
 
-class WholeItem(Item):
-    """An item whose block is known when it is complete."""
+class DeferredItem(Item):
+    """An item whose block starts when the item is complete."""
 
-    def __init__(self, wire: dict[str, Any], blocks: Blocks) -> None:
-        super().__init__(wire, blocks)
-        self._early: list[Opaque] = []
+    def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
+        super().__init__(initial, opener)
+        self._held: list[Opaque] = []
 
     @abstractmethod
-    def block(self, wire: dict[str, Any]) -> Block:
-        """Return the block that a complete item is."""
+    def block(self, item: dict[str, Any]) -> Block:
+        """Return the block of a complete item."""
 
-    def wait(self, event: Opaque) -> None:
-        """Take an event that belongs to the item, before it is complete."""
-        self._blocks.keep(len(event.data))
-        self._early.append(event)
+    def hold(self, event: Opaque) -> None:
+        """Hold an event of the item until its block has started."""
+        self._opener.count_stored(len(event.data))
+        self._held.append(event)
 
-    def complete(self, wire: dict[str, Any], events: list[Event]) -> None:
-        """Append the whole block, and within it what came before."""
-        self.index = self._blocks.begin(self.block(wire), None, events)
-        early, self._early = self._early, []
-        events += [structs.replace(event, index=self.index) for event in early]
+    def complete(self, item: dict[str, Any], events: list[Event]) -> None:
+        """Append the whole block, with the held events in it."""
+        self.index = self._opener.open(self.block(item), None, events)
+        held, self._held = self._held, []
+        events += [structs.replace(event, index=self.index) for event in held]
         events.append(BlockStop(self.index))
 
 
-class ResultItem(WholeItem):
-    """What a call gave that the provider executed."""
+class ResultItem(DeferredItem):
+    """The result of a server-side tool call."""
 
-    def block(self, wire: dict[str, Any]) -> Block:
-        """Return the result."""
-        return ServerToolResult(string_of(wire, "call_id"), self.type, wire)
+    def block(self, item: dict[str, Any]) -> Block:
+        return ServerToolResult(string_of(item, "call_id"), self.type, item)
 
 
-class OpaqueItem(WholeItem):
-    """An item of a type that only the dialect knows."""
+class OpaqueItem(DeferredItem):
+    """An item of an unknown type."""
 
-    def block(self, wire: dict[str, Any]) -> Block:
-        """Return the item as it came."""
-        return OpaqueBlock(DIALECT, self.type, compact(wire))
+    def block(self, item: dict[str, Any]) -> Block:
+        return opaque.block_from_wire(item)
+
+
+def result_to_wire(block: ServerToolResult, item_id: object) -> dict[str, Any]:
+    """Return the item of a result, built anew if `block` comes from another dialect."""
+    content = block.content
+    if is_object(content) and content.get("type") == block.kind:
+        return content
+    id = {"id": item_id} if item_id is not None else {}
+    return {**id, "type": block.kind, "call_id": block.tool_call_id, "output": content}

@@ -1,6 +1,6 @@
-"""Text that grows by deltas, and the whole of it that comes at its end.
+"""Length and checksum of a text that arrives in deltas.
 
-Every text of a Responses stream is sent again when it is complete, up to four times.
+Every text of a Responses stream is repeated when it is complete, up to four times.
 """
 
 from __future__ import annotations
@@ -9,65 +9,65 @@ from zlib import crc32
 
 from streamnorm._core.json import rejoin
 
-__all__ = ["Growth"]
+__all__ = ["TextProgress"]
 
 
-class Growth:
-    """How far a text has come.
+class TextProgress:
+    """Length and checksum of the part of a text that has arrived.
 
     Attributes:
-        carry: High surrogate that it ended in.
-        fresh: Deltas without half characters that are not counted yet: those of the delta run,
-            which counts them now and then.
+        high_surrogate: First half of a surrogate pair, if the text ends in one.
+        uncounted: Deltas that the delta run has appended since the last `count`; none
+            holds half a surrogate pair.
     """
 
-    __slots__ = ("_mark", "_size", "carry", "fresh")
+    __slots__ = ("_crc", "_length", "high_surrogate", "uncounted")
 
     def __init__(self) -> None:
-        self.carry = ""
-        self.fresh: list[str] = []
-        self._size = 0  # characters so far
-        self._mark = 0  # CRC-32 of them in UTF-8, so that they need not be kept
+        self.high_surrogate = ""
+        self.uncounted: list[str] = []
+        self._length = 0  # characters
+        self._crc = 0  # of the text in UTF-8, so that the text need not be stored
 
     @property
-    def size(self) -> int:
+    def length(self) -> int:
         """Characters so far."""
         self.count()
-        return self._size
+        return self._length
 
-    def add(self, text: str) -> str:
-        """Return what a delta adds, without half a character at its end."""
+    def add(self, delta: str) -> str:
+        """Add a delta and return its text, without half a surrogate pair at its end."""
         self.count()
-        if self.carry:
-            text, self.carry = rejoin(self.carry, text)
+        if self.high_surrogate:
+            delta, self.high_surrogate = rejoin(self.high_surrogate, delta)
         try:
-            data = text.encode()
+            data = delta.encode()
         except UnicodeEncodeError:
-            text, self.carry = rejoin("", text)
-            data = text.encode()
-        self._size += len(text)
-        self._mark = crc32(data, self._mark)
-        return text
+            delta, self.high_surrogate = rejoin("", delta)
+            data = delta.encode()
+        self._length += len(delta)
+        self._crc = crc32(data, self._crc)
+        return delta
 
     def count(self) -> None:
-        """Count the deltas of the delta run."""
-        if self.fresh:
-            text = "".join(self.fresh)
-            self.fresh.clear()
-            self._size += len(text)
-            self._mark = crc32(text.encode(), self._mark)
+        """Count the deltas in `uncounted`."""
+        if self.uncounted:
+            text = "".join(self.uncounted)
+            self.uncounted.clear()
+            self._length += len(text)
+            self._crc = crc32(text.encode(), self._crc)
 
-    def rest(self, whole: str) -> str | None:
-        """Return what the whole text has more than came; None if it is another text."""
-        size = self.size
-        if len(whole) < size or crc32(whole[:size].encode()) != self._mark:
+    def add_missing_tail(self, complete_text: str) -> str | None:
+        """Add and return what no delta carried of `complete_text`; None if they disagree."""
+        length = self.length
+        if len(complete_text) < length or crc32(complete_text[:length].encode()) != self._crc:
             return None
-        self.carry = ""
-        return self.add(whole[size:])
+        self.high_surrogate = ""
+        return self.add(complete_text[length:])
 
     def flush(self) -> str:
-        """Return what stands for half a character that the text ended in."""
-        if not self.carry:
+        """Return the replacement character for half a surrogate pair at the end, if any."""
+        if not self.high_surrogate:
             return ""
-        self.carry = ""
+        self.high_surrogate = ""
         return self.add("\ufffd")

@@ -197,7 +197,7 @@ def test_end_leaves_out_what_is_more_than_may_be_kept(
     said = (*SAID, BlockStart(1, Refusal()), BlockStop(1), MessageStop("refusal"))
     output = encode(*said)[-1]["response"]["output"]
     size = sum(len(json.dumps(item, separators=(",", ":"))) for item in output)
-    monkeypatch.setattr(module, "MAX_KEPT_BYTES", size + room)
+    monkeypatch.setattr(module, "MAX_STORED_BYTES", size + room)
     response = encode(*said)[-1]["response"]
     assert response.get("output") == (None if room < 0 else output)
     assert ("output" in response) is (room >= 0)

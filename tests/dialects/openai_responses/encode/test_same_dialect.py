@@ -214,7 +214,7 @@ def test_tokens_come_behind_their_text_and_with_the_whole() -> None:
 
 
 def test_tokens_beyond_the_bound_come_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_BYTES", 3)
+    monkeypatch.setattr(module, "MAX_STORED_BYTES", 3)
     events = [Opaque(DIALECT, "logprobs", data, 0) for data in ("[1]", "[2]")]
     told = same(BlockStart(0, Text()), *events, BlockStop(0))
     assert [event["logprobs"] for event in find(told, "output_text.delta")] == [[1], [2]]

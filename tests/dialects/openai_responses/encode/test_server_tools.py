@@ -126,7 +126,7 @@ def test_text_that_events_bring_is_not_told_before_them() -> None:
 
 
 def test_events_that_wait_for_their_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_BYTES", 10)
+    monkeypatch.setattr(module, "MAX_STORED_BYTES", 10)
     start = BlockStart(0, ServerToolCall("sh_1", "shell_call", kind="shell_call"))
     small = Opaque(DIALECT, "a.b", '{"n":1}', 0)
     large = Opaque(DIALECT, "a.c", '{"n":1234567}', 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.dialects.openai_responses.items.item import pair, rest
+from streamnorm.dialects.openai_responses.items.item import align_parts, extra_fields
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from streamnorm.dialects.openai_responses.items.item import pair, rest
     ],
 )
 def test_rest_is_what_has_no_other_place(wire: dict[str, Any], fields: dict[str, Any]) -> None:
-    assert rest(wire, "a") == fields
+    assert extra_fields(wire, "a") == fields
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_rest_is_what_has_no_other_place(wire: dict[str, Any], fields: dict[str,
 def test_as_many_parts_are_the_same_parts(
     seen: dict[int, str], whole: list[int], paired: dict[int, str]
 ) -> None:
-    assert pair(seen, whole) == paired
+    assert align_parts(seen, whole) == paired

@@ -34,10 +34,10 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.dialects.openai_responses.items.server_tools import SERVED
+from streamnorm.dialects.openai_responses.items.server_tools import SERVER_TOOL_TYPES
 
 
-@pytest.mark.parametrize("type", sorted(SERVED))
+@pytest.mark.parametrize("type", sorted(SERVER_TOOL_TYPES))
 def test_all_that_the_item_holds_comes_at_its_end(type: str) -> None:
     frames = [
         added(0, type, id="i_1", status="in_progress", action={}),

@@ -1,21 +1,21 @@
-"""Text that grows, and its whole."""
+"""Length and checksum of a text that arrives in deltas."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.openai_responses.items.text_progress import Growth
+from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 
 
-def grown(*pieces: str) -> Growth:
-    growth = Growth()
-    for piece in pieces:
-        growth.add(piece)
-    return growth
+def progress_after(*deltas: str) -> TextProgress:
+    progress = TextProgress()
+    for delta in deltas:
+        progress.add(delta)
+    return progress
 
 
 @pytest.mark.parametrize(
-    ("pieces", "whole", "rest"),
+    ("deltas", "complete_text", "tail"),
     [
         ((), "abc", "abc"),
         (("a", "b"), "abc", "c"),
@@ -27,22 +27,24 @@ def grown(*pieces: str) -> Growth:
         (("a\ud83c",), "a🌊b", "🌊b"),
     ],
 )
-def test_rest_is_what_the_whole_has_more(pieces: tuple[str], whole: str, rest: str | None) -> None:
-    growth = grown(*pieces)
-    assert growth.rest(whole) == rest
-    if rest is not None:
-        assert growth.rest(whole) == ""
+def test_missing_tail_is_what_no_delta_carried(
+    deltas: tuple[str, ...], complete_text: str, tail: str | None
+) -> None:
+    progress = progress_after(*deltas)
+    assert progress.add_missing_tail(complete_text) == tail
+    if tail is not None:
+        assert progress.add_missing_tail(complete_text) == ""
 
 
-def test_half_a_character_waits_for_the_other() -> None:
-    growth = Growth()
-    assert growth.add("a\ud83c") == "a"
-    assert growth.add("\udf0ab") == "🌊b"
-    assert (growth.size, growth.flush()) == (3, "")
+def test_half_a_surrogate_pair_waits_for_the_other_half() -> None:
+    progress = TextProgress()
+    assert progress.add("a\ud83c") == "a"
+    assert progress.add("\udf0ab") == "🌊b"
+    assert (progress.length, progress.flush()) == (3, "")
 
 
-def test_half_a_character_alone_is_replaced() -> None:
-    growth = grown("a\ud83c")
-    assert growth.flush() == "\ufffd"
-    assert growth.add("\udf0a") == "\ufffd"
-    assert growth.size == 3
+def test_lone_half_of_a_surrogate_pair_is_replaced() -> None:
+    progress = progress_after("a\ud83c")
+    assert progress.flush() == "\ufffd"
+    assert progress.add("\udf0a") == "\ufffd"
+    assert progress.length == 3
