@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm._core.blocks import RedactedReasoning
+from streamnorm._core.ids import seal_reasoning, sealed_reasoning, tag_signature, untag_signature
 from streamnorm._core.json import string_of
 
-__all__ = ["signature_from_wire", "signature_to_wire"]
+__all__ = [
+    "redacted_from_wire",
+    "redacted_to_wire",
+    "signature_from_wire",
+    "signature_to_wire",
+]
 
 # `format` of OpenRouter, which names the vendor whose reasoning it forwards.
 _ISSUER_BY_FORMAT = {
@@ -34,3 +40,14 @@ def signature_from_wire(item: dict[str, Any], server: str | None) -> tuple[str, 
 def signature_to_wire(signature: str, issuer: str | None) -> str:
     """Return a signature as `encrypted_content`, tagged if OpenAI did not issue it."""
     return signature if issuer == "openai" else tag_signature(signature, issuer)
+
+
+def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
+    """Return the redacted reasoning that `redacted_to_wire` wrote; None if it wrote none."""
+    sealed = sealed_reasoning(string_of(item, "encrypted_content"))
+    return None if sealed is None else RedactedReasoning(*sealed)
+
+
+def redacted_to_wire(block: RedactedReasoning) -> str:
+    """Return another vendor's redacted reasoning as `encrypted_content`."""
+    return seal_reasoning(block.data, block.issuer)

@@ -39,7 +39,6 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.ids import seal_reasoning
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
@@ -54,7 +53,7 @@ from streamnorm.dialects.openai_responses.encode.message import MessageWriter, P
 from streamnorm.dialects.openai_responses.encode.response import initial_response, response_id
 from streamnorm.dialects.openai_responses.errors import error_to_wire
 from streamnorm.dialects.openai_responses.items.server_tools import result_to_wire
-from streamnorm.dialects.openai_responses.reasoning import signature_to_wire
+from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.openai_responses.stop_reasons import incomplete_reason_to_wire
 from streamnorm.dialects.openai_responses.usage import usage_to_wire
 
@@ -161,7 +160,7 @@ class ResponsesEncoder(Encoder):
                 reasoning = ReasoningWriter(*self._new_item("reasoning", extra))
                 self._reasonings[index] = reasoning
                 if isinstance(block, RedactedReasoning):
-                    reasoning.sign(seal_reasoning(block.data, block.issuer))
+                    reasoning.sign(redacted_to_wire(block))
                 return self._start_item(index, reasoning)
             case ToolCall() as block:
                 self._has_tool_call = True

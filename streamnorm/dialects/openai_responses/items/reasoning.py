@@ -6,15 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.blocks import Reasoning, RedactedReasoning
+from streamnorm._core.blocks import Reasoning
 from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
-from streamnorm._core.ids import sealed_reasoning
 from streamnorm._core.json import objects_of, string_of
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item, align_parts, extra_fields
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
-from streamnorm.dialects.openai_responses.reasoning import signature_from_wire
+from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]
@@ -60,9 +59,9 @@ class ReasoningItem(Item):
     def start(self, events: list[Event]) -> None:
         """Append the block start; redacted reasoning of another vendor is whole here."""
         extra = extra_fields(self._initial, SUMMARY, CONTENT, "encrypted_content", "format")
-        redacted = sealed_reasoning(string_of(self._initial, "encrypted_content"))
+        redacted = redacted_from_wire(self._initial)
         if redacted is not None:
-            self.index = self._opener.open(RedactedReasoning(*redacted), extra, events)
+            self.index = self._opener.open(redacted, extra, events)
             events.append(BlockStop(self.index))
             return
         self.index = self._opener.open(Reasoning(), extra, events)

@@ -1,19 +1,19 @@
-"""The letter of OpenAI Responses: which event may follow which, and what it must hold.
+"""Strict validator of Responses streams: event order, sequence numbers, the response.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21), and
-what the clients need: the official helpers throw without `response.created`, without the
-start of an item or a part, and where an id or a place changes; the AI SDK and Codex take
-items from `response.output_item.done` alone; openai-node throws at types it does not know.
+what clients need: the official helpers throw without `response.created`, without the
+start of an item or a part, and where an id or an index changes; the AI SDK and Codex read
+items from `response.output_item.done` alone; openai-node throws at unknown types.
 
     stream  = created queued? in_progress? item* (completed | incomplete | failed) "[DONE]"?
     item k  = output_item.added(k) event(k)* output_item.done(k), k dense from 0; may interleave
     message = (content_part.added delta* annotation* text.done content_part.done)+
     call    = delta* arguments.done
 
-An `error` may come anywhere; behind it is at most `response.failed`.  `keepalive` may come
-behind `response.created`.  `[DONE]` may be last: Open Responses asks for it, the API sends
-none.  The first sequence number may be any, since a stream may be resumed.  What a failed
-response holds is not judged.
+`error` is legal anywhere; only `response.failed` may follow it.  `keepalive` is legal after
+`response.created`.  `[DONE]` may be last: Open Responses demands it, the API does not send
+it.  The first sequence number is arbitrary, since a stream may be resumed.  The items of a
+failed response are not validated.
 """
 
 from __future__ import annotations
@@ -25,124 +25,119 @@ from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_object
 from streamnorm._core.shapes import is_count, misnamed, parse_object, problems
 from streamnorm.dialects.openai_responses.validate.event_shapes import ERROR, ERROR_NESTED, EVENTS
-from streamnorm.dialects.openai_responses.validate.items import Items
+from streamnorm.dialects.openai_responses.validate.items import ItemValidator
 from streamnorm.sse import Frame
 
 __all__ = ["ResponsesChecker"]
 
 _DONE = "[DONE]"
-_CREATED, _QUEUED, _IN_PROGRESS = (
-    "response.created",
-    "response.queued",
-    "response.in_progress",
-)
+_CREATED, _QUEUED, _IN_PROGRESS = "response.created", "response.queued", "response.in_progress"
+_ITEM_ADDED = "response.output_item.added"
 _FAILED = "response.failed"
 _TERMINALS = ("response.completed", "response.incomplete", _FAILED)
-_OF_NO_ITEM = ("keepalive", "response.audio.")
+_WITHOUT_ITEM = ("keepalive", "response.audio.")
 _LIFECYCLE = (_CREATED, _QUEUED, _IN_PROGRESS)
+_RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, _ITEM_ADDED))}
 
 
 class ResponsesChecker(Checker):
-    """Check one stream."""
+    """Validator of one stream."""
 
     def __init__(self) -> None:
-        self._items = Items()
-        self._number: int | None = None  # that the next event should have, if that is known
-        self._begun = False  # response.created came, or its lack was told
-        self._seen: dict[str, None] = {}  # the first events, and the first of any item
+        self._items = ItemValidator()
+        self._next_number: int | None = None  # None if it cannot be known
+        self._is_started = False  # response.created came, or its absence was reported
+        self._seen: dict[str, None] = {}  # lifecycle events, and the first item
         self._id: str | None = None
-        self._over = ""  # what ended the stream
+        self._ended_by = ""  # event that ended the stream
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if frame.data == _DONE and self._over != _DONE:
-            if not self._over:
+        if frame.data == _DONE and self._ended_by != _DONE:
+            if not self._ended_by:
                 yield f"{_DONE} before the end of the response, expected it last"
-            self._over = _DONE
+            self._ended_by = _DONE
             return
-        if self._over not in ("", "error"):
-            yield f"frame after {self._over}, expected nothing"
+        if self._ended_by not in ("", "error"):
+            yield f"frame after {self._ended_by}, expected nothing"
             return
-        event, wrong = parse_object(frame.data)
-        kind = event.get("type") if event is not None else None
-        if self._over and kind != _FAILED:
-            yield f"frame after {self._over}, expected {_FAILED} or nothing"
+        event, json_problems = parse_object(frame.data)
+        event_type = event.get("type") if event is not None else None
+        if self._ended_by and event_type != _FAILED:
+            yield f"frame after {self._ended_by}, expected {_FAILED} or nothing"
             return
-        yield from wrong
+        yield from json_problems
         if event is None:
-            self._number = None
+            self._next_number = None
             return
         yield from misnamed(event, frame.event, EVENTS)
-        yield from self._numbered(event)
-        if isinstance(kind, str) and kind in EVENTS:
-            yield from problems(EVENTS[kind], event, "")
-            yield from self._place(kind)
-            yield from self._step(kind, event)
+        yield from self._check_number(event)
+        if isinstance(event_type, str) and event_type in EVENTS:
+            yield from problems(EVENTS[event_type], event, "")
+            yield from self._check_order(event_type)
+            yield from self._check_event(event_type, event)
 
     def missing(self) -> list[str]:
-        if self._over:
+        if self._ended_by:
             return []
-        if not self._begun:
+        if not self._is_started:
             return [f"no {_CREATED}, expected it first"]
-        lacking = list(self._items.left_open("the stream ends"))
-        return [*lacking, f"no {', '.join(_TERMINALS[:2])} or {_FAILED}, expected one last"]
+        open_items = self._items.open_items("the stream ends")
+        return [*open_items, f"no {', '.join(_TERMINALS[:2])} or {_FAILED}, expected one last"]
 
-    def _numbered(self, event: dict[str, Any]) -> Iterator[str]:
-        number, expected = event.get("sequence_number"), self._number
+    def _check_number(self, event: dict[str, Any]) -> Iterator[str]:
+        number, expected = event.get("sequence_number"), self._next_number
         if not is_count(number):
-            self._number = None
+            self._next_number = None
             return
         if expected is not None and number != expected:
             yield f"sequence_number is {number}, expected {expected}"
-        self._number = number + 1
+        self._next_number = number + 1
 
-    def _place(self, kind: str) -> Iterator[str]:
-        if kind == "error" or self._over:
+    def _check_order(self, event_type: str) -> Iterator[str]:
+        if event_type == "error" or self._ended_by:
             return
-        if not self._begun and kind != _CREATED:
-            yield f"{kind} comes first, expected {_CREATED}"
-        self._begun = True
-        if kind in _LIFECYCLE:
-            if kind in self._seen:
-                yield f"second {kind}, expected one"
-            elif kind != _CREATED:
-                later = [seen for seen in self._seen if _RANKS[seen] > _RANKS[kind]]
+        if not self._is_started and event_type != _CREATED:
+            yield f"{event_type} comes first, expected {_CREATED}"
+        self._is_started = True
+        if event_type in _LIFECYCLE:
+            if event_type in self._seen:
+                yield f"second {event_type}, expected one"
+            elif event_type != _CREATED:
+                later = [seen for seen in self._seen if _RANKS[seen] > _RANKS[event_type]]
                 if later:
-                    yield f"{kind} behind {later[0]}, expected it before"
-            self._seen[kind] = None
-        elif kind == "response.output_item.added":
-            self._seen.setdefault(kind)
+                    yield f"{event_type} behind {later[0]}, expected it before"
+            self._seen[event_type] = None
+        elif event_type == _ITEM_ADDED:
+            self._seen.setdefault(event_type)
 
-    def _step(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
-        if kind == "error":
-            self._over = kind
-            nested = is_object(event.get("error"))
-            yield from problems(ERROR_NESTED if nested else ERROR, event, "")
-        elif kind in _LIFECYCLE or kind in _TERMINALS:
+    def _check_event(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
+        if event_type == "error":
+            self._ended_by = event_type
+            is_nested = is_object(event.get("error"))
+            yield from problems(ERROR_NESTED if is_nested else ERROR, event, "")
+        elif event_type in _LIFECYCLE or event_type in _TERMINALS:
             response = event.get("response")
             if is_object(response):
-                yield from self._response(kind, response)
-            if kind in _TERMINALS:
-                self._over = kind
-        elif not kind.startswith(_OF_NO_ITEM):
-            yield from self._items.read(kind, event)
+                yield from self._check_response(event_type, response)
+            if event_type in _TERMINALS:
+                self._ended_by = event_type
+        elif not event_type.startswith(_WITHOUT_ITEM):
+            yield from self._items.read(event_type, event)
 
-    def _response(self, kind: str, response: dict[str, Any]) -> Iterator[str]:
+    def _check_response(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
         id = response.get("id")
         if isinstance(id, str):
             if self._id not in (None, id):
                 yield "response.id is not that of the event before, expected one throughout"
             self._id = id
-        if kind in _TERMINALS and kind != _FAILED:
-            yield from self._items.end(kind, response)
+        if event_type in _TERMINALS and event_type != _FAILED:
+            yield from self._items.end(event_type, response)
             if is_object(usage := response.get("usage")):
-                yield from _check_counts(usage)
+                yield from _check_sums(usage)
 
 
-_RANKS = {kind: rank for rank, kind in enumerate((*_LIFECYCLE, "response.output_item.added"))}
-
-
-def _check_counts(usage: dict[str, Any]) -> Iterator[str]:
-    """Yield which counts contradict each other."""
+def _check_sums(usage: dict[str, Any]) -> Iterator[str]:
+    """Yield contradictions between token counts."""
     given, made, total = (usage.get(f"{name}_tokens") for name in ("input", "output", "total"))
     if is_count(given) and is_count(made) and is_count(total) and total != given + made:
         yield f"response.usage.total_tokens is {total}, expected {given + made}"

@@ -1,9 +1,9 @@
-"""What each event of OpenAI Responses must hold, for the checker.
+"""Required and optional fields of each event type.
 
 https://platform.openai.com/docs/api-reference/responses-streaming and the types of the
-official SDKs (read 2026-11-21).  Fields that are not named here may be there.  Types that
-the SDKs do not know are told, since the helper of openai-node throws at them, but for
-`keepalive`, which the API sends where an answer takes long.
+official SDKs (read 2026-11-21).  Other fields are legal.  Types that the SDKs do not know
+are problems, since the helper of openai-node throws at them, except `keepalive`, which the
+API sends while an answer takes long.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def _response(
     """Return the shape of an event that holds the whole response.
 
     Args:
-        status: Its status.
-        output: Its items.
-        usage: Its tokens; None where they are not known yet.
-        error: Why it failed.
-        details: Why it is incomplete.
+        status: Shape of its status.
+        output: Shape of its items.
+        usage: Shape of its token counts; None where they are null or absent.
+        error: Shape of `error`.
+        details: Shape of `incomplete_details`.
     """
     required: dict[str, Shape] = {
         "id": NAME,
@@ -80,22 +80,22 @@ def _response(
         "tool_choice": ANYTHING,
         "tools": ARRAY,
     }
-    told = {"usage": usage or _NULL, "error": error, "incomplete_details": details}
-    must = {name for name, shape in told.items() if not shape.fits(None)}
-    required |= {name: shape for name, shape in told.items() if name in must}
-    optional = {name: shape for name, shape in told.items() if name not in must}
+    # A field that may be null may also be absent.
+    nullables = {"usage": usage or _NULL, "error": error, "incomplete_details": details}
+    required |= {name: shape for name, shape in nullables.items() if not shape.fits(None)}
+    optional = {name: shape for name, shape in nullables.items() if shape.fits(None)}
     return object_of({**_NUMBERED, "response": object_of(required, optional)})
 
 
 def _of_item(*, item_id: bool = True, **fields: Shape) -> Shape:
-    """Return the shape of an event that belongs to an item."""
-    named = {"item_id": NAME} if item_id else {}
-    return object_of({**_NUMBERED, "output_index": COUNT, **named, **fields})
+    """Return the shape of an event of an item; some lack `item_id`."""
+    id = {"item_id": NAME} if item_id else {}
+    return object_of({**_NUMBERED, "output_index": COUNT, **id, **fields})
 
 
 _OUTCOME = word("exit", "timeout")
 
-_STATED = {
+_STATES = {
     "web_search_call": ("in_progress", "searching", "completed"),
     "file_search_call": ("in_progress", "searching", "completed"),
     "code_interpreter_call": ("in_progress", "interpreting", "completed"),
@@ -106,13 +106,13 @@ _STATED = {
 }
 
 PROGRESS = {
-    f"response.{item}.{state}": item for item, states in _STATED.items() for state in states
+    f"response.{item}.{state}": item for item, states in _STATES.items() for state in states
 }
-"""The events that tell how far the provider's own work is, and whose."""
+"""Item type of each event that reports the progress of a server-side tool."""
 
 _PROGRESS_SHAPE = _of_item()
 _TEXT_DELTA = _of_item(content_index=COUNT, delta=TEXT)
-_STATELESS = object_of(_NUMBERED)
+_NO_FIELDS = object_of(_NUMBERED)
 
 EVENTS: dict[str, Shape] = {
     "response.created": _response(word("in_progress", "queued"), output=EMPTY_ARRAY),
@@ -171,16 +171,16 @@ EVENTS: dict[str, Shape] = {
     ),
     **dict.fromkeys(PROGRESS, _PROGRESS_SHAPE),
     "response.audio.delta": object_of({**_NUMBERED, "delta": TEXT}),
-    "response.audio.done": _STATELESS,
+    "response.audio.done": _NO_FIELDS,
     "response.audio.transcript.delta": object_of({**_NUMBERED, "delta": TEXT}),
-    "response.audio.transcript.done": _STATELESS,
-    "keepalive": _STATELESS,
-    "error": _STATELESS,
+    "response.audio.transcript.done": _NO_FIELDS,
+    "keepalive": _NO_FIELDS,
+    "error": _NO_FIELDS,
 }
-"""The events by type."""
+"""Shapes by event type."""
 
 ERROR = object_of({"message": TEXT}, _ERROR_FIELDS)
-"""An `error` as the vendor documents it."""
+"""An `error` event as documented."""
 
 ERROR_NESTED = object_of({"error": object_of({"message": TEXT, "type": TEXT}, _ERROR_FIELDS)})
-"""An `error` as the API sends it."""
+"""An `error` event as sent by the API."""

@@ -1,10 +1,9 @@
-"""What each output item of OpenAI Responses must hold, at its start and done.
+"""Required and optional fields of each item type, at its start and when complete.
 
 https://platform.openai.com/docs/api-reference/responses/object and the types of the
-official SDKs (read 2026-11-21).  Fields that are not named here may be there.  At its
-start an item holds what identifies it, and nothing yet of what its events bring: clients
-add those to it.  Ids and the status of function calls, which the types leave out, are
-needed by clients of note.
+official SDKs (read 2026-11-21).  Other fields are legal.  At its start an item holds its
+identity and no content: clients append the deltas to it.  Ids, and the status of function
+calls, are optional in those types but needed by widely used clients.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ ANNOTATION = tagged(
         "file_path": object_of({"file_id": TEXT, "index": COUNT}),
     }
 )
-"""A source of a text."""
+"""An annotation."""
 
 LOGPROBS = array(object_of({"token": TEXT, "logprob": NUMBER}, {"top_logprobs": array(OBJECT)}))
-"""The log probabilities of tokens."""
+"""Log probabilities."""
 
-# Of the annotations it is told elsewhere what is wrong with them: where each was added.
+# The problems of an annotation are reported once, by the event that adds it.
 _TEXT_PART = object_of(
     {"text": TEXT, "annotations": array(OBJECT)}, {"logprobs": nullable(LOGPROBS)}
 )
@@ -81,16 +80,16 @@ PART_DONE = tagged({"output_text": _TEXT_PART, "refusal": _REFUSAL, "reasoning_t
 SUMMARY_STARTED = tagged({"summary_text": object_of({"text": EMPTY_TEXT})})
 SUMMARY_DONE = tagged({"summary_text": _TYPED_TEXT})
 
-_BEGUN = word("in_progress", "completed", "incomplete")
-_ENDED = word("completed", "incomplete")
-_FAILED = word("completed", "incomplete", "failed")
+_STATUS_ADDED = word("in_progress", "completed", "incomplete")
+_STATUS_DONE = word("completed", "incomplete")
+_STATUS_TOOL_DONE = word("completed", "incomplete", "failed")
 
 _ID = {"id": NAME}
-_ASKED = {"id": NAME, "call_id": NAME}
-_CALL = {**_ASKED, "name": NAME}
-_SERVED = {"server_label": TEXT}
+_CALL_IDS = {"id": NAME, "call_id": NAME}
+_CALL = {**_CALL_IDS, "name": NAME}
+_SERVER_LABEL = {"server_label": TEXT}
 _ASSISTANT = {"id": NAME, "role": word("assistant")}
-_MESSAGE = tagged({"output_text": _TEXT_PART, "refusal": _REFUSAL})
+_MESSAGE_PART = tagged({"output_text": _TEXT_PART, "refusal": _REFUSAL})
 _ACTION = tagged(
     {
         "search": object_of({}, {"query": NULL_OR_TEXT, "queries": _NULL_OR_ARRAY}),
@@ -99,89 +98,97 @@ _ACTION = tagged(
     }
 )
 
-# The fields that must be there at the start, then those that must be there when it is done.
+# Required fields at the start, then when complete.
 _ITEMS: dict[str, tuple[dict[str, Shape], dict[str, Shape]]] = {
     "message": (
-        {**_ASSISTANT, "status": _BEGUN, "content": EMPTY_ARRAY},
-        {**_ASSISTANT, "status": _ENDED, "content": array(_MESSAGE)},
+        {**_ASSISTANT, "status": _STATUS_ADDED, "content": EMPTY_ARRAY},
+        {**_ASSISTANT, "status": _STATUS_DONE, "content": array(_MESSAGE_PART)},
     ),
     "reasoning": (
         {**_ID, "summary": EMPTY_ARRAY},
         {**_ID, "summary": array(SUMMARY_DONE)},
     ),
     "function_call": (
-        {**_CALL, "status": _BEGUN, "arguments": EMPTY_TEXT},
-        {**_CALL, "status": _ENDED, "arguments": TEXT},
+        {**_CALL, "status": _STATUS_ADDED, "arguments": EMPTY_TEXT},
+        {**_CALL, "status": _STATUS_DONE, "arguments": TEXT},
     ),
     "custom_tool_call": ({**_CALL, "input": EMPTY_TEXT}, {**_CALL, "input": TEXT}),
     "web_search_call": (
         {**_ID, "status": TEXT},
-        {**_ID, "status": _FAILED, "action": _ACTION},
+        {**_ID, "status": _STATUS_TOOL_DONE, "action": _ACTION},
     ),
     "file_search_call": (
         {**_ID, "status": TEXT, "queries": ARRAY},
-        {**_ID, "status": _FAILED, "queries": array(TEXT)},
+        {**_ID, "status": _STATUS_TOOL_DONE, "queries": array(TEXT)},
     ),
     "code_interpreter_call": (
         {**_ID, "status": TEXT, "container_id": TEXT},
-        {**_ID, "status": _FAILED, "container_id": TEXT},
+        {**_ID, "status": _STATUS_TOOL_DONE, "container_id": TEXT},
     ),
     "image_generation_call": (
         {**_ID, "status": TEXT},
         {**_ID, "status": word("completed", "generating", "failed")},
     ),
     "mcp_call": (
-        {**_ID, **_SERVED, "name": TEXT, "arguments": EMPTY_TEXT},
-        {**_ID, **_SERVED, "name": TEXT, "arguments": TEXT},
+        {**_ID, **_SERVER_LABEL, "name": TEXT, "arguments": EMPTY_TEXT},
+        {**_ID, **_SERVER_LABEL, "name": TEXT, "arguments": TEXT},
     ),
-    "mcp_list_tools": ({**_ID, **_SERVED, "tools": ARRAY}, {**_ID, **_SERVED, "tools": ARRAY}),
+    "mcp_list_tools": (
+        {**_ID, **_SERVER_LABEL, "tools": ARRAY},
+        {**_ID, **_SERVER_LABEL, "tools": ARRAY},
+    ),
     "mcp_approval_request": (
-        {**_ID, **_SERVED, "name": TEXT, "arguments": TEXT},
-        {**_ID, **_SERVED, "name": TEXT, "arguments": TEXT},
+        {**_ID, **_SERVER_LABEL, "name": TEXT, "arguments": TEXT},
+        {**_ID, **_SERVER_LABEL, "name": TEXT, "arguments": TEXT},
     ),
     "mcp_approval_response": (_ID, {**_ID, "approval_request_id": TEXT, "approve": BOOLEAN}),
     "computer_call": (
-        {**_ASKED, "status": TEXT},
-        {**_ASKED, "status": _ENDED, "pending_safety_checks": ARRAY},
+        {**_CALL_IDS, "status": TEXT},
+        {**_CALL_IDS, "status": _STATUS_DONE, "pending_safety_checks": ARRAY},
     ),
-    "computer_call_output": (_ASKED, {**_ASKED, "output": OBJECT}),
+    "computer_call_output": (_CALL_IDS, {**_CALL_IDS, "output": OBJECT}),
     "local_shell_call": (
-        {**_ASKED, "status": TEXT},
-        {**_ASKED, "status": _ENDED, "action": OBJECT},
+        {**_CALL_IDS, "status": TEXT},
+        {**_CALL_IDS, "status": _STATUS_DONE, "action": OBJECT},
     ),
     "local_shell_call_output": (_ID, {**_ID, "output": TEXT}),
     "shell_call": (
-        {**_ASKED, "status": TEXT},
-        {**_ASKED, "status": _ENDED, "action": object_of({"commands": array(TEXT)})},
+        {**_CALL_IDS, "status": TEXT},
+        {**_CALL_IDS, "status": _STATUS_DONE, "action": object_of({"commands": array(TEXT)})},
     ),
-    "shell_call_output": (_ASKED, {**_ASKED, "output": array(OBJECT)}),
+    "shell_call_output": (_CALL_IDS, {**_CALL_IDS, "output": array(OBJECT)}),
     "apply_patch_call": (
-        {**_ASKED, "status": TEXT},
-        {**_ASKED, "status": word("completed"), "operation": OBJECT},
+        {**_CALL_IDS, "status": TEXT},
+        {**_CALL_IDS, "status": word("completed"), "operation": OBJECT},
     ),
     "apply_patch_call_output": (
-        _ASKED,
-        {**_ASKED, "status": word("completed", "failed")},
+        _CALL_IDS,
+        {**_CALL_IDS, "status": word("completed", "failed")},
     ),
     "tool_search_call": (
         {**_ID, "status": TEXT},
-        {**_ID, "status": _ENDED, "arguments": ANYTHING, "execution": word("server", "client")},
+        {
+            **_ID,
+            "status": _STATUS_DONE,
+            "arguments": ANYTHING,
+            "execution": word("server", "client"),
+        },
     ),
     "tool_search_output": (
         {**_ID, "status": TEXT},
-        {**_ID, "status": _ENDED, "tools": ARRAY, "execution": word("server", "client")},
+        {**_ID, "status": _STATUS_DONE, "tools": ARRAY, "execution": word("server", "client")},
     ),
     "additional_tools": (_ID, {**_ID, "role": TEXT, "tools": ARRAY}),
-    "program": (_ASKED, {**_ASKED, "code": TEXT, "fingerprint": TEXT}),
-    "program_output": (_ASKED, {**_ASKED, "result": TEXT, "status": _ENDED}),
+    "program": (_CALL_IDS, {**_CALL_IDS, "code": TEXT, "fingerprint": TEXT}),
+    "program_output": (_CALL_IDS, {**_CALL_IDS, "result": TEXT, "status": _STATUS_DONE}),
     "compaction": (_ID, {**_ID, "encrypted_content": TEXT}),
-    "function_call_output": (_ASKED, {**_ASKED, "output": _TEXT_OR_ARRAY}),
-    "custom_tool_call_output": (_ASKED, {**_ASKED, "output": _TEXT_OR_ARRAY}),
+    "function_call_output": (_CALL_IDS, {**_CALL_IDS, "output": _TEXT_OR_ARRAY}),
+    "custom_tool_call_output": (_CALL_IDS, {**_CALL_IDS, "output": _TEXT_OR_ARRAY}),
 }
 
 _CALLER = nullable(tagged({"direct": OBJECT, "program": object_of({"caller_id": TEXT})}))
 
-# Fields that may be absent, and null where they are of no use.
+# Fields that may be absent or null.
 _OPTIONAL: Mapping[str, Mapping[str, Shape]] = {
     "message": {"phase": nullable(word("commentary", "final_answer"))},
     "reasoning": {
@@ -200,14 +207,10 @@ _OPTIONAL: Mapping[str, Mapping[str, Shape]] = {
 }
 
 
-def _shapes(moment: int) -> dict[str, Shape]:
-    return {
-        kind: object_of(moments[moment], _OPTIONAL.get(kind)) for kind, moments in _ITEMS.items()
-    }
-
-
-STARTED = tagged(_shapes(0))
+STARTED = tagged(
+    {name: object_of(fields[0], _OPTIONAL.get(name)) for name, fields in _ITEMS.items()}
+)
 """An item at its start."""
 
-DONE = tagged(_shapes(1))
-"""An item that is done."""
+DONE = tagged({name: object_of(fields[1], _OPTIONAL.get(name)) for name, fields in _ITEMS.items()})
+"""A complete item."""

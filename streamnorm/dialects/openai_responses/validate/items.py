@@ -1,4 +1,4 @@
-"""The letter of output items: their places, their identity, and what they add up to."""
+"""Strict validator of output items: their indexes, their ids, and their agreement."""
 
 from __future__ import annotations
 
@@ -10,131 +10,143 @@ from msgspec import Struct
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.openai_responses.validate.event_shapes import PROGRESS
-from streamnorm.dialects.openai_responses.validate.texts import STEPS, Texts
+from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, ItemTexts
 
-__all__ = ["Items"]
+__all__ = ["ItemValidator"]
 
 _DONE = "response.output_item.done"
-_BELONGS = {
+# Item types of the events that carry no text.
+_ITEM_TYPES = {
     **PROGRESS,
     "response.image_generation_call.partial_image": "image_generation_call",
     "response.shell_call_output_content.delta": "shell_call_output",
     "response.shell_call_output_content.done": "shell_call_output",
 }
 _IDENTITY = ("type", "id", "call_id")
-# What the vendor seals it seals anew for each event.
-_SEALED = ("encrypted_content", "fingerprint")
+# Fields that the API encrypts anew for each event.
+_ENCRYPTED = ("encrypted_content", "fingerprint")
 
 
-class _Item(Struct):
-    kind: str  # empty if it is none that is known
-    started: dict[str, Any]
-    texts: Texts
+class _ItemState(Struct):
+    """What was received of an item.
+
+    Attributes:
+        type: Its type; empty if it has none.
+        added: The item at its start.
+        texts: Its texts.
+        done: The complete item; None before its end.
+    """
+
+    type: str
+    added: dict[str, Any]
+    texts: ItemTexts
     done: dict[str, Any] | None = None
 
 
-class Items:
-    """The items of one response."""
+class ItemValidator:
+    """Validator of the items of one response."""
 
     def __init__(self) -> None:
-        self._items: dict[int, _Item] = {}
-        self._next = 0
+        self._items: dict[int, _ItemState] = {}
+        self._next_index = 0
         self._ids: dict[str, set[str]] = {"id": set(), "call_id": set()}
 
-    def read(self, event: str, value: dict[str, Any]) -> Iterator[str]:
-        """Yield what is wrong with the place of an event, and with what it adds up to.
-
-        Args:
-            event: Its type.
-            value: The event.
-        """
-        if event == "response.output_item.added":
-            yield from self._add(value)
+    def read(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems of an event of an item, except those of its shape."""
+        if event_type == "response.output_item.added":
+            yield from self._add(event)
             return
-        index = value.get("output_index")
+        index = event.get("output_index")
         if not is_count(index):
             return
         item = self._items.get(index)
         if item is None or item.done is not None:
-            yield f"{event} of item {index}, expected an open item"
-        elif event == _DONE:
-            yield from self._finish(index, item, value)
+            yield f"{event_type} of item {index}, expected an open item"
+        elif event_type == _DONE:
+            yield from self._finish(index, item, event)
         else:
-            yield from self._more(event, index, item, value)
+            yield from self._check_event(event_type, index, item, event)
 
-    def left_open(self, what: str) -> Iterator[str]:
-        """Yield the items that should have been done before something."""
+    def open_items(self, event: str) -> Iterator[str]:
+        """Yield a problem for each item that is open at `event`."""
         for index, item in self._items.items():
             if item.done is None:
-                yield f"{what} while item {index} is open, expected {_DONE}"
+                yield f"{event} while item {index} is open, expected {_DONE}"
 
-    def end(self, event: str, response: dict[str, Any]) -> Iterator[str]:
-        """Yield what is wrong with the items by the end of the response.
+    def end(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems that a terminal event shows.
 
         Args:
-            event: Type of the last event.
-            response: What it says.
+            event_type: Its type.
+            response: Its response.
         """
-        yield from self.left_open(event)
+        yield from self.open_items(event_type)
         items = [(n, item.done) for n, item in sorted(self._items.items()) if item.done is not None]
         last = len(items) - 1
-        for place, (index, item) in enumerate(items):
-            if event != "response.incomplete" or place != last:
-                yield from _judge(event, index, item)
+        for position, (index, item) in enumerate(items):
+            if event_type != "response.incomplete" or position != last:
+                yield from _check_complete(event_type, index, item)
         output = response.get("output")
         if not is_array(output):
             return
         if len(output) != len(items):
             yield f"response.output has {len(output)} items, expected {len(items)}"
             return
-        for place, ((index, item), told) in enumerate(zip(items, output, strict=True)):
-            if _unsealed(told) != _unsealed(item):
-                yield f"response.output[{place}] is not item {index} as it was done, expected that"
+        for position, ((index, item), repeated) in enumerate(zip(items, output, strict=True)):
+            if _comparable(repeated) != _comparable(item):
+                found = f"response.output[{position}] is not item {index} as it was done"
+                yield f"{found}, expected that"
 
-    def _add(self, value: dict[str, Any]) -> Iterator[str]:
-        index = value["output_index"] if is_count(value.get("output_index")) else self._next
-        if index > self._next or index in self._items:  # one below fills the gap that was told
-            yield f"item {index} starts, expected item {self._next}"
-        self._next = max(self._next, index + 1)
-        told = value.get("item")
-        item: dict[str, Any] = told if is_object(told) else {}
-        name = _text(item, "type")
+    def _add(self, event: dict[str, Any]) -> Iterator[str]:
+        index = event["output_index"] if is_count(event.get("output_index")) else self._next_index
+        if index > self._next_index or index in self._items:  # a lower one fills a reported gap
+            yield f"item {index} starts, expected item {self._next_index}"
+        self._next_index = max(self._next_index, index + 1)
+        item = _item_of(event)
+        item_type = _text(item, "type")
         for key, known in self._ids.items():
-            # What a call gave has the id of the call.
-            id = "" if key == "call_id" and name.endswith("output") else _text(item, key)
+            # The output of a call has the call's id.
+            id = "" if key == "call_id" and item_type.endswith("output") else _text(item, key)
             if id in known:
                 yield f"{key} of item {index} is that of another, expected its own"
             if id:
                 known.add(id)
-        self._items[index] = _Item(name, item, Texts(name, index))
+        self._items[index] = _ItemState(item_type, item, ItemTexts(item_type, index))
 
-    def _finish(self, index: int, item: _Item, value: dict[str, Any]) -> Iterator[str]:
-        told = value.get("item")
-        item.done = whole = told if is_object(told) else {}
+    def _finish(self, index: int, item: _ItemState, event: dict[str, Any]) -> Iterator[str]:
+        item.done = done = _item_of(event)
         for key in _IDENTITY:
-            before, now = _text(item.started, key), _text(whole, key)
+            before, now = _text(item.added, key), _text(done, key)
             if before and now and before != now:
                 yield f"{_DONE} has another {key} for item {index}, expected that of its start"
-        yield from item.texts.whole(whole)
+        yield from item.texts.finish(done)
 
-    def _more(self, event: str, index: int, item: _Item, value: dict[str, Any]) -> Iterator[str]:
-        step = STEPS.get(event)
-        kinds = step.items if step is not None else (_BELONGS[event],)
-        if item.kind and item.kind not in kinds:
-            yield f"{event} in item {index}, expected an event of {item.kind}"
+    def _check_event(
+        self, event_type: str, index: int, item: _ItemState, event: dict[str, Any]
+    ) -> Iterator[str]:
+        text_event = TEXT_EVENTS.get(event_type)
+        item_types = text_event.item_types if text_event else (_ITEM_TYPES[event_type],)
+        if item.type and item.type not in item_types:
+            yield f"{event_type} in item {index}, expected an event of {item.type}"
             return
-        id, known = _text(value, "item_id"), _text(item.started, "id")
+        id, known = _text(event, "item_id"), _text(item.added, "id")
         if id and known and id != known:
-            yield f"item_id of {event} is not the id of item {index}, expected that"
-        if step is not None:
-            yield from item.texts.take(event, step, value)
+            yield f"item_id of {event_type} is not the id of item {index}, expected that"
+        if text_event is not None:
+            yield from item.texts.read(event_type, text_event, event)
 
 
-def _judge(event: str, index: int, item: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with an item that nothing cut short."""
+def _item_of(event: dict[str, Any]) -> dict[str, Any]:
+    item = event.get("item")
+    return item if is_object(item) else {}
+
+
+def _check_complete(event_type: str, index: int, item: dict[str, Any]) -> Iterator[str]:
+    """Yield the problems of an item that was not cut short."""
     arguments = item.get("arguments")
     if item.get("status") == "incomplete":
-        yield f"{event} with item {index} incomplete, expected at most the last of a cut response"
+        found = f"{event_type} with item {index} incomplete"
+        yield f"{found}, expected at most the last of a cut response"
     elif (
         item.get("type") == "function_call"
         and isinstance(arguments, str)
@@ -145,12 +157,13 @@ def _judge(event: str, index: int, item: dict[str, Any]) -> Iterator[str]:
 
 
 def _text(value: dict[str, Any], key: str) -> str:
-    """Return a string; an empty one for what was told to be none."""
+    """Return a string; "" for any other type, which its shape reports."""
     text = value.get(key)
     return text if isinstance(text, str) else ""
 
 
-def _unsealed(item: object) -> object:
+def _comparable(item: object) -> object:
+    """Return an item without its encrypted fields."""
     if not is_object(item):
         return item
-    return {key: value for key, value in item.items() if key not in _SEALED}
+    return {key: value for key, value in item.items() if key not in _ENCRYPTED}

@@ -1,10 +1,10 @@
-"""The letter of the texts of an item: begun, told in pieces, told whole, ended.
+"""Strict validator of the texts of an item: start, deltas, complete text, end.
 
     part k  = added(k) delta* done(k) part_done(k), k dense from 0, one open at a time
     command = added(k) delta* done(k)
     other   = delta* done
 
-Each later form of a text says the same as the one before.
+Each later statement of a text must equal the earlier ones.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from msgspec import Struct, field
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count
 
-__all__ = ["STEPS", "Step", "Texts"]
+__all__ = ["TEXT_EVENTS", "ItemTexts", "TextEvent"]
 
-Move: TypeAlias = Literal["begin", "more", "cite", "whole", "end"]
+Action: TypeAlias = Literal["start", "delta", "annotation", "complete", "end"]
 
 
-class Step(Struct, frozen=True):
-    """What an event does with a text.
+class TextEvent(Struct, frozen=True):
+    """What an event type does to a text.
 
     Attributes:
-        items: Types of the items that have such texts.
-        lane: Which of their texts.
-        move: What becomes of it.
-        number: The field with its number; empty where an item has but one.
-        text: The field with text of it.
-        kind: The type of part that it must be.
+        item_types: Types of the items that have such texts.
+        group: Which texts of the item.
+        action: What the event does.
+        index_key: Key of the index of the text; empty where an item has only one.
+        text_key: Key of the delta or the complete text.
+        part_type: Type that the part must have.
     """
 
-    items: tuple[str, ...]
-    lane: str
-    move: Move
-    number: str = ""
-    text: str = ""
-    kind: str = ""
+    item_types: tuple[str, ...]
+    group: str
+    action: Action
+    index_key: str = ""
+    text_key: str = ""
+    part_type: str = ""
 
 
-_WHOLE = {
+_TEXT_DONE = {
     "output_text": "response.output_text.done",
     "refusal": "response.refusal.done",
     "reasoning_text": "response.reasoning_text.done",
     "summary_text": "response.reasoning_summary_text.done",
 }
-_NAMES = {"content": "part", "summary": "summary", "commands": "command"}
-_ENDS = {
+_LABELS = {"content": "part", "summary": "summary", "commands": "command"}
+_END_EVENTS = {
     "content": "response.content_part.done",
     "summary": "response.reasoning_summary_part.done",
     "commands": "response.shell_call_command.done",
@@ -59,241 +59,260 @@ _ENDS = {
     "mcp_arguments": "response.mcp_call_arguments.done",
 }
 _REQUIRED = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The texts that an item cannot be done without."""
+"""Texts that an item must have before it is done."""
 
 _MESSAGE, _REASONING, _PARTS = ("message",), ("reasoning",), ("message", "reasoning")
 _CONTENT, _SUMMARY, _COMMAND = "content_index", "summary_index", "command_index"
 
-STEPS: dict[str, Step] = {
-    "response.content_part.added": Step(_PARTS, "content", "begin", _CONTENT),
-    "response.content_part.done": Step(_PARTS, "content", "end", _CONTENT),
-    "response.output_text.delta": Step(
-        _MESSAGE, "content", "more", _CONTENT, "delta", "output_text"
+
+def _single_text(item_type: str, event_prefix: str, group: str, key: str) -> dict[str, TextEvent]:
+    """Return the events of a text of which an item has only one."""
+    return {
+        f"{event_prefix}.delta": TextEvent((item_type,), group, "delta", text_key="delta"),
+        f"{event_prefix}.done": TextEvent((item_type,), group, "complete", text_key=key),
+    }
+
+
+def _part_text(
+    item_types: tuple[str, ...], group: str, index_key: str, part_type: str, text_key: str = "text"
+) -> dict[str, TextEvent]:
+    """Return the events of the text of a part."""
+    done = _TEXT_DONE[part_type]
+    type = "" if group == "summary" else part_type  # summaries have one type only
+    return {
+        f"{done.removesuffix('.done')}.delta": TextEvent(
+            item_types, group, "delta", index_key, "delta", type
+        ),
+        done: TextEvent(item_types, group, "complete", index_key, text_key, type),
+    }
+
+
+TEXT_EVENTS: dict[str, TextEvent] = {
+    "response.content_part.added": TextEvent(_PARTS, "content", "start", _CONTENT),
+    "response.content_part.done": TextEvent(_PARTS, "content", "end", _CONTENT),
+    **_part_text(_MESSAGE, "content", _CONTENT, "output_text"),
+    "response.output_text.annotation.added": TextEvent(
+        _MESSAGE, "content", "annotation", _CONTENT, part_type="output_text"
     ),
-    "response.output_text.done": Step(
-        _MESSAGE, "content", "whole", _CONTENT, "text", "output_text"
+    **_part_text(_MESSAGE, "content", _CONTENT, "refusal", "refusal"),
+    **_part_text(_REASONING, "content", _CONTENT, "reasoning_text"),
+    "response.reasoning_summary_part.added": TextEvent(_REASONING, "summary", "start", _SUMMARY),
+    "response.reasoning_summary_part.done": TextEvent(_REASONING, "summary", "end", _SUMMARY),
+    **_part_text(_REASONING, "summary", _SUMMARY, "summary_text"),
+    **_single_text("function_call", "response.function_call_arguments", "arguments", "arguments"),
+    **_single_text("custom_tool_call", "response.custom_tool_call_input", "input", "input"),
+    **_single_text("mcp_call", "response.mcp_call_arguments", "mcp_arguments", "arguments"),
+    **_single_text("code_interpreter_call", "response.code_interpreter_call_code", "code", "code"),
+    "response.shell_call_command.added": TextEvent(("shell_call",), "commands", "start", _COMMAND),
+    "response.shell_call_command.delta": TextEvent(
+        ("shell_call",), "commands", "delta", _COMMAND, "delta"
     ),
-    "response.output_text.annotation.added": Step(
-        _MESSAGE, "content", "cite", _CONTENT, kind="output_text"
-    ),
-    "response.refusal.delta": Step(_MESSAGE, "content", "more", _CONTENT, "delta", "refusal"),
-    "response.refusal.done": Step(_MESSAGE, "content", "whole", _CONTENT, "refusal", "refusal"),
-    "response.reasoning_text.delta": Step(
-        _REASONING, "content", "more", _CONTENT, "delta", "reasoning_text"
-    ),
-    "response.reasoning_text.done": Step(
-        _REASONING, "content", "whole", _CONTENT, "text", "reasoning_text"
-    ),
-    "response.reasoning_summary_part.added": Step(_REASONING, "summary", "begin", _SUMMARY),
-    "response.reasoning_summary_part.done": Step(_REASONING, "summary", "end", _SUMMARY),
-    "response.reasoning_summary_text.delta": Step(_REASONING, "summary", "more", _SUMMARY, "delta"),
-    "response.reasoning_summary_text.done": Step(_REASONING, "summary", "whole", _SUMMARY, "text"),
-    "response.function_call_arguments.delta": Step(
-        ("function_call",), "arguments", "more", text="delta"
-    ),
-    "response.function_call_arguments.done": Step(
-        ("function_call",), "arguments", "whole", text="arguments"
-    ),
-    "response.custom_tool_call_input.delta": Step(
-        ("custom_tool_call",), "input", "more", text="delta"
-    ),
-    "response.custom_tool_call_input.done": Step(
-        ("custom_tool_call",), "input", "whole", text="input"
-    ),
-    "response.mcp_call_arguments.delta": Step(("mcp_call",), "mcp_arguments", "more", text="delta"),
-    "response.mcp_call_arguments.done": Step(
-        ("mcp_call",), "mcp_arguments", "whole", text="arguments"
-    ),
-    "response.code_interpreter_call_code.delta": Step(
-        ("code_interpreter_call",), "code", "more", text="delta"
-    ),
-    "response.code_interpreter_call_code.done": Step(
-        ("code_interpreter_call",), "code", "whole", text="code"
-    ),
-    "response.shell_call_command.added": Step(("shell_call",), "commands", "begin", _COMMAND),
-    "response.shell_call_command.delta": Step(
-        ("shell_call",), "commands", "more", _COMMAND, "delta"
-    ),
-    "response.shell_call_command.done": Step(
-        ("shell_call",), "commands", "whole", _COMMAND, "command"
+    "response.shell_call_command.done": TextEvent(
+        ("shell_call",), "commands", "complete", _COMMAND, "command"
     ),
 }
-"""The events that tell texts."""
+"""The events that carry a text or frame one, by type."""
 
 
-class _Text(Struct):
-    kind: str  # type of part; empty if it has none, or one that was told
-    pieces: list[str] = field(default_factory=list)
-    text: str | None = None  # as an event told it whole
-    is_over: bool = False
+class _TextState(Struct):
+    """What was received of a text.
+
+    Attributes:
+        part_type: Type of its part; empty if it has none, or one whose lack was reported.
+        deltas: Its deltas.
+        complete: The last complete text that an event stated.
+        is_ended: Whether its last event came.
+        annotations: Its annotations.
+    """
+
+    part_type: str
+    deltas: list[str] = field(default_factory=list)
+    complete: str | None = None
+    is_ended: bool = False
     annotations: list[object] = field(default_factory=list)
 
 
-class _Lane(Struct):
-    texts: dict[int, _Text] = field(default_factory=dict)
-    next: int = 0
-    untold: dict[int, None] = field(default_factory=dict)  # those whose lack of an end is not told
+class _TextGroup(Struct):
+    """The texts of one group of an item.
 
-    def begin(self, number: int, kind: str) -> _Text:
-        """Put in a text, and return it."""
-        text = self.texts[number] = _Text(kind)
-        self.next = max(self.next, number + 1)
-        self.untold[number] = None
+    Attributes:
+        texts: The texts by index.
+        next_index: Index of the next text.
+        open: Indexes of texts without an end, unless that was reported.
+    """
+
+    texts: dict[int, _TextState] = field(default_factory=dict)
+    next_index: int = 0
+    open: dict[int, None] = field(default_factory=dict)
+
+    def start(self, index: int, part_type: str) -> _TextState:
+        """Add a text and return it."""
+        text = self.texts[index] = _TextState(part_type)
+        self.next_index = max(self.next_index, index + 1)
+        self.open[index] = None
         return text
 
 
-class Texts:
-    """The texts of one item.
+class ItemTexts:
+    """Validator of the texts of one item.
 
     Args:
-        kind: Type of the item.
-        index: Its number.
+        item_type: Type of the item.
+        output_index: Index of the item.
     """
 
-    def __init__(self, kind: str, index: int) -> None:
-        self._index = index
-        self._lanes: dict[str, _Lane] = {}
-        if (name := _REQUIRED.get(kind)) is not None:
-            self._lanes[name] = _Lane()
-            self._lanes[name].begin(0, "")
+    def __init__(self, item_type: str, output_index: int) -> None:
+        self._output_index = output_index
+        self._groups: dict[str, _TextGroup] = {}
+        if (name := _REQUIRED.get(item_type)) is not None:
+            self._groups[name] = _TextGroup()
+            self._groups[name].start(0, "")
 
-    def take(self, event: str, step: Step, value: dict[str, Any]) -> Iterator[str]:
-        """Yield what is wrong with an event, but for its shape.
-
-        Args:
-            event: Its type.
-            step: What it does.
-            value: The event.
-        """
-        lane = self._lanes.setdefault(step.lane, _Lane())
-        number = value.get(step.number) if step.number else 0
-        if step.move == "begin":
-            yield from self._begin(step.lane, lane, number, value)
+    def read(self, event_type: str, text_event: TextEvent, event: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems of an event, except those of its shape."""
+        name = text_event.group
+        group = self._groups.setdefault(name, _TextGroup())
+        index = event.get(text_event.index_key) if text_event.index_key else 0
+        if text_event.action == "start":
+            yield from self._start(name, group, index, event)
             return
-        if not is_count(number):
+        if not is_count(index):
             return
-        label = self._label(step.lane, number)
-        text = lane.texts.get(number)
+        label = self._label(name, index)
+        text = group.texts.get(index)
         if text is None:
-            if step.number:  # its lack is told once
-                yield f"{event} of {label}, expected an open {_NAMES[step.lane]}"
-            text = lane.begin(number, step.kind)
-        elif text.is_over and step.number:
-            yield f"{event} of {label}, expected an open {_NAMES[step.lane]}"
+            if text_event.index_key:  # reported once: the text is added
+                yield f"{event_type} of {label}, expected an open {_LABELS[name]}"
+            text = group.start(index, text_event.part_type)
+        elif text.is_ended and text_event.index_key:
+            yield f"{event_type} of {label}, expected an open {_LABELS[name]}"
             return
-        if step.kind and text.kind not in ("", step.kind):
-            yield f"{event} in {label}, expected an event of {text.kind}"
-        elif step.move == "end":
-            yield from _end(event, text, value, label)
+        if text_event.part_type and text.part_type not in ("", text_event.part_type):
+            yield f"{event_type} in {label}, expected an event of {text.part_type}"
+        elif text_event.action == "end":
+            yield from _end(event_type, text, event, label)
         else:
-            if text.text is not None:
-                yield f"{event} of {label} behind its whole text, expected it before"
-            yield from _grow(event, step, text, value, label)
-        if text.is_over:
-            lane.untold.pop(number, None)
+            if text.complete is not None:
+                yield f"{event_type} of {label} behind its whole text, expected it before"
+            yield from _update(event_type, text_event, text, event, label)
+        if text.is_ended:
+            group.open.pop(index, None)
 
-    def whole(self, item: dict[str, Any]) -> Iterator[str]:
-        """Yield what is wrong with the end of the item, and what it says of its texts."""
-        event = "response.output_item.done"
-        for name, lane in self._lanes.items():
-            for number in lane.untold:
-                label = self._label(name, number)
-                yield f"{event} while {label} is open, expected {_ENDS[name]}"
-        for name, values in _held(item):
-            texts = self._lanes[name].texts if name in self._lanes else {}
-            if name in _NAMES and len(values) != len(texts):
-                what = f"{name} of item {self._index}"
-                yield f"{event} has {len(values)} in {what}, expected {len(texts)}"
-            for number, value in enumerate(values):
-                label = self._label(name, number)
-                if (known := texts.get(number)) is not None:
-                    yield from _agree(event, known, _text_of(value), label)
+    def finish(self, item: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems that the complete item shows: open texts, and contradictions."""
+        event_type = "response.output_item.done"
+        for name, group in self._groups.items():
+            for index in group.open:
+                label = self._label(name, index)
+                yield f"{event_type} while {label} is open, expected {_END_EVENTS[name]}"
+        for name, values in _texts_of(item):
+            texts = self._groups[name].texts if name in self._groups else {}
+            if name in _LABELS and len(values) != len(texts):
+                where = f"{name} of item {self._output_index}"
+                yield f"{event_type} has {len(values)} in {where}, expected {len(texts)}"
+            for index, value in enumerate(values):
+                label = self._label(name, index)
+                if (known := texts.get(index)) is not None:
+                    yield from _compare_text(event_type, known, _text_of(value), label)
                     if is_object(value):
-                        yield from _agree_on_sources(event, known, value, label)
+                        yield from _compare_annotations(event_type, known, value, label)
 
-    def _label(self, lane: str, number: int) -> str:
-        name = _NAMES.get(lane)
-        what = f"{name} {number}" if name is not None else lane.removeprefix("mcp_")
-        return f"{what} of item {self._index}"
+    def _label(self, group: str, index: int) -> str:
+        name = _LABELS.get(group)
+        text = f"{name} {index}" if name is not None else group.removeprefix("mcp_")
+        return f"{text} of item {self._output_index}"
 
-    def _begin(self, name: str, lane: _Lane, told: object, value: dict[str, Any]) -> Iterator[str]:
-        number = told if is_count(told) else lane.next
-        label = self._label(name, number)
-        if number in lane.texts or number > lane.next:
-            yield f"{label} begins, expected {_NAMES[name]} {lane.next}"
-        for other in lane.untold:
-            yield f"{label} begins while {_NAMES[name]} {other} is open, expected {_ENDS[name]}"
-        lane.untold.clear()
-        part = value.get("part")
-        kind = part.get("type") if is_object(part) else None
-        lane.begin(number, kind if isinstance(kind, str) and kind in _WHOLE else "")
+    def _start(
+        self, name: str, group: _TextGroup, stated_index: object, event: dict[str, Any]
+    ) -> Iterator[str]:
+        index = stated_index if is_count(stated_index) else group.next_index
+        label = self._label(name, index)
+        if index in group.texts or index > group.next_index:
+            yield f"{label} begins, expected {_LABELS[name]} {group.next_index}"
+        for other in group.open:
+            found = f"{label} begins while {_LABELS[name]} {other} is open"
+            yield f"{found}, expected {_END_EVENTS[name]}"
+        group.open.clear()
+        part = event.get("part")
+        part_type = part.get("type") if is_object(part) else None
+        if not isinstance(part_type, str) or part_type not in _TEXT_DONE:
+            part_type = ""
+        group.start(index, part_type)
 
 
-def _grow(event: str, step: Step, text: _Text, value: dict[str, Any], label: str) -> Iterator[str]:
-    if step.move == "cite":
-        yield from _cite(text, value, label)
-    elif text.text is not None:
+def _update(
+    event_type: str, text_event: TextEvent, text: _TextState, event: dict[str, Any], label: str
+) -> Iterator[str]:
+    if text_event.action == "annotation":
+        yield from _annotate(text, event, label)
+    elif text.complete is not None:
         return
-    elif step.move == "more":
-        if isinstance(piece := value.get(step.text), str):
-            text.pieces.append(piece)
+    elif text_event.action == "delta":
+        if isinstance(delta := event.get(text_event.text_key), str):
+            text.deltas.append(delta)
     else:
-        yield from _agree(event, text, value.get(step.text), label)
-        if text.text is None:  # which was told to be none
-            text.text = "".join(text.pieces)
-        text.is_over = step.lane not in ("content", "summary")
+        yield from _compare_text(event_type, text, event.get(text_event.text_key), label)
+        if text.complete is None:  # no string, which its shape reports
+            text.complete = "".join(text.deltas)
+        text.is_ended = text_event.group not in ("content", "summary")
 
 
-def _end(event: str, text: _Text, value: dict[str, Any], label: str) -> Iterator[str]:
-    text.is_over = True
-    part = value.get("part")
+def _end(event_type: str, text: _TextState, event: dict[str, Any], label: str) -> Iterator[str]:
+    text.is_ended = True
+    part = event.get("part")
     if not is_object(part):
         return
-    if text.kind and part.get("type") != text.kind:
-        yield f"{event} of {label} is of another type, expected {text.kind}"
+    if text.part_type and part.get("type") != text.part_type:
+        yield f"{event_type} of {label} is of another type, expected {text.part_type}"
         return
-    if text.text is None and text.kind:
-        yield f"{event} of {label} before its whole text, expected {_WHOLE[text.kind]}"
-    yield from _agree(event, text, _text_of(part), label)
-    yield from _agree_on_sources(event, text, part, label)
+    if text.complete is None and text.part_type:
+        expected = _TEXT_DONE[text.part_type]
+        yield f"{event_type} of {label} before its whole text, expected {expected}"
+    yield from _compare_text(event_type, text, _text_of(part), label)
+    yield from _compare_annotations(event_type, text, part, label)
 
 
-def _cite(text: _Text, value: dict[str, Any], label: str) -> Iterator[str]:
-    number, expected = value.get("annotation_index"), len(text.annotations)
-    if is_count(number) and number != expected:
-        yield f"annotation_index in {label} is {number}, expected {expected}"
-    text.annotations.append(value.get("annotation"))
+def _annotate(text: _TextState, event: dict[str, Any], label: str) -> Iterator[str]:
+    index, expected = event.get("annotation_index"), len(text.annotations)
+    if is_count(index) and index != expected:
+        yield f"annotation_index in {label} is {index}, expected {expected}"
+    text.annotations.append(event.get("annotation"))
 
 
-def _agree(event: str, text: _Text, value: object, label: str) -> Iterator[str]:
-    """Yield whether a text is another than was told before."""
+def _compare_text(event_type: str, text: _TextState, value: object, label: str) -> Iterator[str]:
+    """Yield a problem if a complete text differs from what came before."""
     if not isinstance(value, str):
         return
-    known = "".join(text.pieces) if text.text is None else text.text
+    known = "".join(text.deltas) if text.complete is None else text.complete
     if value != known:
-        yield f"{event} has {label} in {len(value)} characters, expected its {len(known)} of before"
-    text.text = value
+        found = f"{event_type} has {label} in {len(value)} characters"
+        yield f"{found}, expected its {len(known)} of before"
+    text.complete = value
 
 
-def _agree_on_sources(event: str, text: _Text, part: dict[str, Any], label: str) -> Iterator[str]:
-    """Yield whether the sources of a text are others than were told before."""
+def _compare_annotations(
+    event_type: str, text: _TextState, part: dict[str, Any], label: str
+) -> Iterator[str]:
+    """Yield a problem if the annotations of a part differ from those that were added."""
     annotations = part.get("annotations")
     if is_array(annotations) and annotations != text.annotations:
-        found = f"{event} has {len(annotations)} annotations of {label}"
+        found = f"{event_type} has {len(annotations)} annotations of {label}"
         yield f"{found}, expected the {len(text.annotations)} that were added"
         text.annotations = annotations
 
 
-def _held(item: Mapping[str, Any]) -> Iterator[tuple[str, list[object]]]:
-    """Yield the texts, or parts, that an item that is done holds, by lane."""
-    kind = item.get("type")
-    match kind:
+def _texts_of(item: Mapping[str, Any]) -> Iterator[tuple[str, list[object]]]:
+    """Yield the texts or parts of a complete item, by group."""
+    item_type = item.get("type")
+    match item_type:
         case "message" | "reasoning":
             for name in ("content", "summary"):
                 if is_array(parts := item.get(name)):
                     yield name, list(parts)
         case "function_call" | "custom_tool_call" | "code_interpreter_call":
-            name = {"function_call": "arguments", "custom_tool_call": "input"}.get(kind, "code")
+            name = {"function_call": "arguments", "custom_tool_call": "input"}.get(
+                item_type, "code"
+            )
             yield name, [item.get(name)]
         case "mcp_call":
             yield "mcp_arguments", [item.get("arguments")]
@@ -305,7 +324,7 @@ def _held(item: Mapping[str, Any]) -> Iterator[tuple[str, list[object]]]:
 
 
 def _text_of(part: object) -> object:
-    """Return a text, or that of a part of whatever type."""
+    """Return the text of a part; any other value as it is."""
     if not is_object(part):
         return part
     return part.get("refusal" if part.get("type") == "refusal" else "text")
