@@ -42,7 +42,9 @@ REVIEWED_LATE = {
 """Fields of items that only their ends have."""
 
 PLACE = {"type", "sequence_number", "output_index", "item_id"}
-READ = {kind: {*piece.__struct_encode_fields__, "type"} for piece, kind in wire.NAMES.items()} | {
+READ = {
+    kind: {*piece.__struct_encode_fields__, "type"} for piece, kind in wire.DELTA_TYPES.items()
+} | {
     "response.output_item.added": PLACE | {"item"},
     "response.output_item.done": PLACE | {"item"},
     "response.content_part.added": PLACE | {"content_index", "part"},
@@ -101,7 +103,7 @@ def test_recordings_show_no_other() -> None:
 def test_all_that_the_fast_reader_takes_is_listed() -> None:
     """Log probabilities, too: a delta that has some is left to the general reader."""
     place = {"type", "delta", "sequence_number", "output_index", "item_id"}
-    fast = {kind: READ[kind] for kind in wire.NAMES.values()}
+    fast = {kind: READ[kind] for kind in wire.DELTA_TYPES.values()}
     assert fast == {
         "response.output_text.delta": place | {"content_index", "logprobs"},
         "response.function_call_arguments.delta": place,

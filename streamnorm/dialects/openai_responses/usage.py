@@ -1,6 +1,6 @@
-"""Token counts of Responses.
+"""Token counts.
 
-`input_tokens` holds what was read from the cache and written to it, `output_tokens` the
+`input_tokens` includes tokens read from and written to the cache, `output_tokens` those of
 reasoning.
 """
 
@@ -13,37 +13,68 @@ from msgspec import structs
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
 
-__all__ = ["merge_usage"]
+__all__ = ["usage_from_wire", "usage_to_wire"]
 
 _INPUT, _OUTPUT = "input_tokens_details", "output_tokens_details"
 
 
-def merge_usage(before: Usage, wire: dict[str, Any]) -> Usage:
-    """Return the snapshot after one more usage object; what it does not say stays."""
+def usage_from_wire(previous: Usage, usage: dict[str, Any]) -> Usage:
+    """Return `previous` updated by a usage object; counts that it lacks stay as they were."""
     rest: dict[str, Any] = {
-        key: dict(value) if is_object(value) else value for key, value in wire.items()
+        key: dict(value) if is_object(value) else value for key, value in usage.items()
     }
-    _take(rest, "total_tokens")  # the sum of two others
-    said: dict[str, Any] = {
-        "input_tokens": _take(rest, "input_tokens"),
-        "output_tokens": _take(rest, "output_tokens"),
-        "cache_read_tokens": _take(rest.get(_INPUT), "cached_tokens"),
-        "cache_write_tokens": _take(rest.get(_INPUT), "cache_write_tokens"),
-        "reasoning_tokens": _take(rest.get(_OUTPUT), "reasoning_tokens"),
+    _pop_count(rest, "total_tokens")  # the sum of two others
+    fields: dict[str, Any] = {
+        "input_tokens": _pop_count(rest, "input_tokens"),
+        "output_tokens": _pop_count(rest, "output_tokens"),
+        "cache_read_tokens": _pop_count(rest.get(_INPUT), "cached_tokens"),
+        "cache_write_tokens": _pop_count(rest.get(_INPUT), "cache_write_tokens"),
+        "reasoning_tokens": _pop_count(rest.get(_OUTPUT), "reasoning_tokens"),
     }
     for key in (_INPUT, _OUTPUT):
         if rest.get(key) == {}:
             del rest[key]
-    more = {key: value for key, value in rest.items() if value is not None}
-    said["extra"] = {**(before.extra or {}), **more} or None
+    extra = {key: value for key, value in rest.items() if value is not None}
+    fields["extra"] = {**(previous.extra or {}), **extra} or None
     return structs.replace(
-        before, **{key: value for key, value in said.items() if value is not None}
+        previous, **{key: value for key, value in fields.items() if value is not None}
     )
 
 
-def _take(owner: Any, key: str) -> int | None:
-    """Remove a count from its object, and return it; what is no count stays there."""
+def _pop_count(owner: Any, key: str) -> int | None:
+    """Remove and return a count; a value that is no count stays in `owner`."""
     count = count_of(owner.get(key)) if is_object(owner) else None
     if count is not None:
         del owner[key]
     return count
+
+
+def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
+    """Return the usage object of a terminal event; unknown counts are 0.
+
+    Args:
+        usage: The counts.
+        extras: Whether to write `usage.extra` back.
+    """
+    extra: dict[str, Any] = (usage.extra or {}) if extras else {}
+    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
+    # Codex fails where the details are there and not complete.
+    return {
+        **extra,
+        "input_tokens": input_tokens,
+        _INPUT: {
+            **_object(extra.get(_INPUT)),
+            "cached_tokens": usage.cache_read_tokens or 0,
+            "cache_write_tokens": usage.cache_write_tokens or 0,
+        },
+        "output_tokens": output_tokens,
+        _OUTPUT: {
+            **_object(extra.get(_OUTPUT)),
+            "reasoning_tokens": usage.reasoning_tokens or 0,
+        },
+        "total_tokens": input_tokens + output_tokens,
+    }
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if is_object(value) else {}

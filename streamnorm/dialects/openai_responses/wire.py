@@ -1,8 +1,8 @@
-"""The shape of what comes often in a Responses stream: pieces of an item.
+"""Delta events of a Responses stream.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).  All
-else comes a few times a response and is read as plain JSON, so that fields nobody knows
-yet are kept.
+other events come a few times a response and are read as plain JSON, so that unknown fields
+are kept.
 """
 
 from __future__ import annotations
@@ -13,34 +13,37 @@ import msgspec
 from msgspec import Struct, field
 
 __all__ = [
-    "NAMES",
-    "PIECES",
+    "DELTA_KEYS",
+    "DELTA_TYPES",
+    "DIALECT",
     "ArgumentsDelta",
-    "Piece",
+    "DeltaEvent",
     "ReasoningTextDelta",
     "SummaryTextDelta",
     "TextDelta",
-    "decode_piece",
+    "decode_delta",
 ]
+
+DIALECT = "openai_responses"
 
 
 class TextDelta(Struct, gc=False, tag_field="type", tag="response.output_text.delta"):
-    """More text of a content part."""
+    """A delta of an `output_text` part."""
 
     delta: str
     output_index: int | None = None
     item_id: str | None = None
     part: int | None = field(default=None, name="content_index")
     sequence_number: int | None = None
-    logprobs: tuple[()] | None = ()  # nearly nobody asks for them
+    logprobs: tuple[()] | None = ()  # requested ones make the frame fail here: read in full
 
 
 class ArgumentsDelta(
     Struct, gc=False, tag_field="type", tag="response.function_call_arguments.delta"
 ):
-    """More arguments of a function call."""
+    """A delta of the arguments of a function call."""
 
-    part: ClassVar[None] = None  # there is but one
+    part: ClassVar[None] = None  # a call has no parts
 
     delta: str
     output_index: int | None = None
@@ -51,7 +54,7 @@ class ArgumentsDelta(
 class SummaryTextDelta(
     Struct, gc=False, tag_field="type", tag="response.reasoning_summary_text.delta"
 ):
-    """More of a summary of reasoning."""
+    """A delta of a reasoning summary."""
 
     delta: str
     output_index: int | None = None
@@ -61,7 +64,7 @@ class SummaryTextDelta(
 
 
 class ReasoningTextDelta(Struct, gc=False, tag_field="type", tag="response.reasoning_text.delta"):
-    """More of the reasoning itself."""
+    """A delta of a `reasoning_text` part."""
 
     delta: str
     output_index: int | None = None
@@ -70,18 +73,18 @@ class ReasoningTextDelta(Struct, gc=False, tag_field="type", tag="response.reaso
     sequence_number: int | None = None
 
 
-Piece: TypeAlias = TextDelta | ArgumentsDelta | SummaryTextDelta | ReasoningTextDelta
+DeltaEvent: TypeAlias = TextDelta | ArgumentsDelta | SummaryTextDelta | ReasoningTextDelta
 
-NAMES: dict[type[Piece], str] = {
+DELTA_TYPES: dict[type[DeltaEvent], str] = {
     TextDelta: "response.output_text.delta",
     ArgumentsDelta: "response.function_call_arguments.delta",
     SummaryTextDelta: "response.reasoning_summary_text.delta",
     ReasoningTextDelta: "response.reasoning_text.delta",
 }
-"""Their types, which the names of their events are, too."""
+"""Event types of the structs; the event line of their frames has the same value."""
 
-_PIECE: msgspec.json.Decoder[Piece] = msgspec.json.Decoder(Piece)
-decode_piece = _PIECE.decode
+_DELTA: msgspec.json.Decoder[DeltaEvent] = msgspec.json.Decoder(DeltaEvent)
+decode_delta = _DELTA.decode
 
-PIECES = frozenset({"delta"})
-"""The keys whose strings are pieces of a longer text."""
+DELTA_KEYS = frozenset({"delta"})
+"""Keys whose strings may end in half a surrogate pair."""

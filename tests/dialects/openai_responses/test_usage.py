@@ -9,7 +9,7 @@ from support.openai_responses.frames import START, completed, decode, event
 
 from streamnorm import MessageStart, Usage, UsageUpdate
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
-from streamnorm.dialects.openai_responses.usage import merge_usage
+from streamnorm.dialects.openai_responses.usage import usage_from_wire
 
 WHOLE = {
     "input_tokens": 100,
@@ -40,16 +40,18 @@ WHOLE = {
     ],
 )
 def test_counts_are_those_of_the_vendor(wire: dict[str, Any], usage: Usage) -> None:
-    assert merge_usage(Usage(), wire) == usage
+    assert usage_from_wire(Usage(), wire) == usage
 
 
 def test_what_a_later_object_does_not_say_stays() -> None:
     before = Usage(1, 2, extra={"a": 1, "b": 1})
-    assert merge_usage(before, {"output_tokens": 9, "b": 2}) == Usage(1, 9, extra={"a": 1, "b": 2})
+    assert usage_from_wire(before, {"output_tokens": 9, "b": 2}) == Usage(
+        1, 9, extra={"a": 1, "b": 2}
+    )
 
 
 def test_the_object_is_not_changed() -> None:
-    merge_usage(Usage(), WHOLE)
+    usage_from_wire(Usage(), WHOLE)
     assert WHOLE["input_tokens_details"] == {"cached_tokens": 60, "cache_write_tokens": 30}
 
 

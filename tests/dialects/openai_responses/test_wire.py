@@ -42,11 +42,11 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
         ),
     ],
 )
-def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.Piece) -> None:
-    read = wire.decode_piece(data)
+def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.DeltaEvent) -> None:
+    read = wire.decode_delta(data)
     read.sequence_number = None
     assert read == piece
-    assert json.loads(data)["type"] == wire.NAMES[type(read)]
+    assert json.loads(data)["type"] == wire.DELTA_TYPES[type(read)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.Piece) -
 )
 def test_what_is_odd_is_left_to_the_slow_way(data: str) -> None:
     with pytest.raises(FAST_ERRORS):
-        wire.decode_piece(data)
+        wire.decode_delta(data)
 
 
 def test_both_ways_read_the_same() -> None:

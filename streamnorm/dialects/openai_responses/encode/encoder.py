@@ -1,0 +1,383 @@
+"""Events to Responses SSE.
+
+https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).  Every
+item is added, filled and done, and the terminal event repeats all of them: some clients
+read the deltas, others the items, others the terminal.  No `[DONE]`: the API sends none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import msgspec
+
+from streamnorm._core.blocks import (
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    ReasoningDelta,
+    RefusalDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.limits import Limits
+from streamnorm.dialects.openai_responses import opaque
+from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
+from streamnorm.dialects.openai_responses.encode.items import (
+    ItemWriter,
+    ReasoningWriter,
+    ServerCallWriter,
+    ToolCallWriter,
+    WholeItemWriter,
+)
+from streamnorm.dialects.openai_responses.encode.message import MessageWriter, PartWriter
+from streamnorm.dialects.openai_responses.encode.response import initial_response, response_id
+from streamnorm.dialects.openai_responses.errors import error_to_wire
+from streamnorm.dialects.openai_responses.items.server_tools import result_to_wire
+from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.openai_responses.stop_reasons import incomplete_reason_to_wire
+from streamnorm.dialects.openai_responses.usage import usage_to_wire
+
+__all__ = ["ResponsesEncoder"]
+
+# Bound on complete items that are stored for the terminal event; beyond it `output` is
+# omitted, and clients assemble it from the items.
+MAX_STORED_BYTES = Limits().max_accumulated_bytes
+# Bound on events of this dialect that arrive before the message starts.
+MAX_EARLY_EVENTS = 16
+
+_COMMENT = b": ping\n\n"
+_ID_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+}
+
+_BlockWriter = PartWriter | ReasoningWriter | ToolCallWriter | ServerCallWriter
+
+
+class ResponsesEncoder(Encoder):
+    """Encoder of OpenAI Responses.
+
+    Stores complete items, which the terminal event repeats.
+
+    Args:
+        options: See `Encoder`.
+    """
+
+    dialect = "openai_responses"
+
+    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
+        super().__init__(**options)
+        self._frames = FrameWriter()
+        self._response = initial_response(response_id(""), self._model or "", 0, {})
+        self._usage: Usage | None = None
+        self._is_started = self._is_ended = False
+        self._early: list[Opaque] = []  # no client accepts an event before response.created
+        self._next_output_index = 0
+        self._item_ids: set[str] = set()
+        # The open blocks by index: all but whole items, and those of a kind.
+        self._writers: dict[int, _BlockWriter] = {}
+        self._whole_items: dict[int, WholeItemWriter] = {}
+        self._parts: dict[int, PartWriter] = {}
+        self._reasonings: dict[int, ReasoningWriter] = {}
+        self._positions: dict[int, dict[str, Any]] = {}  # of stopped blocks, too
+        self._message: MessageWriter | None = None  # the last one, if it accepts parts
+        self._done: dict[int, bytes] = {}  # complete items by output index
+        self._stored_bytes = 0
+        self._has_tool_call = self._has_refusal = False
+
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
+        writer = self._writers[index]
+        return writer.delta_writer if isinstance(writer, ReasoningWriter) else writer.write
+
+    def resume_after_passthrough(self, start: MessageStart, next_sequence_number: int) -> None:
+        self._set_response(start)
+        self._frames.next_number = next_sequence_number
+
+    def ping(self) -> bytes:
+        # Only an event resets Codex's timeout; but none may precede response.created.
+        is_live = self._is_started and not self._is_ended
+        return self._frames.write("keepalive", {}) if is_live else _COMMENT
+
+    def error_body(self, error: StreamError) -> bytes:
+        return dumps({"error": error_to_wire(error, extras=self.extras)})
+
+    def close(self) -> bytes:
+        return b""
+
+    # Deltas
+
+    def _text(self, event: TextDelta | RefusalDelta) -> bytes:
+        return self._writers[event.index].write(event.text)
+
+    _refusal = _text
+
+    def _json(self, event: JSONDelta) -> bytes:
+        return self._writers[event.index].write(event.partial_json)
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        return self._reasonings[event.index].write(event.text, event.part)
+
+    def _signature(self, event: SignatureDelta) -> bytes:
+        self._reasonings[event.index].sign(signature_to_wire(event.signature, event.issuer))
+        return b""
+
+    def _citation(self, event: CitationDelta) -> bytes:
+        return self._parts[event.index].cite(event.citation)
+
+    # Blocks
+
+    def _block_start(self, event: BlockStart) -> bytes:
+        index, extra = event.index, dict(event.extra or {}) if self.extras else {}
+        match event.block:
+            case Text():
+                return self._start_part(index, extra, "output_text", "text")
+            case Refusal():
+                self._has_refusal = True
+                return self._start_part(index, extra, "refusal", "refusal")
+            case Reasoning() | RedactedReasoning() as block:
+                reasoning = ReasoningWriter(*self._new_item("reasoning", extra))
+                self._reasonings[index] = reasoning
+                if isinstance(block, RedactedReasoning):
+                    reasoning.sign(redacted_to_wire(block))
+                return self._start_item(index, reasoning)
+            case ToolCall() as block:
+                self._has_tool_call = True
+                item_type = "custom_tool_call" if block.kind == "custom" else "function_call"
+                call = ToolCallWriter(*self._new_item(item_type, extra), block)
+                return self._start_item(index, call)
+            case ServerToolCall() as block:
+                extra.setdefault("item_id", block.id)
+                server_call = ServerCallWriter(*self._new_item(block.kind, extra), block)
+                return self._start_item(index, server_call)
+            case ServerToolResult() as block:
+                item = dumps(result_to_wire(block, extra.get("item_id")))
+                return self._start_whole_item(index, item)
+            case OpaqueBlock(data=data) if "item_id" in (event.extra or {}):
+                return self._write_whole_part(index, extra, data)
+            case OpaqueBlock(data=data):
+                return self._start_whole_item(index, opaque.block_to_wire(data))
+            case block:
+                raise AssertionError(f"{type(block).__name__} passed the projection")
+
+    def _block_stop(self, event: BlockStop) -> bytes:
+        whole_item = self._whole_items.pop(event.index, None)
+        if whole_item is not None:
+            self._store(whole_item.output_index, whole_item.item)
+            return whole_item.stop()
+        writer = self._writers.pop(event.index, None)
+        if writer is None:  # a part of an unknown type, written whole at its start
+            return b""
+        self._parts.pop(event.index, None)
+        self._reasonings.pop(event.index, None)
+        written = b""
+        if isinstance(writer, ServerCallWriter):
+            written = writer.write_late_added()
+            written += b"".join([self._write_opaque(held) for held in writer.held])
+        written += writer.stop()
+        self._store_done(writer.message if isinstance(writer, PartWriter) else writer)
+        return written
+
+    def _start_part(
+        self, index: int, extra: dict[str, Any], part_type: str, text_key: str
+    ) -> bytes:
+        """Return the start of a part, which continues the last message if it has its id."""
+        part_extra = extra.pop("part", {})
+        message, started = self._message_for(extra)
+        part = message.part(part_type, text_key, part_extra)
+        self._writers[index] = self._parts[index] = part
+        self._positions[index] = part.position
+        return started + part.start()
+
+    def _write_whole_part(self, index: int, extra: dict[str, Any], data: str) -> bytes:
+        """Return the events of a part of an unknown type, given as JSON."""
+        message, started = self._message_for(extra)
+        written = message.write_whole(opaque.block_to_wire(data))
+        self._positions[index] = message.position
+        self._store_done(message)
+        return started + written
+
+    def _message_for(self, extra: dict[str, Any]) -> tuple[MessageWriter, bytes]:
+        """Return the message of a part, and its `added` event if it is new."""
+        id, message = extra.get("item_id"), self._message
+        if message is not None and message.id == id:
+            return message, b""
+        released = self._release_message()
+        message = MessageWriter(*self._new_item("message", extra))
+        message.accepts_parts = message.id == id
+        self._message = message if message.accepts_parts else None
+        return message, released + message.start()
+
+    def _start_item(
+        self, index: int, item: ReasoningWriter | ToolCallWriter | ServerCallWriter
+    ) -> bytes:
+        self._writers[index] = item
+        self._positions[index] = item.position
+        return self._release_message() + item.start()
+
+    def _start_whole_item(self, index: int, item: bytes) -> bytes:
+        writer = WholeItemWriter(self._frames, self._take_output_index(), item)
+        self._whole_items[index] = writer
+        self._positions[index] = writer.position
+        return self._release_message() + writer.start()
+
+    def _release_message(self) -> bytes:
+        """End the message that another block could have continued."""
+        message, self._message = self._message, None
+        if message is None:
+            return b""
+        written = message.release()
+        self._store_done(message)
+        return written
+
+    def _new_item(
+        self, item_type: str, extra: dict[str, Any]
+    ) -> tuple[FrameWriter, int, str, dict[str, Any]]:
+        """Return the arguments of an `ItemWriter` for the next item."""
+        output_index, id = self._take_output_index(), extra.pop("item_id", None)
+        if not isinstance(id, str) or not id or id in self._item_ids:
+            stem = str(self._response["id"]).removeprefix("resp_")
+            id = f"{_ID_PREFIXES.get(item_type, 'item')}_{stem}_{output_index}"
+        self._item_ids.add(id)
+        return self._frames, output_index, id, extra
+
+    def _take_output_index(self) -> int:
+        self._next_output_index += 1
+        return self._next_output_index - 1
+
+    def _store_done(self, item: ItemWriter) -> None:
+        """Store an item for the terminal event, if it is complete."""
+        if item.done is not None:
+            self._store(item.output_index, item.done)
+
+    def _store(self, output_index: int, item: bytes) -> None:
+        if self._reserve(len(item)):
+            self._done[output_index] = item
+        else:
+            self._done.clear()
+
+    def _reserve(self, size: int) -> bool:
+        """Count bytes to be stored; False if the bound is passed."""
+        self._stored_bytes += size
+        return self._stored_bytes <= MAX_STORED_BYTES
+
+    # The message
+
+    def _message_start(self, event: MessageStart) -> bytes:
+        self._set_response(event)
+        fields = {"response": self._snapshot("in_progress", output=[])}
+        types = ("response.created", "response.in_progress")
+        return b"".join([self._frames.write(type, fields) for type in types]) + self._write_early()
+
+    def _set_response(self, event: MessageStart) -> None:
+        extra = dict(event.extra or {})
+        self._note_tier(extra.pop("service_tier", None))
+        model = self._model or event.model
+        created_at = extra.get("created_at", extra.get("created"))
+        id = event.id if self.extras and event.id else response_id(event.id)
+        self._response = initial_response(id, model, created_at, extra if self.extras else {})
+        self._is_started = True
+
+    def _usage_update(self, event: UsageUpdate) -> bytes:
+        self._usage = event.usage
+        self._note_tier((event.usage.extra or {}).get("service_tier"))
+        return b""
+
+    def _message_stop(self, event: MessageStop) -> bytes:
+        extra = dict(event.extra or {})
+        self._note_tier(extra.pop("service_tier", None))
+        released = self._release_message()
+        reason = incomplete_reason_to_wire(
+            event, has_tool_call=self._has_tool_call, has_refusal=self._has_refusal
+        )
+        fields: dict[str, Any] = extra if self.extras else {}
+        if reason is not None:
+            fields["incomplete_details"] = {"reason": reason}
+        usage = usage_to_wire(self._usage or Usage(), extras=self.extras)
+        status = "completed" if reason is None else "incomplete"
+        return released + self._write_terminal(status, {**fields, "usage": usage})
+
+    def _error(self, event: StreamError) -> bytes:
+        error = error_to_wire(event, extras=self.extras)
+        # Clients read the error nested or flat; Codex reads `response.failed` alone.
+        flat = {key: error[key] for key in ("code", "message", "param")}
+        written = self._write_early() + self._frames.write("error", {**flat, "error": error})
+        usage = None if self._usage is None else usage_to_wire(self._usage, extras=self.extras)
+        failure = {"code": error["code"], "message": error["message"]}
+        return written + self._write_terminal("failed", {"error": failure, "usage": usage})
+
+    def _write_terminal(self, status: str, fields: dict[str, Any]) -> bytes:
+        """Return the terminal event, with all complete items."""
+        self._is_ended = True
+        fields = {"id": self._response["id"], **fields}
+        if self._stored_bytes <= MAX_STORED_BYTES:
+            fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
+        response = self._snapshot(status, **fields)
+        return self._frames.write(f"response.{status}", {"response": response})
+
+    def _snapshot(self, status: str, **fields: Any) -> dict[str, Any]:
+        """Return the current response object."""
+        return {**self._response, "usage": None, **fields, **self._tiered(), "status": status}
+
+    # Events of this dialect
+
+    def _opaque(self, event: Opaque) -> bytes:
+        if not self._is_started:
+            if len(self._early) < MAX_EARLY_EVENTS:
+                self._early.append(event)
+            else:
+                self._losses.add("opaque", event.name, "before the message, dropped")
+            return b""
+        if event.name == "logprobs":
+            return self._write_logprobs(event)
+        writer = self._writers.get(event.index) if event.index is not None else None
+        if isinstance(writer, ServerCallWriter) and not writer.is_added:
+            if self._reserve(len(event.data)):
+                writer.held.append(event)
+            else:
+                self._losses.add("held", event.name, "dropped")
+            return b""
+        return self._write_opaque(event)
+
+    def _write_opaque(self, event: Opaque) -> bytes:
+        """Return an event with the ids and indexes under which its item is written."""
+        position = self._positions.get(event.index, {}) if event.index is not None else {}
+        typed_fields = opaque.event_to_wire(event, position)
+        if typed_fields is None:
+            self._losses.add("opaque", event.name, "no object, dropped")
+            return b""
+        return self._frames.write(*typed_fields)
+
+    def _write_logprobs(self, event: Opaque) -> bytes:
+        part = self._parts.get(event.index) if event.index is not None else None
+        logprobs = opaque.logprobs_to_wire(event)
+        if part is None or logprobs is None:
+            self._losses.add("opaque", event.name, "no text, dropped")
+            return b""
+        return part.write_logprobs(logprobs, store=self._reserve(len(event.data)))
+
+    def _write_early(self) -> bytes:
+        """Return the events that arrived before the message started."""
+        early, self._early = self._early, []
+        return b"".join([self._write_opaque(event) for event in early])

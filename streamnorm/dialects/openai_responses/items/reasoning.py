@@ -1,0 +1,182 @@
+"""Reasoning items: a block for the summaries, or for the reasoning text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import Reasoning
+from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
+from streamnorm._core.json import objects_of, string_of
+from streamnorm.dialects.openai_responses.delta_run import OpenText
+from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
+from streamnorm.dialects.openai_responses.items.item import Item, align_parts, extra_fields
+from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
+from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
+from streamnorm.dialects.openai_responses.wire import DeltaEvent
+
+__all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]
+
+SUMMARY, CONTENT = "summary", "content"
+"""Fields of the item: its summaries, and its reasoning text."""
+
+
+class _ReasoningPart(Struct):
+    """A summary or a `reasoning_text` part.
+
+    Attributes:
+        part: Its number within the block.
+        progress: Length and checksum of its text so far.
+    """
+
+    part: int
+    progress: TextProgress
+
+
+class _FieldBlock(Struct):
+    """The block of one field.
+
+    Attributes:
+        index: Index of the block.
+        is_open: Whether the block is open.
+        parts: Its parts by `summary_index` or `content_index`.
+    """
+
+    index: int
+    is_open: bool
+    parts: dict[int, _ReasoningPart]
+
+
+class ReasoningItem(Item):
+    """Reasoning.  The first field with text has the item's block, the other one its own."""
+
+    def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
+        super().__init__(initial, opener)
+        self._blocks: dict[str, _FieldBlock] = {}
+        self._is_open = False  # the item's block, before a field has it
+
+    def start(self, events: list[Event]) -> None:
+        """Append the block start; redacted reasoning of another vendor is whole here."""
+        extra = extra_fields(self._initial, SUMMARY, CONTENT, "encrypted_content", "format")
+        redacted = redacted_from_wire(self._initial)
+        if redacted is not None:
+            self.index = self._opener.open(redacted, extra, events)
+            events.append(BlockStop(self.index))
+            return
+        self.index = self._opener.open(Reasoning(), extra, events)
+        self._is_open = True
+
+    def start_part(
+        self, field: str, part_index: int | None, text: str, events: list[Event]
+    ) -> None:
+        """Start a part, and append the text that its start holds."""
+        part = self._open_part(field, part_index, events)
+        self._append(field, part, part.progress.add_missing_tail(text), events)
+
+    def append_text(
+        self, field: str, part_index: int | None, delta: str, events: list[Event]
+    ) -> None:
+        """Append a delta of a part."""
+        if delta:
+            part = self._open_part(field, part_index, events)
+            self._append(field, part, part.progress.add(delta), events)
+
+    def open_text(self, field: str, delta: DeltaEvent) -> OpenText | None:
+        """Return the text that deltas like this one extend, if its block is open."""
+        block = self._blocks.get(field)
+        part = block.parts.get(delta.part or 0) if block is not None and block.is_open else None
+        if block is None or part is None or part.progress.high_surrogate:
+            return None
+        unified = ReasoningDelta(block.index, "", part.part)
+        return OpenText(unified, part.progress, delta.output_index, delta.part)
+
+    def complete_text(
+        self, field: str, part_index: int | None, text: str, events: list[Event]
+    ) -> None:
+        """Append what no delta carried of the complete text of a part."""
+        if text and not self.is_done:
+            self._reconcile(field, part_index, None, text, events)
+
+    def complete(self, item: dict[str, Any], events: list[Event]) -> None:
+        for field in (SUMMARY, CONTENT):
+            block = self._blocks.get(field)
+            parts = objects_of(item.get(field))
+            received = align_parts(block.parts if block is not None else {}, [*range(len(parts))])
+            for position, part in enumerate(parts):
+                if text := string_of(part, "text"):
+                    self._reconcile(field, position, received.get(position), text, events)
+        self._stop(item, events)
+
+    def close_incomplete(self, events: list[Event]) -> None:
+        """Stop the blocks without a signature: that of the item's start may not be final."""
+        self.complete({**self._initial, "encrypted_content": None}, events)
+
+    def close_reopened(self, events: list[Event]) -> None:
+        self._stop({}, events)
+
+    # Parts
+
+    def _open_part(self, field: str, part_index: int | None, events: list[Event]) -> _ReasoningPart:
+        block = self._open_block(field, events)
+        part = block.parts.get(part_index or 0)
+        if part is None:
+            self._opener.count_stored()
+            part = _ReasoningPart(len(block.parts), TextProgress())
+            block.parts[part_index or 0] = part
+        return part
+
+    def _open_block(self, field: str, events: list[Event]) -> _FieldBlock:
+        block = self._blocks.get(field)
+        if block is None:
+            if not self._blocks:
+                block = _FieldBlock(self.index, self._is_open, {})
+            else:
+                index = self.index = self._opener.open(Reasoning(), None, events)
+                block = _FieldBlock(index, True, {})
+            self._blocks[field] = block
+        if not block.is_open:
+            self._opener.note("misplaced_delta", "Reasoning")
+            block.index = self.index = self._opener.open(Reasoning(), None, events)
+            block.is_open, block.parts = True, {}
+        return block
+
+    def _append(
+        self, field: str, part: _ReasoningPart, text: str | None, events: list[Event]
+    ) -> None:
+        if text:
+            events.append(ReasoningDelta(self._blocks[field].index, text, part.part))
+
+    def _reconcile(
+        self,
+        field: str,
+        part_index: int | None,
+        part: _ReasoningPart | None,
+        text: str,
+        events: list[Event],
+    ) -> None:
+        """Append what no delta carried of a complete text."""
+        if part is None:
+            part = self._open_part(field, part_index, events)
+        tail = part.progress.add_missing_tail(text)
+        if tail is None:
+            self._opener.note("resent_text", "Reasoning")
+        self._append(field, part, tail, events)
+
+    def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
+        """Stop the open blocks, the first of them with the signature of the item."""
+        open_indexes = [block.index for block in self._blocks.values() if block.is_open]
+        if not self._blocks and self._is_open:
+            open_indexes = [self.index]
+        for field, block in self._blocks.items():
+            for part in block.parts.values():
+                if block.is_open:
+                    self._append(field, part, part.progress.flush(), events)
+            block.is_open = False
+        self._is_open = False
+        signature = signature_from_wire(item, self._opener.server)
+        for index in sorted(open_indexes):
+            if signature is not None:
+                events.append(SignatureDelta(index, *signature))
+                signature = None
+            events.append(BlockStop(index))

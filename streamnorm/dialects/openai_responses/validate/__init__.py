@@ -1,0 +1,5 @@
+"""Strict validator of Responses streams."""
+
+from streamnorm.dialects.openai_responses.validate.checker import ResponsesChecker
+
+__all__ = ["ResponsesChecker"]

@@ -1,0 +1,203 @@
+"""Responses SSE, event by event as the protocol reference writes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.openai_responses.streams import BEGUN, encode, payloads_of, types, write
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Event,
+    Image,
+    JSONDelta,
+    LocalProtocolError,
+    Loss,
+    MessageStop,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    SignatureDelta,
+    Text,
+    TextDelta,
+    ToolCall,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+from streamnorm.dialects.openai_responses.encode import encoder as module
+
+SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
+
+
+def test_text_stream_is_written_byte_for_byte() -> None:
+    writer = ResponsesEncoder()
+    begun = len(writer.encode(BEGUN))
+    events = [*SAID, UsageUpdate(Usage(9, 4, 2, 1, 3)), MessageStop("end_turn")]
+    wire = b"".join([*map(writer.encode, events), writer.close()]).decode()
+    place = '"item_id":"msg_1_0","output_index":0,"content_index":0'
+    item = '"id":"msg_1_0","type":"message"'
+    empty = '{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
+    part = empty.replace('""', '"hi"')
+    whole = f'{{{item},"status":"completed","role":"assistant","content":[{part}]}}'
+    told = [
+        (
+            "response.output_item.added",
+            f'"output_index":0,"item":{{{item},"status":"in_progress","role":"assistant",'
+            '"content":[]}',
+        ),
+        ("response.content_part.added", f'{place},"part":{empty}'),
+        ("response.output_text.delta", f'{place},"delta":"hi","logprobs":[]'),
+        ("response.output_text.done", f'{place},"text":"hi","logprobs":[]'),
+        ("response.content_part.done", f'{place},"part":{part}'),
+        ("response.output_item.done", f'"output_index":0,"item":{whole}'),
+    ]
+    frames = [
+        f'event: {name}\ndata: {{"type":"{name}","sequence_number":{number},{rest}}}\n\n'
+        for number, (name, rest) in enumerate(told, 2)
+    ]
+    assert begun
+    assert wire.startswith("".join(frames))
+    last = json.loads(wire.removeprefix("".join(frames)).split("data: ")[1])
+    assert last["response"]["output"] == [json.loads(whole)]
+    assert last["response"]["usage"] == {
+        "input_tokens": 9,
+        "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
+        "output_tokens": 4,
+        "output_tokens_details": {"reasoning_tokens": 3},
+        "total_tokens": 13,
+    }
+    assert writer.losses == ()
+
+
+def test_api_sends_no_done_and_neither_do_we() -> None:
+    writer = ResponsesEncoder()
+    for event in (BEGUN, MessageStop("end_turn")):
+        writer.encode(event)
+    assert writer.close() == b""
+
+
+# The end
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason", "status", "why"),
+    [
+        ((Text(),), "end_turn", "completed", None),
+        ((ToolCall("c", "f"),), "tool_use", "completed", None),
+        ((Text(),), "max_tokens", "incomplete", "max_output_tokens"),
+        ((Text(),), "refusal", "incomplete", "content_filter"),
+        ((Refusal(),), "refusal", "completed", None),
+        ((Refusal(), ToolCall("c", "f")), "refusal", "incomplete", "content_filter"),
+        ((Text(),), "stop_sequence", "completed", None),
+        ((Text(),), "pause", "completed", None),
+        ((Text(),), "other", "completed", None),
+    ],
+)
+def test_reason_is_told_as_a_status(
+    blocks: tuple[Any, ...], reason: Any, status: str, why: str | None
+) -> None:
+    said = [e for n, block in enumerate(blocks) for e in (BlockStart(n, block), BlockStop(n))]
+    payloads, writer = write([BEGUN, *said, UsageUpdate(Usage(1, 2)), MessageStop(reason)])
+    last = payloads[-1]
+    assert last["type"] == f"response.{status}"
+    assert last["response"]["status"] == status
+    assert last["response"]["incomplete_details"] == (None if why is None else {"reason": why})
+    wordless = reason in ("stop_sequence", "pause", "other")
+    losses = (Loss("stop_reason", reason, 1, "written as end_turn"),) if wordless else ()
+    assert writer.losses == losses
+
+
+def test_counts_that_nobody_said_are_zero_and_a_loss() -> None:
+    payloads, writer = write([BEGUN, MessageStop("end_turn")], include_usage=False)
+    usage = payloads[-1]["response"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (0, 0, 0)
+    assert [loss.feature for loss in writer.losses] == ["usage_unknown", "usage_unknown"]
+
+
+def test_end_without_a_stop_is_no_end() -> None:
+    assert types(encode(*SAID))[-1] == "output_item.done"
+
+
+# What has no place
+
+
+def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
+    writer = ResponsesEncoder()
+    writer.encode(BEGUN)
+    with pytest.raises(AssertionError, match="Image passed the projection"):
+        writer.render(BlockStart(0, Image(url="u")))
+
+
+def test_signature_of_a_call_stands_on_reasoning_before_it() -> None:
+    signed = ToolCall("c", "f", signature="s", issuer="google")
+    payloads, writer = write([BEGUN, BlockStart(0, signed), BlockStop(0)], strict=True)
+    done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
+    assert [item["type"] for item in done] == ["reasoning", "function_call"]
+    assert done[0]["encrypted_content"] == "sn1..sn1-of.c.google.s"
+    assert writer.losses == ()
+
+
+def test_signature_of_a_text_stands_on_reasoning_behind_it() -> None:
+    text = [BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "s", "google")]
+    payloads, writer = write([BEGUN, *text, BlockStop(0)], strict=True)
+    done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
+    assert [item["type"] for item in done] == ["message", "reasoning"]
+    assert done[1]["encrypted_content"] == "sn1..sn1-of..google.s"
+    assert writer.losses == ()
+
+
+def test_illegal_event_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="expected an open block"):
+        write([BEGUN, TextDelta(0, "x")])
+
+
+# What a transcoder uses
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        (Text(), TextDelta(0, "a")),
+        (Reasoning(), ReasoningDelta(0, "a")),
+        (ToolCall("c", "f"), JSONDelta(0, "a")),
+    ],
+)
+def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
+    plain, quick = ResponsesEncoder(), ResponsesEncoder()
+    for writer in (plain, quick):
+        for event in (BEGUN, BlockStart(0, start), first):
+            writer.encode(event)
+    write_delta = quick.delta_writer(0)
+    for _ in range(2):
+        assert write_delta("a") == plain.encode(first)
+    assert quick.encode(BlockStop(0)) == plain.encode(BlockStop(0))
+
+
+def test_ping_is_an_event_while_the_response_goes_on_and_else_a_comment() -> None:
+    """Codex gives up where no event comes; the SDK's helpers where one comes first."""
+    writer = ResponsesEncoder()
+    assert writer.ping() == writer.encode(Ping()) == b": ping\n\n"
+    writer.encode(BEGUN)
+    (ping,) = payloads_of(writer.ping())
+    assert ping == {"type": "keepalive", "sequence_number": 2}
+    writer.encode(MessageStop("end_turn"))
+    assert writer.ping() == b": ping\n\n"
+
+
+@pytest.mark.parametrize("room", [-1, 0, 1])
+def test_end_leaves_out_what_is_more_than_may_be_kept(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDKs put it together from the items themselves."""
+    said = (*SAID, BlockStart(1, Refusal()), BlockStop(1), MessageStop("refusal"))
+    output = encode(*said)[-1]["response"]["output"]
+    size = sum(len(json.dumps(item, separators=(",", ":"))) for item in output)
+    monkeypatch.setattr(module, "MAX_STORED_BYTES", size + room)
+    response = encode(*said)[-1]["response"]
+    assert response.get("output") == (None if room < 0 else output)
+    assert ("output" in response) is (room >= 0)

@@ -1,0 +1,50 @@
+"""Length and checksum of a text that arrives in deltas."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
+
+
+def progress_after(*deltas: str) -> TextProgress:
+    progress = TextProgress()
+    for delta in deltas:
+        progress.add(delta)
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("deltas", "complete_text", "tail"),
+    [
+        ((), "abc", "abc"),
+        (("a", "b"), "abc", "c"),
+        (("a", "bc"), "abc", ""),
+        (("é🌊",), "é🌊ü", "ü"),
+        (("a", "b"), "acb", None),
+        (("ab",), "a", None),
+        (("ab",), "", None),
+        (("a\ud83c",), "a🌊b", "🌊b"),
+    ],
+)
+def test_missing_tail_is_what_no_delta_carried(
+    deltas: tuple[str, ...], complete_text: str, tail: str | None
+) -> None:
+    progress = progress_after(*deltas)
+    assert progress.add_missing_tail(complete_text) == tail
+    if tail is not None:
+        assert progress.add_missing_tail(complete_text) == ""
+
+
+def test_half_a_surrogate_pair_waits_for_the_other_half() -> None:
+    progress = TextProgress()
+    assert progress.add("a\ud83c") == "a"
+    assert progress.add("\udf0ab") == "🌊b"
+    assert (progress.length, progress.flush()) == (3, "")
+
+
+def test_lone_half_of_a_surrogate_pair_is_replaced() -> None:
+    progress = progress_after("a\ud83c")
+    assert progress.flush() == "\ufffd"
+    assert progress.add("\udf0a") == "\ufffd"
+    assert progress.length == 3
