@@ -1,242 +1,208 @@
-"""The events of Google's Interactions API, as another source of the dialect.
+"""Decoder of Google's Interactions API.
 
 https://ai.google.dev/api/interactions-api and
 https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).  An interaction is a
-series of steps, each with its start, deltas and stop: `steps`, `model`, `tools` and
-`results` follow one of them, `series` all.  Here is what belongs to the whole: how it
-begins, its status, counts and end.  The revision before, whose steps are contents, is read
-alike.  Written is `generateContent` alone, where the bytes do not pass as they are.
+series of steps, each with its start, deltas and stop, which `items` reads.  This module
+reads the events of the whole interaction: its start, status, token counts and end.  The
+former revision, whose steps are called contents, is read alike.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.events import (
-    Completed,
-    Event,
-    MessageStart,
-    MessageStop,
-    UsageUpdate,
-)
+from streamnorm._core.codec import Decoder
+from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
-from streamnorm.dialects.gemini.interactions.blocks import Blocks
-from streamnorm.dialects.gemini.interactions.series import Series
-from streamnorm.dialects.gemini.interactions.steps import rest_of
-from streamnorm.dialects.gemini.interactions.wire import PIECES, decode_delta
-from streamnorm.dialects.gemini.interactions.words import TERMINAL, failed_status, status_reason
-from streamnorm.dialects.gemini.shared import Shared
-from streamnorm.dialects.gemini.usage import UsageReader
+from streamnorm.dialects.gemini_interactions.detect import DONE, event_type, is_terminal
+from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
+from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
+from streamnorm.dialects.gemini_interactions.stop_reasons import (
+    FINAL_EVENTS,
+    TERMINAL,
+    failed_status,
+    status_of,
+    stop_reason,
+)
+from streamnorm.dialects.gemini_interactions.usage import UsageReader
+from streamnorm.dialects.gemini_interactions.wire import PIECES, decode_delta, other_fields
 from streamnorm.sse import Frame
 
-__all__ = ["Interactions"]
+__all__ = ["InteractionsDecoder"]
 
-_DONE = "[DONE]"
-_NAMED = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
-_OF_EVENT = ("event_type", "event_id", "metadata", "index")
-_OF_STEP = ("step", "content", "delta", "usage")
-_ENDS = ("completed", "complete")
+_INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
+_EVENT_FIELDS = ("event_type", "event_id", "metadata", "index")
+_STEP_EVENT_FIELDS = ("step", "content", "delta", "usage")
 _STARTS = ("created", "start", "in_progress", "queued")
-_OF_WHOLE = {
-    **dict.fromkeys((*_ENDS, *_STARTS), ("interaction",)),
+_FIELDS_BY_ACTION = {
+    **dict.fromkeys((*FINAL_EVENTS, *_STARTS), ("interaction",)),
     "status_update": ("interaction_id", "status", "usage"),
 }
-"""The fields of each event of the whole that are read; of others none is known."""
-_COUNTS = {
-    "total_input_tokens": "promptTokenCount",
-    "total_tool_use_tokens": "toolUsePromptTokenCount",
-    "total_output_tokens": "candidatesTokenCount",
-    "total_thought_tokens": "thoughtsTokenCount",
-    "total_cached_tokens": "cachedContentTokenCount",
-    "total_tokens": "totalTokenCount",
-}
-"""Each count by the name that `generateContent` has for it: they add up alike."""
+"""Fields that are read of each event of the whole interaction; other events have none."""
 
 
-class Interactions:
-    """Follow one interaction.
+class InteractionsDecoder(Decoder):
+    """Decode one interaction.
 
     Args:
-        shared: Bounds and counts.
-
-    Attributes:
-        event_id: Of the last event, from which the vendor can go on.
-        outcome: How it ended; None until it has.
+        server: Name of the server; nothing depends on it.
+        think_tags: Not used: tags in text are a matter of Chat Completions.
+        limits: Bounds.
+        on_note: Called with each note as it happens.
     """
 
-    def __init__(self, shared: Shared) -> None:
-        self.event_id = ""
-        self.outcome: Completed | None = None
-        self._shared = shared
-        self._blocks = Blocks(shared)
-        self._series = Series(self._blocks)
-        self._begun: dict[str, Any] | None = None  # what was told at the beginning
+    dialect = DIALECT
+
+    def __init__(
+        self,
+        *,
+        server: str | None = None,
+        think_tags: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_note: OnNote | None = None,
+    ) -> None:
+        super().__init__(limits=limits, on_note=on_note)
+        self._blocks = InteractionBlocks(limits, self.note)
+        self._steps = OpenSteps(self._blocks)
+        self._event_id = ""  # of the last event, from which the vendor can continue
+        self._start_fields: dict[str, Any] | None = None  # None before the start
         self._status = ""
         self._usage = UsageReader()
+        self._lenient: tuple[str, ...] = ()
 
-    def read(self, frame: Frame, events: list[Event], lenient: tuple[str, ...] = ()) -> None:
-        """Append the events of one frame.
+    @property
+    def resume(self) -> dict[str, Any] | None:
+        return {"event_id": self._event_id} if self._event_id else None
 
-        Raises:
-            Fatal: The stream ends here.
-            InvalidJSON: It holds no JSON.
-        """
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        if frame.event == "error":
+            raise Fatal(named_error(frame.data, self.json_of(frame.data)))
         try:
             delta = decode_delta(frame.data)
         except FAST_ERRORS:
-            self._read_any(frame, events, lenient)
+            self._read_any(frame, events)
             return
-        step = self._series.open(delta.index)
-        if step is None or not step.more(delta.delta, events):
-            self._read_any(frame, events, lenient)
+        step = self._steps.open.get(delta.index)
+        if step is None or not step.append(delta.delta, events):
+            self._read_any(frame, events)
         elif delta.event_id is not None:
-            self.event_id = delta.event_id
+            self._event_id = delta.event_id
 
-    def ends(self, frame: Frame) -> bool:
-        """Tell whether a frame without its blank line is whole, and ends the interaction."""
-        if frame.data.startswith(_DONE):
-            return True
-        try:
-            value = decode_any(frame.data, max_depth=self._shared.limits.max_json_depth)
-        except InvalidJSON:
-            return False
-        if not is_object(value):
-            return False
-        family, _, word = _kind_of(value, frame).partition(".")
-        if family != "interaction":
-            return family == "error" or find_error(value) is not None
-        return word != "status_update" and _status_of(word, value) in TERMINAL
-
-    def end(self) -> None:
-        """Take it that the source has ended.
-
-        Raises:
-            Fatal: The interaction has failed.
-        """
+    def end(self, rest: Frame | None, events: list[Event]) -> None:
+        self._judge_strays()
+        if rest is not None:
+            # Half a frame is a cut; a whole one that lacks its blank line is not.
+            if not is_terminal(rest, max_json_depth=self._limits.max_json_depth):
+                return
+            self.note("unterminated", "last frame")
+            self._lenient = ("unterminated",)
+            self._read_any(rest, events)
         if self.outcome is None and (error := failed_status(self._status, {})) is not None:
             raise Fatal(error)
 
     # Events
 
-    def _read_any(self, frame: Frame, events: list[Event], lenient: tuple[str, ...]) -> None:
+    def _read_any(self, frame: Frame, events: list[Event]) -> None:
         data = frame.data
-        if data.startswith(_DONE):
+        if data.startswith(DONE):
             if self._status in TERMINAL:
-                self._finish({}, events, lenient)
+                self._finish({}, events)
             return
         if not data.strip():
             return
-        depth = self._shared.limits.max_json_depth
-        value = decode_any(data, max_depth=depth, pieces=PIECES)
+        try:
+            value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=PIECES)
+        except InvalidJSON as problem:
+            if "\n" not in data or problem.too_deep:
+                raise self.invalid(problem) from problem
+            self.read_joined(frame, "message", events)
+            return
         if not is_object(value):
             self._blocks.opaque(frame.event, value, events)
             return
-        kind = _kind_of(value, frame)
-        self.event_id = string_of(value, "event_id") or self.event_id
+        kind = event_type(value, frame)
+        self._event_id = string_of(value, "event_id") or self._event_id
         if kind == "error":
             raise Fatal(named_error(data, value))
-        family, _, word = kind.partition(".")
+        family, _, action = kind.partition(".")
         if family == "interaction":
-            self._read_whole(word, value, data, events, lenient)
-        elif family in ("step", "content") and word in ("start", "delta", "stop"):
-            self._begin({}, events)
-            self._count_metadata(value, events)
-            self._series.read(word, value, data, events)
-            self._count(value.get("usage"), events)
-            if rest := rest_of(value, *_OF_EVENT, *_OF_STEP):
+            self._read_interaction(action, value, data, events)
+        elif family in ("step", "content") and action in ("start", "delta", "stop"):
+            self._start({}, events)
+            self._read_metadata(value, events)
+            self._steps.read(action, value, data, events)
+            self._read_usage(value.get("usage"), events)
+            if rest := other_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
                 self._blocks.opaque(kind, rest, events)
         elif (error := find_error(value)) is not None:
             raise Fatal(error)
         else:
             self._blocks.opaque(kind, value, events)
 
-    def _read_whole(
-        self,
-        word: str,
-        value: dict[str, Any],
-        data: str,
-        events: list[Event],
-        lenient: tuple[str, ...],
+    def _read_interaction(
+        self, action: str, value: dict[str, Any], data: str, events: list[Event]
     ) -> None:
-        """Read an event of the whole interaction."""
-        told = value.get("interaction")
-        interaction: dict[str, Any] = told if is_object(told) else {}
-        if word == "status_update":
+        """Append the events of an event of the whole interaction."""
+        found = value.get("interaction")
+        interaction: dict[str, Any] = found if is_object(found) else {}
+        if action == "status_update":
             interaction = {"id": value.get("interaction_id"), "usage": value.get("usage")}
-        self._begin(interaction, events)
-        self._count_metadata(value, events)
-        self._count(interaction.get("usage"), events)
-        self._status = _status_of(word, value) or self._status
-        if rest := rest_of(value, *_OF_EVENT, *_OF_WHOLE.get(word, ())):
-            self._blocks.opaque(f"interaction.{word}", rest, events)
-        if word in _ENDS or (word not in _OF_WHOLE and self._status in TERMINAL):
-            self._series.whole(interaction, data, events)
-            self._finish(interaction, events, lenient)
+        self._start(interaction, events)
+        self._read_metadata(value, events)
+        self._read_usage(interaction.get("usage"), events)
+        self._status = status_of(action, value) or self._status
+        if rest := other_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
+            self._blocks.opaque(f"interaction.{action}", rest, events)
+        is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
+        if action in FINAL_EVENTS or is_final:
+            self._steps.read_complete(interaction, data, events)
+            self._finish(interaction, events)
 
-    def _begin(self, interaction: dict[str, Any], events: list[Event]) -> None:
-        if self._begun is not None:
+    def _start(self, interaction: dict[str, Any], events: list[Event]) -> None:
+        """Append the start of the message, unless it has started."""
+        if self._start_fields is not None:
             return
         if not interaction:
-            self._shared.note("missing_start", "interaction")
+            self.note("missing_start", "interaction")
         id = string_of(interaction, "id")
         model = string_of(interaction, "model") or string_of(interaction, "agent")
-        self._shared.check_names(id, model)
-        self._shared.seed = (id, model, string_of(interaction, "created"))
-        self._begun = _others(interaction)
-        events.append(MessageStart(id, model, dict(self._begun) or None))
+        self._blocks.check_names(id, model)
+        self._blocks.seed = (id, model, string_of(interaction, "created"))
+        self._start_fields = other_fields(interaction, *_INTERACTION_FIELDS)
+        events.append(MessageStart(id, model, dict(self._start_fields) or None))
 
-    # Counts
+    # Token counts
 
-    def _count_metadata(self, value: dict[str, Any], events: list[Event]) -> None:
+    def _read_metadata(self, value: dict[str, Any], events: list[Event]) -> None:
         metadata = value.get("metadata")
         if is_object(metadata):
-            self._count(metadata.get("total_usage"), events)
-            if rest := rest_of(metadata, "total_usage"):
+            self._read_usage(metadata.get("total_usage"), events)
+            if rest := other_fields(metadata, "total_usage"):
                 self._blocks.opaque("metadata", rest, events)
 
-    def _count(self, usage: Any, events: list[Event]) -> None:
-        if is_object(usage):
-            told = {_COUNTS.get(name, name): count for name, count in usage.items()}
-            if self._usage.merge(told):
-                events.append(UsageUpdate(self._usage.usage))
+    def _read_usage(self, usage: Any, events: list[Event]) -> None:
+        if is_object(usage) and self._usage.merge(usage):
+            events.append(UsageUpdate(self._usage.usage))
 
     # The end
 
-    def _finish(
-        self, interaction: dict[str, Any], events: list[Event], lenient: tuple[str, ...]
-    ) -> None:
+    def _finish(self, interaction: dict[str, Any], events: list[Event]) -> None:
         error = failed_status(self._status, interaction)
         if error is not None:
             raise Fatal(error)
-        self._series.finish(events)
-        begun = self._begun or {}
+        self._steps.finish(events)
+        known = self._start_fields or {}
         extra = {
             name: item
-            for name, item in _others(interaction).items()
-            if name not in begun or begun[name] != item
+            for name, item in other_fields(interaction, *_INTERACTION_FIELDS).items()
+            if name not in known or known[name] != item
         }
         resumable = bool(interaction.get("continuation_token"))
-        called = bool(self._blocks.asked)
-        reason = status_reason(self._status, called=called, resumable=resumable)
+        called = bool(self._blocks.unanswered)
+        reason = stop_reason(self._status, called=called, resumable=resumable)
         events.append(MessageStop(reason, self._status, extra=extra or None))
-        self.outcome = Completed(reason, self._usage.usage, lenient)
-
-
-def _kind_of(value: dict[str, Any], frame: Frame) -> str:
-    return string_of(value, "event_type") or frame.event
-
-
-def _status_of(word: str, value: dict[str, Any]) -> str:
-    """Return the status that an event of the whole tells, in so many words or by its name."""
-    told = value.get("interaction")
-    status = string_of(told if is_object(told) else value, "status")
-    if status:
-        return status
-    return "completed" if word in _ENDS else word if word in TERMINAL else ""
-
-
-def _others(interaction: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that have no place in the events."""
-    return rest_of(interaction, *_NAMED)
+        self.outcome = Completed(reason, self._usage.usage, self._lenient)

@@ -1,8 +1,7 @@
-"""The shape of what comes often in a stream of Interactions, and how to tell one.
+"""Wire structs of the Interactions API: deltas, and the JSON text of tool arguments.
 
-https://ai.google.dev/api/interactions-api (read 2026-11-22).  All else comes a few times
-a message and is read as plain JSON, so that fields nobody knows yet are kept; only tool
-arguments are taken as they stand on the wire.
+https://ai.google.dev/api/interactions-api (read 2026-11-22).  Other events come a few times
+a message and are read as plain JSON, so that unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -12,31 +11,31 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from streamnorm._core.json import FAST_ERRORS, compact, decode_any
-from streamnorm.sse import Frame
+from streamnorm._core.json import FAST_ERRORS, clean, compact, decode_any
 
 __all__ = [
     "PIECES",
+    "ArgumentsFragment",
     "Delta",
-    "MoreArguments",
-    "MoreText",
     "RawStep",
-    "cleaned",
+    "TextFragment",
+    "arguments_text",
     "decode_delta",
+    "other_fields",
     "raw_event",
-    "speaks",
+    "without_half_characters",
 ]
 
 
-class MoreText(
+class TextFragment(
     Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True
 ):
-    """More text."""
+    """A delta of text."""
 
     text: str
 
 
-class MoreArguments(
+class ArgumentsFragment(
     Struct,
     frozen=True,
     gc=False,
@@ -44,16 +43,16 @@ class MoreArguments(
     tag="arguments_delta",
     forbid_unknown_fields=True,
 ):
-    """More arguments of a call, as JSON text."""
+    """A delta of the arguments of a call, as JSON text."""
 
     arguments: str
 
 
-Delta: TypeAlias = MoreText | MoreArguments
+Delta: TypeAlias = TextFragment | ArgumentsFragment
 
 
 class StepDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """One frame's payload that says no more."""
+    """Payload of a frame that holds a delta and nothing else."""
 
     event_type: Literal["step.delta"]
     index: int
@@ -66,12 +65,12 @@ decode_delta = _DELTA.decode
 
 
 class RawStep(Struct):
-    """A step, or a delta of one, for the JSON text within it."""
+    """A step, or a delta of one, with the JSON text of its arguments."""
 
     arguments: Raw = Raw()
 
     def text(self) -> str:
-        """Return the arguments as text; nothing for those that hold nothing."""
+        """Return the arguments; empty for those that are null or an empty object."""
         text = bytes(self.arguments).decode()
         if text.startswith('"'):
             return str(decode_any(text, max_depth=1))
@@ -79,14 +78,14 @@ class RawStep(Struct):
 
 
 class RawInteraction(Struct, frozen=True):
-    """What the end may tell once more."""
+    """An interaction with its steps, as the last event repeats it."""
 
     steps: list[RawStep | None] = []
     outputs: list[RawStep | None] = []
 
 
 class RawEvent(Struct):
-    """The payload around them."""
+    """Payload of an event that may hold arguments."""
 
     step: RawStep | None = None
     content: RawStep | None = None
@@ -98,43 +97,37 @@ _RAW: msgspec.json.Decoder[RawEvent] = msgspec.json.Decoder(RawEvent)
 
 
 def raw_event(data: str) -> RawEvent:
-    """Return an event with the text of its arguments; an empty one if it has no such shape."""
+    """Return the arguments of an event as JSON text; of an event of another shape, none."""
     try:
         return _RAW.decode(data)
     except FAST_ERRORS:
         return RawEvent()
 
 
-class _Mark(Struct):
-    event_type: str
-    index: Any = None
-
-
-_MARK: msgspec.json.Decoder[_Mark] = msgspec.json.Decoder(_Mark)
-_STEPS = frozenset({"step.start", "step.delta", "step.stop"})
-_CONTENTS = frozenset({"content.start", "content.delta", "content.stop"})
-
-
-def speaks(frame: Frame) -> bool:
-    """Tell whether a frame is one of Interactions."""
-    if frame.event.startswith("interaction.") or frame.event in _STEPS:
-        return True
-    try:
-        mark = _MARK.decode(frame.data)
-    except FAST_ERRORS:
-        return False
-    kind = mark.event_type
-    if kind.startswith("interaction.") or kind in _STEPS:
-        return True
-    return kind in _CONTENTS and type(mark.index) is int  # which others do not number
+def arguments_text(value: dict[str, Any], raw: RawStep | None) -> str:
+    """Return the arguments in a step or a delta, byte for byte as on the wire if possible."""
+    text = "" if raw is None else raw.text()
+    if text:
+        return text
+    arguments = value.get("arguments")
+    if isinstance(arguments, str):
+        return clean(arguments)
+    return compact(arguments) if arguments else ""
 
 
 PIECES = frozenset({"delta", "step", "content", "summary", "text", "arguments"})
-"""The keys whose strings are pieces of a longer text, and those on the way to them."""
+"""Keys whose strings are fragments of a longer text, and the keys on the way to them."""
 
 
-def cleaned(key: str, value: Any) -> Any:
-    """Return the value of a field that is kept; where pieces of text may stand, without
-    half a character.
-    """
+def without_half_characters(key: str, value: Any) -> Any:
+    """Return the value of a field that is kept, without the lone surrogates of a fragment."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
+
+
+def other_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
+    """Return the fields of an object that are not known and not empty."""
+    return {
+        key: without_half_characters(key, item)
+        for key, item in value.items()
+        if key not in known and item not in (None, "")
+    }

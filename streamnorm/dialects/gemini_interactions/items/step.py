@@ -1,71 +1,165 @@
-"""One step of an interaction, whatever its type."""
+"""Base class of the steps, and the state that all steps of one interaction share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
-from streamnorm._core.events import Event
-from streamnorm.dialects.gemini.interactions.blocks import Blocks
-from streamnorm.dialects.gemini.interactions.wire import Delta, cleaned
+from msgspec import field
 
-__all__ = ["Step", "rest_of"]
+from streamnorm._core.blocks import Block, OpaqueBlock
+from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque
+from streamnorm._core.ids import untag_signature, unwrap_base64
+from streamnorm._core.json import clean, compact, rejoin
+from streamnorm.dialects.gemini_interactions.wire import Delta
+
+__all__ = [
+    "DIALECT",
+    "GrowingBlock",
+    "InteractionBlocks",
+    "Step",
+    "UnknownStep",
+    "signature_from_wire",
+]
+
+DIALECT = "gemini_interactions"
+
+
+class InteractionBlocks(BlockOpener):
+    """State that the steps of one interaction share.
+
+    Attributes:
+        unanswered: Names of the client tool calls without a result, by call id.
+        last_server_call: Id of the last call that the provider executed.
+    """
+
+    unanswered: dict[str, str] = field(default_factory=dict)
+    last_server_call: str = ""
+
+    def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
+        """Append the start of a block and return its index."""
+        index = self.next_block()
+        events.append(BlockStart(index, block, extra=extra or None))
+        return index
+
+    def opaque(
+        self, name: str, value: Any, events: list[Event], *, index: int | None = None
+    ) -> None:
+        """Append data that has no unified event."""
+        events.append(Opaque(DIALECT, clean(name), compact(value), index))
+
+
+class GrowingBlock:
+    """An open block that deltas extend.
+
+    Args:
+        index: Index of the block.
+        delta_of: Makes the delta event of a text.
+
+    Attributes:
+        carry: High surrogate that the last delta ended in.
+    """
+
+    def __init__(self, index: int, delta_of: Callable[[str], Event]) -> None:
+        self.index = index
+        self.carry = ""
+        self._delta_of = delta_of
+
+    def append(self, text: str, events: list[Event]) -> str:
+        """Append a delta and return its text, without a high surrogate at its end."""
+        text, self.carry = rejoin(self.carry, text)
+        if text:
+            events.append(self._delta_of(text))
+        return text
+
+    def flush(self, events: list[Event]) -> str:
+        """Append the replacement of a high surrogate without its pair, and return it."""
+        carry, self.carry = clean(self.carry), ""
+        if carry:
+            events.append(self._delta_of(carry))
+        return carry
 
 
 class Step(ABC):
-    """One step that has not stopped.
+    """One open step.
 
     Args:
-        kind: Its type.
-        wire: What its start tells.
-        raw: The JSON text of its arguments; empty if there are none.
-        blocks: What it shares with the others.
+        kind: Type of the step.
+        fields: Fields of its start.
+        arguments: JSON text of the arguments in its start; empty if there are none.
+        blocks: State shared with the other steps.
     """
 
-    def __init__(self, kind: str, wire: dict[str, Any], raw: str, blocks: Blocks) -> None:
+    def __init__(
+        self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
+    ) -> None:
         self.kind = kind
-        self._wire = wire
-        self._raw = raw
+        self._fields = fields
+        self._start_arguments = arguments
         self._blocks = blocks
+        self._block: GrowingBlock | None = None
+
+    @property
+    def index(self) -> int | None:
+        """Index of the open block; None if none is open."""
+        return None if self._block is None else self._block.index
 
     @abstractmethod
     def start(self, events: list[Event]) -> None:
-        """Append what its start brings."""
+        """Append the events of the start."""
 
-    def more(self, delta: Delta, events: list[Event]) -> bool:
-        """Take a delta of a usual kind.  Return False if it needs a second look."""
+    def append(self, delta: Delta, events: list[Event]) -> bool:
+        """Append a plain delta; False leaves the step unchanged: read the frame in full."""
         return False
 
     @abstractmethod
-    def take(self, kind: str, delta: dict[str, Any], raw: str, events: list[Event]) -> bool:
-        """Take a delta.  Return False if it is none of this step.
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        """Append the events of a delta; False if the step has no deltas of this type.
 
         Args:
-            kind: Its type.
+            kind: Type of the delta.
             delta: The delta.
-            raw: The JSON text of its arguments; empty if there are none.
+            arguments: JSON text of its arguments; empty if there are none.
             events: Where to append.
         """
+
+    @abstractmethod
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        """Append the events of the end.
+
+        Args:
+            events: Where to append.
+            explicit: Whether the step itself was stopped, and not only the interaction.
+        """
+
+
+class UnknownStep(Step):
+    """A step of a type without a unified block, or of the user's own input."""
+
+    _index: int | None = None
 
     @property
-    @abstractmethod
     def index(self) -> int | None:
-        """Number of the block that is open, if one is."""
+        return self._index
 
-    @abstractmethod
-    def stop(self, events: list[Event], *, told: bool) -> None:
-        """Append what ends it.
+    def start(self, events: list[Event]) -> None:
+        block = OpaqueBlock(DIALECT, clean(self.kind), compact(self._fields))
+        self._index = self._blocks.start(block, None, events)
 
-        Args:
-            events: Where to append.
-            told: Whether its end was told, and not only that of the interaction.
-        """
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        return False
+
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        if self._index is not None:
+            events.append(BlockStop(self._index))
 
 
-def rest_of(value: dict[str, Any], *known: str) -> dict[str, Any]:
-    """Return the other fields of an object, those that say something."""
-    return {
-        key: cleaned(key, item)
-        for key, item in value.items()
-        if key not in known and item not in (None, "")
-    }
+def signature_from_wire(signature: str) -> tuple[str, str | None]:
+    """Return a signature and its issuer: the one in our tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or (signature, "google")
