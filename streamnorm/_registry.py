@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder
+from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, Opening
 from streamnorm._core.errors import UnknownDialect
-from streamnorm._core.events import Event
+from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnLoss, OnNote, ReasoningField
-from streamnorm.dialects import anthropic, gemini, openai_chat, openai_responses
+from streamnorm.dialects import (
+    anthropic,
+    gemini,
+    gemini_interactions,
+    openai_chat,
+    openai_responses,
+)
 from streamnorm.sse import Frame, RawFrame
 
 __all__ = ["DIALECTS", "checker", "decoder", "detect", "encoder"]
@@ -21,7 +27,7 @@ DIALECTS: dict[str, Dialect] = {
     # Asked in this order which of them a frame is of: errors of both the first and the second
     # are of type `error`, and those of Responses are numbered.
     room.DIALECT.name: room.DIALECT
-    for room in (openai_responses, anthropic, openai_chat, gemini)
+    for room in (openai_responses, anthropic, openai_chat, gemini, gemini_interactions)
 }
 
 _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}
@@ -41,10 +47,15 @@ def _dialect(name: str) -> Dialect:
 
 def detect(frame: Frame) -> str | None:
     """Return the name of the dialect that a frame is of, or None if it could be any."""
-    found = next((name for name, known in DIALECTS.items() if known.recognises(frame)), None)
+    found = _detect(frame, DIALECTS.values())
+    return None if found is None else found.variant_of or found.name
+
+
+def _detect(frame: Frame, among: Iterable[Dialect]) -> Dialect | None:
+    found = next((known for known in among if known.recognises(frame)), None)
     first, joined, _ = frame.data.partition("\n")
     if found is None and joined:  # several events, perhaps, without blank lines between
-        return detect(Frame(frame.event, first))
+        return _detect(Frame(frame.event, first), among)
     return found
 
 
@@ -71,6 +82,10 @@ def decoder(
     options = {"server": server, "think_tags": think_tags, "limits": limits}
     if dialect is None:
         return _UnnamedDecoder(options, limits=limits, on_note=on_note)
+    known = _dialect(dialect)
+    variants = [other for other in DIALECTS.values() if other.variant_of == known.name]
+    if variants:
+        return _VariantDecoder(known, variants, options, limits=limits, on_note=on_note)
     return _make_decoder(dialect, on_note=on_note, **options)
 
 
@@ -154,12 +169,13 @@ class _UnnamedDecoder(Decoder):
         self._options = options
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
+        self._is_known = False  # whether `_room` is certain to be that of the stream
         self._active: Decoder | None = None  # the room, once it reads the bytes itself
 
     def read_raw(self, raw: RawFrame) -> list[Event]:
         if self._active is None:
             events = super().read_raw(raw)
-            if self._room is not None and self.outcome is None:
+            if self._is_known and self._room is not None and self.outcome is None:
                 self._active = self._room
                 self._active.adopt_framing(self)
         else:
@@ -170,6 +186,10 @@ class _UnnamedDecoder(Decoder):
     @property
     def next_sequence_number(self) -> int:
         return 0 if self._room is None else self._room.next_sequence_number
+
+    @property
+    def resume(self) -> dict[str, Any] | None:
+        return None if self._room is None else self._room.resume
 
     def framed(self, data: bytes) -> bytes:
         return super().framed(data) if self._active is None else self._active.framed(data)
@@ -201,12 +221,17 @@ class _UnnamedDecoder(Decoder):
                     raise self.malformed(f"no known dialect in {_MAX_DETECTION_FRAMES} frames")
                 return
             for waiting in self._waiting:
-                room.read(waiting, events)
+                self._pass_frame(room, waiting, events)
                 if room.outcome is not None:
                     break
         else:
+            self._pass_frame(room, frame, events)
+
+    def _pass_frame(self, room: Decoder, frame: Frame, events: list[Event]) -> None:
+        try:
             room.read(frame, events)
-        self.outcome, self.first_usage = room.outcome, room.first_usage
+        finally:  # a frame that fails may have brought the usage
+            self.outcome, self.first_usage = room.outcome, room.first_usage
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         room = self._room
@@ -226,15 +251,65 @@ class _UnnamedDecoder(Decoder):
             self.unframed = self._active.unframed
 
     def _find(self, frame: Frame) -> Decoder | None:
-        name = detect(frame)
-        if name is None:
+        found = _detect(frame, DIALECTS.values())
+        if found is None:
             return None
-        self.dialect = name
+        self.dialect = found.variant_of or found.name
+        return self._enter(found)
+
+    def _enter(self, known: Dialect) -> Decoder:
+        """Make the decoder of a dialect, and let it read from now on."""
         try:
-            self._room = _make_decoder(name, on_note=self._pass_on, **self._options)
+            self._room = _make_decoder(known.name, on_note=self._pass_on, **self._options)
         except UnknownDialect as exc:
             raise self.malformed(str(exc)) from exc
+        self._is_known = True
         return self._room
 
     def _pass_on(self, note: Note) -> None:
         self.note(note.kind, note.where)
+
+
+class _VariantDecoder(_UnnamedDecoder):
+    """Decode a dialect, or the variant of it that a frame before the message start is of.
+
+    Args:
+        known: The dialect that was named.
+        variants: Its variants.
+        options: Options of their decoders.
+        limits: Bounds.
+        on_note: Called with each note as it happens.
+    """
+
+    def __init__(
+        self,
+        known: Dialect,
+        variants: list[Dialect],
+        options: dict[str, Any],
+        *,
+        limits: Limits,
+        on_note: OnNote | None,
+    ) -> None:
+        super().__init__(options, limits=limits, on_note=on_note)
+        self.dialect = known.name
+        self._variants = variants
+        self._room = self._named = _make_decoder(known.name, on_note=self._pass_on, **options)
+
+    def opening(self, start: bytes) -> Opening | None:
+        return self._named.opening(start)
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        self._find_variant(frame)
+        super().read(frame, events)
+        if not self._is_known:
+            self._is_known = any(isinstance(event, MessageStart) for event in events)
+
+    def end(self, rest: Frame | None, events: list[Event]) -> None:
+        self._judge_strays()
+        if rest is not None:
+            self._find_variant(rest)
+        super().end(rest, events)
+
+    def _find_variant(self, frame: Frame) -> None:
+        if not self._is_known and (variant := _detect(frame, self._variants)) is not None:
+            self._enter(variant)

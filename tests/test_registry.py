@@ -32,12 +32,19 @@ TEXT, END = content("hi"), chunk({}, "stop")
 
 
 def test_dialects_are_keyed_by_their_names() -> None:
-    assert list(DIALECTS) == ["openai_responses", "anthropic", "openai_chat", "gemini"]
+    assert list(DIALECTS) == [
+        "openai_responses",
+        "anthropic",
+        "openai_chat",
+        "gemini",
+        "gemini_interactions",
+    ]
     assert {name: dialect.aliases for name, dialect in DIALECTS.items()} == {
         "anthropic": ("claude",),
         "openai_chat": ("openai", "chat"),
         "openai_responses": ("responses",),
         "gemini": ("google",),
+        "gemini_interactions": (),
     }
 
 
@@ -67,7 +74,7 @@ def test_alias_writes_like_the_name(name: str) -> None:
 def test_unknown_dialect_is_reported_with_those_that_there_are() -> None:
     known = (
         "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
-        " chat, gemini, google"
+        " chat, gemini, google, gemini_interactions"
     )
     for make in (decoder, encoder, checker):
         with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
@@ -90,7 +97,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 def test_dialect_that_does_not_do_its_part_is_reported_with_those_that_do() -> None:
     every = "openai_responses, anthropic, openai_chat, gemini"
     for make, part, known in [
-        (decoder, "decoder", every),
+        (decoder, "decoder", f"{every}, gemini_interactions"),
         (encoder, "encoder", every),
         (checker, "checker", every),
     ]:
@@ -100,12 +107,22 @@ def test_dialect_that_does_not_do_its_part_is_reported_with_those_that_do() -> N
             make("dots")
 
 
+def test_variant_that_is_not_written_says_which_dialects_are() -> None:
+    written = "openai_responses, anthropic, openai_chat, gemini"
+    for make, part in ((encoder, "encoder"), (checker, "checker")):
+        with pytest.raises(
+            UnknownDialect,
+            match=f"^no {part} of dialect 'gemini_interactions', expected one of {written}$",
+        ):
+            make("gemini_interactions")
+
+
 @pytest.mark.usefixtures("mute")
 def test_stream_of_a_dialect_that_is_not_read_ends_as_malformed() -> None:
     frames = frame("-- --- .-. ... .")
     message = (
         "no decoder of dialect 'morse', expected one of openai_responses, anthropic,"
-        " openai_chat, gemini"
+        " openai_chat, gemini, gemini_interactions"
     )
     for body in (frames, frames.rstrip()):
         assert decode(body, dialect=None).events == [StreamError("malformed", message)]

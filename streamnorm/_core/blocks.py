@@ -7,6 +7,8 @@ complete in a `Message`.  Those that grow by deltas are `Text`, `Reasoning`,
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -29,6 +31,7 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolResult",
+    "file_block",
 ]
 
 
@@ -258,3 +261,26 @@ Block: TypeAlias = (
 
 GROWING_BLOCKS = (Text, Reasoning, Refusal, ToolCall, ServerToolCall)
 """The blocks that deltas add to; all others are whole in their `BlockStart`."""
+
+
+def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:
+    """Return a file as a block; None if no block holds its type or it has no single content.
+
+    Args:
+        media_type: MIME type.
+        data: Content in Base64.
+        url: Address of the content.
+    """
+    if (data is None) is (url is None):
+        return None
+    if media_type.startswith("image/"):
+        return Image(media_type, data, url)
+    if media_type.startswith("application/"):
+        return Document(media_type, data, url)
+    if not media_type.startswith("text/"):
+        return None
+    try:
+        text = None if data is None else base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    return Document(media_type, text, url)

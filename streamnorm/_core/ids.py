@@ -6,6 +6,8 @@ as the provider wrote it.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from hashlib import blake2b
 from typing import NamedTuple
@@ -21,12 +23,14 @@ __all__ = [
     "tag_signature",
     "unescape_id",
     "untag_signature",
+    "unwrap_base64",
 ]
 
 _ESCAPED = "snid_"
 _TAGGED = "sn1."
 _CARRIED = "sn1-of."
 _SEALED = "sn1-redacted."
+_BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
@@ -106,6 +110,16 @@ def seal_reasoning(data: str, issuer: str | None) -> str:
 def sealed_reasoning(value: str) -> tuple[str, str | None] | None:
     """Return what `seal_reasoning` was given, or None if the value is none of ours."""
     return _untagged(value, _SEALED)
+
+
+def unwrap_base64(value: str) -> str:
+    """Return the tagged or sealed value that Base64 text holds; empty if we did not write it."""
+    if not value.startswith(_BASE64_TAGGED):
+        return ""
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def _untagged(value: str, prefix: str) -> tuple[str, str | None] | None:

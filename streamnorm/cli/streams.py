@@ -38,7 +38,10 @@ _REASONING: dict[str, ReasoningField | None] = {
 }
 
 _LOSSES_FORBIDDEN = 5
-_NAMES = " or ".join([", ".join([*DIALECTS][:-1]), [*DIALECTS][-1]])
+
+
+def _or(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def add_commands(add_parser: AddParser) -> None:
@@ -49,7 +52,8 @@ def add_commands(add_parser: AddParser) -> None:
         "--from",
         dest="source",
         metavar="DIALECT",
-        help=f"dialect of FILE, {_NAMES} (default: its companion's, or what the first frames show)",
+        help=f"dialect of FILE, {_or([*DIALECTS])}"
+        " (default: its companion's, or what the first frames show)",
     )
     common.add_argument(
         "--server",
@@ -65,7 +69,7 @@ def add_commands(add_parser: AddParser) -> None:
         description="Write SSE on stdout as it becomes known, losses on stderr.",
     )
     transcode.add_argument(
-        "--to", required=True, metavar="DIALECT", help=f"dialect to write: {_NAMES}"
+        "--to", required=True, metavar="DIALECT", help=f"dialect to write: {_or(writable())}"
     )
     transcode.add_argument(
         "--ordering",

@@ -58,6 +58,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         encoder: Makes an encoder of keyword options; None if it is not written.
         checker: Makes a checker; None if its bytes are not checked.
         forms: The forms that its streams may have beside server-sent events.
+        variant_of: Dialect whose name its streams also go by: a stream that is detected, or
+            decoded under that name, is decoded here if its first frames are of this dialect.
     """
 
     name: str
@@ -67,3 +69,4 @@ class Dialect(Struct, frozen=True, kw_only=True):
     encoder: Callable[..., Encoder] | None = None
     checker: Callable[[], Checker] | None = None
     forms: tuple[Form, ...] = ()
+    variant_of: str | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
 from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.json import (
@@ -32,12 +33,10 @@ from streamnorm.dialects.gemini.answer import Answer
 from streamnorm.dialects.gemini.array import ARRAY
 from streamnorm.dialects.gemini.delta_run import GeminiRun
 from streamnorm.dialects.gemini.grounding import recited, supported
-from streamnorm.dialects.gemini.interactions.decode import Interactions
-from streamnorm.dialects.gemini.interactions.wire import speaks
 from streamnorm.dialects.gemini.parts import cleaned, read_part
-from streamnorm.dialects.gemini.shared import DIALECT, Shared
 from streamnorm.dialects.gemini.stops import UNSPECIFIED, failed_finish
 from streamnorm.dialects.gemini.usage import UsageReader
+from streamnorm.dialects.gemini.wire import DIALECT
 from streamnorm.sse import Frame
 
 __all__ = ["GeminiDecoder"]
@@ -57,7 +56,7 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class GeminiDecoder(Decoder):
-    """Read Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array, or Interactions.
+    """Read Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
 
     Args:
         server: Who sends it; nothing depends on it.
@@ -78,8 +77,7 @@ class GeminiDecoder(Decoder):
         on_note: OnNote | None = None,
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
-        self._shared = Shared(limits, self.note)
-        self._interactions: Interactions | None = None  # the vendor's other API, if it is that
+        self._opener = BlockOpener(limits, self.note)
         self._started = False
         self._said: _Value = {}  # fields of the chunks that have no place in the events
         self._late: _Value = {}  # of them those that came after the start
@@ -95,11 +93,6 @@ class GeminiDecoder(Decoder):
         self._read_any(frame, events)
         self._run.expect_tokens()
 
-    @property
-    def resume(self) -> dict[str, Any] | None:
-        known = self._interactions
-        return None if known is None or not known.event_id else {"event_id": known.event_id}
-
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()
         lenient: tuple[str, ...] = ()
@@ -111,12 +104,7 @@ class GeminiDecoder(Decoder):
                 return
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
-            if self._interactions is not None:
-                self._read_interaction(rest, events, lenient)
-            else:
-                self.read(rest, events)
-        if self._interactions is not None:
-            self._interactions.end()
+            self.read(rest, events)
         if self.outcome is None and self._is_finished():
             self._finish(events, lenient)
 
@@ -126,9 +114,6 @@ class GeminiDecoder(Decoder):
         data = frame.data
         if frame.event == "error":
             raise Fatal(named_error(data, self.json_of(data)))
-        if self._interactions is not None or (not self._started and speaks(frame)):
-            self._read_interaction(frame, events)
-            return
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
         except InvalidJSON as exc:
@@ -139,19 +124,6 @@ class GeminiDecoder(Decoder):
                 self._read_object(chunk, frame, events)
             else:
                 events.append(Opaque(DIALECT, "frame", compact(chunk)))
-
-    def _read_interaction(
-        self, frame: Frame, events: list[Event], lenient: tuple[str, ...] = ()
-    ) -> None:
-        if self._interactions is None:
-            self._interactions = Interactions(self._shared)
-        try:
-            self._interactions.read(frame, events, lenient)
-        except InvalidJSON as problem:
-            if "\n" not in frame.data or problem.too_deep:
-                raise self.invalid(problem) from problem
-            self.read_joined(frame, "message", events)
-        self.outcome = self._interactions.outcome
 
     def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
         data = frame.data
@@ -210,9 +182,9 @@ class GeminiDecoder(Decoder):
 
     def _start(self, value: _Value, events: list[Event]) -> None:
         id, model = string_of(value, "responseId"), string_of(value, "modelVersion")
-        self._shared.check_names(id, model)
+        self._opener.check_names(id, model)
         self._started = True
-        self._shared.seed = (id, model, string_of(value, "createTime"))
+        self._opener.seed = (id, model, string_of(value, "createTime"))
         events.append(MessageStart(id, model, dict(self._said) or None))
 
     def _keep(self, value: _Value, data: str) -> None:
@@ -220,7 +192,7 @@ class GeminiDecoder(Decoder):
         for key, item in value.items():
             if key in _CHUNK_FIELDS or item is None or self._said.get(key) == item:
                 continue
-            self._shared.keep(len(data))
+            self._opener.keep(len(data))
             self._said[key] = cleaned(key, item)
             if self._started:
                 self._late[key] = self._said[key]
@@ -236,7 +208,7 @@ class GeminiDecoder(Decoder):
         if answer is None:
             if len(self._answers) >= self._limits.max_choices:
                 raise too_large("max_choices", self._limits.max_choices)
-            answer = self._answers[number] = Answer(number, self._shared)
+            answer = self._answers[number] = Answer(number, self._opener)
         return answer
 
     def _read_candidate(
@@ -254,7 +226,7 @@ class GeminiDecoder(Decoder):
         for name, read in (("citationMetadata", recited), ("groundingMetadata", supported)):
             metadata = candidate.get(name)
             if metadata and is_object(metadata):
-                self._shared.keep(size)
+                self._opener.keep(size)
                 citations, rest = read(metadata, answer.text_place)
                 answer.cite(citations, events)
                 answer.metadata(name, rest, events)
@@ -262,7 +234,7 @@ class GeminiDecoder(Decoder):
             answer.opaque("logprobsResult", candidate["logprobsResult"], events)
         for key, item in candidate.items():
             if key not in _CANDIDATE_FIELDS and item is not None and answer.extra.get(key) != item:
-                self._shared.keep(size)
+                self._opener.keep(size)
                 answer.extra[key] = cleaned(key, item)
         word = _word(candidate.get("finishReason"))
         if not word or (word in UNSPECIFIED and answer.finish):
@@ -279,8 +251,6 @@ class GeminiDecoder(Decoder):
 
     def _is_last(self, rest: Frame) -> bool:
         """Tell whether a frame without its blank line is whole, and ends the message."""
-        if self._interactions is not None:
-            return self._interactions.ends(rest)
         if rest.data.startswith(_DONE):
             return True
         value = self.json_of(rest.data)
@@ -299,7 +269,7 @@ class GeminiDecoder(Decoder):
 
     def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:
         if not self._answers:
-            self._answers[0] = Answer(0, self._shared)
+            self._answers[0] = Answer(0, self._opener)
         if 0 not in self._answers:  # most targets write no other
             raise self.malformed(f"candidate {min(self._answers)} alone, expected candidate 0")
         self._answers[0].extra.update(self._late)

@@ -5,29 +5,25 @@ https://ai.google.dev/api/caching#Part (read 2026-11-22).
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 import msgspec
 
 from streamnorm._core.blocks import (
     Block,
-    Document,
-    Image,
     OpaqueBlock,
     ServerToolCall,
     ServerToolResult,
     ToolCall,
+    file_block,
 )
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, compact, is_array, is_object, string_of
 from streamnorm.dialects.gemini.answer import Answer
-from streamnorm.dialects.gemini.shared import DIALECT
-from streamnorm.dialects.gemini.wire import PIECES, RawCall, RawPart
+from streamnorm.dialects.gemini.wire import DIALECT, PIECES, RawCall, RawPart
 
-__all__ = ["cleaned", "media", "read_part"]
+__all__ = ["cleaned", "read_part"]
 
 _MODIFIERS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
@@ -139,31 +135,8 @@ def _media(field: str, value: dict[str, Any]) -> Block:
     data, url = value.get("data"), value.get("fileUri")
     data, url = data if isinstance(data, str) else None, url if isinstance(url, str) else None
     extra = set(value) - {"mimeType", "data", "fileUri"}
-    found = None if extra else media(string_of(value, "mimeType"), data, url)
+    found = None if extra else file_block(string_of(value, "mimeType"), data, url)
     return found or OpaqueBlock(DIALECT, field, compact(value))
-
-
-def media(kind: str, data: str | None, url: str | None) -> Image | Document | None:
-    """Return a file as a block; None if there is none for it.
-
-    Args:
-        kind: Its MIME type.
-        data: Base64.
-        url: Where it is, where it does not stand here.
-    """
-    if (data is None) is (url is None):
-        return None
-    if kind.startswith("image/"):
-        return Image(kind, data, url)
-    if kind.startswith("application/"):
-        return Document(kind, data, url)
-    if not kind.startswith("text/"):
-        return None
-    try:
-        text = None if data is None else base64.b64decode(data, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return None
-    return Document(kind, text, url)
 
 
 def cleaned(key: str, value: Any) -> Any:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 __all__ = [
+    "DIALECT",
     "PIECES",
     "Counts",
     "RawPart",
@@ -20,6 +21,8 @@ __all__ = [
     "decode_text",
     "raw_parts",
 ]
+
+DIALECT = "gemini"
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 

@@ -29,10 +29,14 @@ def test_all_that_eats_bytes_shares_one_contract(feed: Feed[object]) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 def test_dialect_makes_what_bears_its_name(dialect: Dialect) -> None:
     assert dialect.decoder is not None
-    assert dialect.encoder is not None
-    reader, writer = dialect.decoder(), dialect.encoder()
+    reader = dialect.decoder()
     assert isinstance(reader, Decoder)
+    assert reader.dialect == dialect.name
+    if dialect.variant_of is not None:  # may be read alone
+        return
+    assert dialect.encoder is not None
+    writer = dialect.encoder()
     assert isinstance(writer, Encoder)
+    assert writer.dialect == dialect.name
     assert dialect.checker is not None
     assert isinstance(dialect.checker(), Checker)
-    assert reader.dialect == writer.dialect == dialect.name

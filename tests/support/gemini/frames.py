@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamnorm import Event, Message, accumulate, validate
-from streamnorm.dialects.gemini.decode import GeminiDecoder
+from streamnorm import Event, Message, accumulate, decoder, validate
 from support.openai_chat.chunks import Decoded
 
 __all__ = [
@@ -63,18 +62,18 @@ def thought(text: str, **fields: Any) -> bytes:
     return parts({"text": text, "thought": True, **fields})
 
 
-def decode(*frames: bytes, **options: Any) -> Decoded:
+def decode(*frames: bytes, dialect: str = "gemini", **options: Any) -> Decoded:
     """Decode a whole stream, closed at its end."""
     body = b"".join(frames)
-    whole = _decode([body], options)
-    assert whole == _decode([body[i : i + 1] for i in range(len(body))], options)
-    assert whole == _decode(list(frames), options)
+    whole = _decode([body], dialect, options)
+    assert whole == _decode([body[i : i + 1] for i in range(len(body))], dialect, options)
+    assert whole == _decode(list(frames), dialect, options)
     assert validate(whole.events) == []
     return whole
 
 
-def _decode(pieces: list[bytes], options: dict[str, Any]) -> Decoded:
-    reader = GeminiDecoder(**options)
+def _decode(pieces: list[bytes], dialect: str, options: dict[str, Any]) -> Decoded:
+    reader = decoder(dialect, **options)
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
     return Decoded(events, reader.outcome, reader.notes)

@@ -6,10 +6,21 @@ import json
 from typing import Any
 
 from streamnorm import Event
-from support.gemini.frames import decode
+from support.gemini import frames as gemini
 from support.openai_chat.chunks import Decoded
 
-__all__ = ["CREATED", "blocks", "completed", "delta", "event", "kinds", "start", "step", "stop"]
+__all__ = [
+    "CREATED",
+    "blocks",
+    "completed",
+    "decode",
+    "delta",
+    "event",
+    "kinds",
+    "start",
+    "step",
+    "stop",
+]
 
 
 def event(kind: str, **fields: Any) -> bytes:
@@ -46,6 +57,13 @@ def step(kind: str, *deltas: tuple[str, dict[str, Any]], **fields: Any) -> bytes
     """Return a whole step, number 0."""
     told = b"".join([delta(0, name, **more) for name, more in deltas])
     return start(0, kind, **fields) + told + stop(0)
+
+
+def decode(*frames: bytes, **options: Any) -> Decoded:
+    """Decode a whole interaction, by its own name and as a variant of `gemini`."""
+    decoded = gemini.decode(*frames, dialect="gemini_interactions", **options)
+    assert gemini.decode(*frames, **options) == decoded
+    return decoded
 
 
 def blocks(*frames: bytes, **options: Any) -> list[Event]:

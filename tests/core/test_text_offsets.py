@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.dialects.gemini.offsets import Offsets
+from streamnorm._core.text_offsets import TextOffsets
 
 
-def offsets(*pieces: str, base: int = 0, max_bytes: int = 1 << 20) -> Offsets:
-    kept = Offsets(base, max_bytes=max_bytes)
+def offsets(*pieces: str, base: int = 0, max_bytes: int = 1 << 20) -> TextOffsets:
+    kept = TextOffsets(base, max_bytes=max_bytes)
     for piece in pieces:
         kept.append(piece)
     return kept

@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.json import FAST_ERRORS
-from streamnorm.dialects.gemini.interactions.wire import speaks
 from streamnorm.sse import Frame
 
 __all__ = ["recognises"]
@@ -27,9 +26,7 @@ _MARKS: msgspec.json.Decoder[_Marks] = msgspec.json.Decoder(_Marks)
 
 
 def recognises(frame: Frame) -> bool:
-    """Tell whether a frame's payload has the dialect's own fields, or is one of Interactions."""
-    if speaks(frame):
-        return True
+    """Return whether a payload has one of the fields that all chunks have."""
     try:
         marks = _MARKS.decode(frame.data)
     except FAST_ERRORS:

@@ -1,4 +1,4 @@
-"""What the answers of one Gemini stream share."""
+"""The opening of a block: its index, bounds, minted ids, and the bytes kept for unknown fields."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from streamnorm._core.failures import too_large
 from streamnorm._core.ids import mint_id
 from streamnorm._core.limits import Limits
 
-__all__ = ["DIALECT", "Shared", "answered"]
-
-DIALECT = "gemini"
+__all__ = ["BlockOpener"]
 
 
-class Shared(Struct):
-    """What the answers of one stream share.
+class BlockOpener(Struct):
+    """Number the blocks of one stream and enforce the bounds on what they bring.
+
+    Every method that checks a bound raises `Fatal` where it is passed.
 
     Attributes:
         limits: Bounds.
         note: Counts something that was forgiven.
-        seed: What minted ids are made of.
-        blocks: How many blocks have started.
-        calls: How many calls have begun.
-        kept: Characters of the payloads that something is kept of.
+        seed: Values that minted ids are derived from.
+        blocks: Number of blocks that have started.
+        calls: Number of tool calls that have started.
+        kept: Characters of the payloads from which a field was kept.
     """
 
     limits: Limits
@@ -35,33 +35,21 @@ class Shared(Struct):
     kept: int = 0
 
     def next_block(self) -> int:
-        """Return the index of a block that starts.
-
-        Raises:
-            Fatal: There are too many.
-        """
+        """Return the index of a block that starts, at most `max_blocks`."""
         if self.blocks >= self.limits.max_blocks:
             raise too_large("max_blocks", self.limits.max_blocks)
         self.blocks += 1
         return self.blocks - 1
 
     def count_call(self, *names: str) -> None:
-        """Count a call with its id and name.
-
-        Raises:
-            Fatal: There are too many, or one of them is too long.
-        """
+        """Count a call, at most `max_tool_calls`, and bound its id and name."""
         self.calls += 1
         if self.calls > self.limits.max_tool_calls:
             raise too_large("max_tool_calls", self.limits.max_tool_calls)
         self.check_names(*names)
 
     def check_names(self, *names: str) -> None:
-        """Bound ids and names.
-
-        Raises:
-            Fatal: One of them is too long.
-        """
+        """Bound ids and names to `max_id_chars`."""
         if max(map(len, names)) > self.limits.max_id_chars:
             raise too_large("max_id_chars", self.limits.max_id_chars)
 
@@ -71,25 +59,9 @@ class Shared(Struct):
         return mint_id(*self.seed, self.blocks)
 
     def keep(self, size: int) -> None:
-        """Bound what fields nobody knows may add up to.
-
-        Raises:
-            Fatal: It is too much.
+        """Count a payload from which a field is kept; all of them are at most
+        `max_accumulated_bytes`.
         """
         self.kept += size
         if self.kept > self.limits.max_accumulated_bytes:
             raise too_large("max_accumulated_bytes", self.limits.max_accumulated_bytes)
-
-
-def answered(asked: dict[str, str], id: str, name: str) -> str:
-    """Return the id of the call that an answer is to; the client need not execute it.
-
-    Args:
-        asked: Names of the calls that nobody has answered, by id; this one is taken out.
-        id: Which of them; empty where the answer does not say.
-        name: Name of the tool.
-    """
-    if not id:
-        id = next((known for known, of in asked.items() if of == name), "")
-    asked.pop(id, None)
-    return id

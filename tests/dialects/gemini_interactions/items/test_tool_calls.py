@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.gemini.frames import decode
 from support.gemini_interactions.frames import (
     CREATED,
     blocks,
     completed,
+    decode,
     delta,
     event,
     kinds,

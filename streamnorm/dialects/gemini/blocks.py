@@ -6,8 +6,6 @@ until another starts, so that its sources, which come at the end, find it.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 from msgspec import Struct, structs
@@ -22,6 +20,7 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
 )
+from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -34,17 +33,16 @@ from streamnorm._core.events import (
     SignatureDelta,
     TextDelta,
 )
-from streamnorm._core.ids import sealed_reasoning, tag_signature, untag_signature
+from streamnorm._core.ids import sealed_reasoning, untag_signature, unwrap_base64
 from streamnorm._core.json import clean, compact, rejoin
-from streamnorm.dialects.gemini.offsets import Offsets
+from streamnorm._core.text_offsets import TextOffsets
 from streamnorm.dialects.gemini.partial_args import PartialArguments
-from streamnorm.dialects.gemini.shared import DIALECT, Shared, answered
 from streamnorm.dialects.gemini.stops import stop_reason
+from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["Answer", "issued"]
 
 _GOOGLE = "google"
-_OURS = base64.b64encode(tag_signature("", None).encode()[:3]).decode()
 
 
 class _Growing(Struct):
@@ -62,7 +60,7 @@ class _Growing(Struct):
     index: int
     thought: bool
     delta: TextDelta | ReasoningDelta
-    offsets: Offsets | None
+    offsets: TextOffsets | None
     signature: str = ""
     carry: str = ""
 
@@ -84,7 +82,7 @@ class Answer:
 
     Args:
         choice: Its number.
-        shared: What it shares with the others.
+        opener: Shared with the other candidates.
 
     Attributes:
         finish: The last finish reason, as spelt on the wire.
@@ -92,12 +90,12 @@ class Answer:
         note: Counts something that was forgiven.
     """
 
-    def __init__(self, choice: int, shared: Shared) -> None:
+    def __init__(self, choice: int, opener: BlockOpener) -> None:
         self.finish: str | None = None
         self.extra: dict[str, Any] = {}
-        self.note = shared.note
+        self.note = opener.note
         self._choice = choice
-        self._shared = shared
+        self._opener = opener
         self._growing: _Growing | None = None
         self._streaming: _Streaming | None = None
         self._size = 0  # bytes of the text before it
@@ -107,7 +105,7 @@ class Answer:
         self._told: dict[str, Any] = {}
 
     @property
-    def text_place(self) -> Offsets | None:
+    def text_place(self) -> TextOffsets | None:
         """Where the sources of the open text find their places; None if none is open."""
         return None if self._growing is None else self._growing.offsets
 
@@ -140,7 +138,7 @@ class Answer:
         """Take the signature of the text at hand, or of none."""
         if not signature:
             return
-        redacted = sealed_reasoning(_opened(signature))
+        redacted = sealed_reasoning(unwrap_base64(signature))
         if redacted is not None:
             self.whole(RedactedReasoning(*redacted), {}, events)
             return
@@ -156,8 +154,8 @@ class Answer:
 
     def _grow(self, thought: bool, events: list[Event]) -> _Growing:
         index = self._start(Reasoning() if thought else Text(), None, events)
-        room = self._shared.limits.max_held_bytes
-        offsets = None if thought else Offsets(self._size, max_bytes=room)
+        room = self._opener.limits.max_held_bytes
+        offsets = None if thought else TextOffsets(self._size, max_bytes=room)
         delta = ReasoningDelta(index, "") if thought else TextDelta(index, "")
         self._growing = _Growing(index, thought, delta, offsets)
         return self._growing
@@ -195,7 +193,7 @@ class Answer:
     ) -> None:
         """Take the start of a call whose arguments come in pieces."""
         index = self._start_call(call, signature, extra, events)
-        self._streaming = _Streaming(index, PartialArguments(self._shared.limits))
+        self._streaming = _Streaming(index, PartialArguments(self._opener.limits))
 
     def more_call(
         self, entries: list[dict[str, Any]], *, goes_on: bool, events: list[Event]
@@ -223,21 +221,24 @@ class Answer:
         self, call: ServerToolCall, arguments: str, extra: dict[str, Any], events: list[Event]
     ) -> None:
         """Take a call that the provider executes."""
-        self._shared.count_call(call.id, call.name)
+        self._opener.count_call(call.id, call.name)
         if not call.id:
-            call = structs.replace(call, id=self._shared.mint("server tool call"))
+            call = structs.replace(call, id=self._opener.mint("server tool call"))
         self._served = call.id
         index = self._start(call, extra, events)
         events += [JSONDelta(index, arguments), BlockStop(index)]
 
     def result(self, result: ServerToolResult, extra: dict[str, Any], events: list[Event]) -> None:
         """Take what a call gave that the provider executed."""
-        self._shared.check_names(result.tool_call_id)
+        self._opener.check_names(result.tool_call_id)
         self.whole(result, extra, events)
 
     def answered(self, id: str, name: str) -> str:
         """Return the id of the call that an answer is to; the client need not execute it."""
-        return answered(self._asked, id, name)
+        if not id:
+            id = next((known for known, tool in self._asked.items() if tool == name), "")
+        self._asked.pop(id, None)
+        return id
 
     @property
     def last_served(self) -> str:
@@ -247,9 +248,9 @@ class Answer:
     def _start_call(
         self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
     ) -> int:
-        self._shared.count_call(call.id, call.name)
+        self._opener.count_call(call.id, call.name)
         if not call.id:
-            call = structs.replace(call, id=self._shared.mint("tool call"))
+            call = structs.replace(call, id=self._opener.mint("tool call"))
         self._asked[call.id] = call.name
         if signature:
             value, issuer = issued(signature)
@@ -265,7 +266,7 @@ class Answer:
 
     def _start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         self._stop(events)
-        index = self._shared.next_block()
+        index = self._opener.next_block()
         events.append(BlockStart(index, block, self._choice, extra or None))
         return index
 
@@ -325,15 +326,5 @@ class Answer:
 
 
 def issued(signature: str) -> tuple[str, str | None]:
-    """Return a signature and who issued it: whom we wrote on it, or Google."""
-    return untag_signature(_opened(signature)) or (signature, _GOOGLE)
-
-
-def _opened(signature: str) -> str:
-    """Return the text that a signature is the Base64 of, if we may have written it."""
-    if not signature.startswith(_OURS):
-        return ""
-    try:
-        return base64.b64decode(signature, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ""
+    """Return a signature and its issuer: the one in our tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or (signature, _GOOGLE)

@@ -18,16 +18,16 @@ from streamnorm import (
     Text,
     TextDelta,
 )
+from streamnorm._core.text_offsets import TextOffsets
 from streamnorm.dialects.gemini.grounding import recited, supported
-from streamnorm.dialects.gemini.offsets import Offsets
 
 SEA = {"web": {"uri": "https://sea.example", "title": "sea"}}
 MAP = {"maps": {"uri": "https://map.example", "title": "Riff", "placeId": "p1"}}
 FILE = {"retrievedContext": {"title": "log", "text": "Nebel", "fileSearchStore": "s"}}
 
 
-def place(text: str = "Möwe am Riff") -> Offsets:
-    kept = Offsets(max_bytes=100)
+def place(text: str = "Möwe am Riff") -> TextOffsets:
+    kept = TextOffsets(max_bytes=100)
     kept.append(text)
     return kept
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.gemini.frames import decode, frame
-from support.gemini_interactions.frames import CREATED, completed, delta, event, kinds, start, step
+from support.gemini.frames import decode as decode_gemini
+from support.gemini.frames import frame
+from support.gemini_interactions.frames import (
+    CREATED,
+    completed,
+    decode,
+    delta,
+    event,
+    kinds,
+    start,
+    step,
+)
 
 from streamnorm import (
     BlockStart,
@@ -17,10 +27,12 @@ from streamnorm import (
     StreamError,
     Text,
     TextDelta,
+    Transcoder,
+    Usage,
+    accumulate,
     decoder,
     detect,
 )
-from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.sse import Frame
 
 OWN = "gemini_interactions"
@@ -67,7 +79,7 @@ def test_frames_nobody_knows_are_kept() -> None:
 
 def test_id_of_the_last_event_is_known() -> None:
     """From there the vendor goes on with a stream that broke off."""
-    source = GeminiDecoder()
+    source = decoder("gemini")
     source.feed(event("interaction.created", interaction={}, event_id="e1"))
     assert source.resume == {"event_id": "e1"}
     source.feed(start(0, "model_output") + delta(0, "text", text="a"))
@@ -80,7 +92,7 @@ def test_id_of_the_last_event_is_known() -> None:
 
 
 def test_stream_that_breaks_off_tells_where_it_goes_on() -> None:
-    for source in (GeminiDecoder(), decoder()):
+    for source in (decoder(OWN), decoder("gemini"), decoder()):
         source.feed(event("interaction.created", interaction={}, event_id="e1"))
         (error,) = source.close()
         assert isinstance(error, StreamError)
@@ -159,7 +171,7 @@ def test_frames_may_come_without_their_bytes() -> None:
         ("step.stop", {"index": 0}),
         ("interaction.completed", {"interaction": {"status": "completed"}}),
     ]
-    for source in (GeminiDecoder(), decoder()):
+    for source in (decoder(OWN), decoder("gemini"), decoder()):
         frames = [Frame(name, json.dumps(fields)) for name, fields in told]
         events = [event for frame in frames for event in source.feed_frame(frame)]
         assert events == decode(CREATED, HI, completed()).events
@@ -170,5 +182,46 @@ def test_chunks_of_the_other_api_stay_what_they_are() -> None:
     """What speaks of events in a chunk of `generateContent` is no event."""
     chunk = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
     later = json.dumps({"event_type": "step.stop", "candidates": []})
-    got = decode(frame(chunk), frame(later))
+    got = decode_gemini(frame(chunk), frame(later))
     assert [event for event in got.events if isinstance(event, TextDelta)] == [TextDelta(0, "Hi")]
+
+
+# As a variant of `gemini`
+
+
+@pytest.mark.parametrize("source", ["gemini", None])
+def test_interaction_passes_unchanged_to_gemini(source: str | None) -> None:
+    body = CREATED + HI + completed()
+    transcoder = Transcoder(source, "gemini")
+    assert b"".join(transcoder.feed(body) + transcoder.close()) == body
+    assert (transcoder.dialect, transcoder.untouched) == ("gemini", True)
+
+
+def test_interaction_named_as_such_is_transcoded_to_gemini() -> None:
+    transcoder = Transcoder(OWN, "gemini")
+    out = b"".join(transcoder.feed(CREATED + HI + completed()) + transcoder.close())
+    assert accumulate(decode_gemini(out).events).text == "Hi"
+    assert (transcoder.dialect, transcoder.untouched) == (OWN, False)
+
+
+def test_array_is_never_an_interaction() -> None:
+    body = b'[{"event_type":"interaction.created","interaction":{}}]'
+    for source in (decoder("gemini"), decoder()):
+        (error,) = source.feed(body) + source.close()
+        assert isinstance(error, StreamError)
+        assert error.code == "not_a_stream"
+
+
+def test_unknown_frames_before_an_interaction_are_opaque() -> None:
+    first, *events = decode_gemini(frame({"news": 1}), CREATED, HI, completed()).events
+    assert isinstance(first, Opaque)
+    assert events == decode(CREATED, HI, completed()).events
+
+
+def test_usage_of_a_first_frame_that_fails_is_known() -> None:
+    """The encoders of some dialects write it into the start of the message."""
+    usage = {"promptTokenCount": 5}
+    chunk = {"candidates": [{"finishReason": "UNEXPECTED_TOOL_CALL"}], "usageMetadata": usage}
+    for source in (decoder("gemini"), decoder()):
+        source.feed(frame(chunk))
+        assert source.first_usage == Usage(input_tokens=5)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.gemini_interactions.frames import CREATED, completed, delta, event, start, step, stop
 from support.mutations import chunked
 
-from streamnorm import Limits, StreamError, validate
-from streamnorm.dialects.gemini.decode import GeminiDecoder
+from streamnorm import Limits, StreamError, decoder, validate
 
 CALL = {"id": "c", "name": "f"}
 KINDS = ["model_output", "thought", "function_call", "x_call", "x_result", "news", ""]
@@ -66,7 +65,7 @@ frames = st.one_of(
 
 
 def read(pieces: list[bytes]) -> tuple[list[object], object, object]:
-    reader = GeminiDecoder(limits=Limits(max_blocks=6, max_json_depth=8))
+    reader = decoder("gemini", limits=Limits(max_blocks=6, max_json_depth=8))
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
     assert validate(events) == []

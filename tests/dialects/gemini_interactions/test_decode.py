@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.gemini.frames import decode, frame
+from support.gemini.frames import frame
 from support.gemini_interactions.frames import (
     CREATED,
     completed,
+    decode,
     delta,
     event,
     kinds,

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import count_of, is_array, is_object
-from streamnorm.dialects.gemini.offsets import Offsets
+from streamnorm._core.text_offsets import TextOffsets
 
 __all__ = ["recited", "supported"]
 
@@ -19,7 +19,7 @@ _CITATION = "citation"
 
 
 def supported(
-    metadata: dict[str, Any], text: Offsets | None
+    metadata: dict[str, Any], text: TextOffsets | None
 ) -> tuple[list[Citation], dict[str, Any]]:
     """Return the sources that support words of a block, and the metadata without them.
 
@@ -50,7 +50,7 @@ def supported(
 
 
 def recited(
-    metadata: dict[str, Any], text: Offsets | None
+    metadata: dict[str, Any], text: TextOffsets | None
 ) -> tuple[list[Citation], dict[str, Any]]:
     """Return the sources that words of a block are from, and the metadata without them.
 
@@ -78,7 +78,7 @@ def recited(
 
 
 def _support(
-    support: dict[str, Any], chunks: list[Any], text: Offsets | None
+    support: dict[str, Any], chunks: list[Any], text: TextOffsets | None
 ) -> list[tuple[int, Citation]]:
     """Return the sources of one support, each with its number; none if they have no place."""
     segment = support.get("segment")
@@ -103,7 +103,9 @@ def _support(
     return found
 
 
-def _place(segment: dict[str, Any], text: Offsets | None) -> tuple[int | None, int | None] | None:
+def _place(
+    segment: dict[str, Any], text: TextOffsets | None
+) -> tuple[int | None, int | None] | None:
     """Return the characters of a segment, None and None for the whole block."""
     if text is None:
         return None

@@ -1,0 +1,111 @@
+"""Character offsets of a growing text, by the byte offsets that some vendors report."""
+
+from __future__ import annotations
+
+__all__ = ["TextOffsets"]
+
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+_MAX_PENDING = 32  # texts that are appended together
+_MAX_PENDING_CHARS = 256  # of one of them
+_STEP = 1024
+
+
+class TextOffsets:
+    """Convert byte offsets within the text of one block into character offsets.
+
+    The ASCII start of the first block of text is counted and not stored.
+
+    Args:
+        base: Bytes of text in earlier blocks.
+        max_bytes: Bound on the stored text; offsets beyond it are not found.
+    """
+
+    def __init__(self, base: int = 0, *, max_bytes: int) -> None:
+        self._pending: list[str] = []
+        self._size = 0
+        self._base = base
+        self._room = max_bytes
+        self._ascii_bytes = 0  # of the start, which is not stored
+        self._text = bytearray()  # behind that start
+        self._counts = [0]  # characters before each step of `_STEP` bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        self._append_pending()
+        return self._size
+
+    def append_later(self, text: str) -> None:
+        """Append text, batched with the texts that follow it."""
+        pending = self._pending
+        pending.append(text)
+        if len(pending) >= _MAX_PENDING or len(text) > _MAX_PENDING_CHARS:
+            self._append_pending()
+
+    def append(self, text: str) -> None:
+        """Append text."""
+        self._append_pending()
+        if not self._base and not self._text and text.isascii():
+            self._ascii_bytes += len(text)
+            self._size += len(text)
+            return
+        data = text.encode("utf-8", "replace")
+        self._size += len(data)
+        if len(self._text) + len(data) <= self._room:
+            self._text += data
+        else:
+            self._room = 0
+
+    def find(self, start: int, end: int, words: str | None) -> tuple[int, int] | None:
+        """Return the character offsets of a range of bytes; None if the text has no such range.
+
+        Google counts bytes within the part, which is this block, or within the whole text.
+        Where these differ, the quoted words decide; without them, the whole text is meant.
+
+        Args:
+            start: First byte.
+            end: Byte after the last.
+            words: Quoted text of the range, if the vendor sent it.
+        """
+        self._append_pending()
+        if not self._base:
+            return self._characters(start, end)
+        if words is not None and self._is_at(start, end, words):
+            return self._characters(start, end)
+        start, end = start - self._base, end - self._base
+        if words is not None and not self._is_at(start, end, words):
+            return None
+        return self._characters(start, end)
+
+    def _append_pending(self) -> None:
+        if self._pending:
+            text = "".join(self._pending)
+            self._pending.clear()
+            self.append(text)
+
+    def _is_at(self, start: int, end: int, words: str) -> bool:
+        if not 0 <= start <= end <= len(self._text):
+            return False
+        return bytes(self._text[start:end]) == words.encode("utf-8", "replace")
+
+    def _characters(self, start: int, end: int) -> tuple[int, int] | None:
+        if not 0 <= start <= end <= self._ascii_bytes + len(self._text):
+            return None
+        return self._count(start), self._count(end)
+
+    def _count(self, position: int) -> int:
+        """Return the number of characters that begin before a byte."""
+        if position <= self._ascii_bytes:
+            return position
+        position -= self._ascii_bytes
+        step = position // _STEP
+        counts = self._counts
+        while len(counts) <= step:
+            at = (len(counts) - 1) * _STEP
+            counts.append(counts[-1] + _count_characters(self._text[at : at + _STEP]))
+        within = _count_characters(self._text[step * _STEP : position])
+        return self._ascii_bytes + counts[step] + within
+
+
+def _count_characters(data: bytearray) -> int:
+    return len(data.translate(None, _CONTINUATION_BYTES))

@@ -1,0 +1,16 @@
+"""Gemini Interactions: Google's Interactions API, which is read and not yet written."""
+
+from __future__ import annotations
+
+from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm.dialects.gemini_interactions.detect import is_interaction
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name="gemini_interactions",
+    aliases=(),
+    recognises=is_interaction,
+    variant_of="gemini",
+    decoder=on_first_use("streamnorm.dialects.gemini_interactions.decode", "InteractionsDecoder"),
+)

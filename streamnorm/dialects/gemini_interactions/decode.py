@@ -1,0 +1,208 @@
+"""Decoder of Google's Interactions API.
+
+https://ai.google.dev/api/interactions-api and
+https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).  An interaction is a
+series of steps, each with its start, deltas and stop, which `items` reads.  This module
+reads the events of the whole interaction: its start, status, token counts and end.  The
+former revision, whose steps are called contents, is read alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.codec import Decoder
+from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import OnNote
+from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm.dialects.gemini_interactions.detect import DONE, event_type, is_terminal
+from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
+from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
+from streamnorm.dialects.gemini_interactions.stop_reasons import (
+    FINAL_EVENTS,
+    TERMINAL,
+    failed_status,
+    status_of,
+    stop_reason,
+)
+from streamnorm.dialects.gemini_interactions.usage import UsageReader
+from streamnorm.dialects.gemini_interactions.wire import PIECES, decode_delta, other_fields
+from streamnorm.sse import Frame
+
+__all__ = ["InteractionsDecoder"]
+
+_INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
+_EVENT_FIELDS = ("event_type", "event_id", "metadata", "index")
+_STEP_EVENT_FIELDS = ("step", "content", "delta", "usage")
+_STARTS = ("created", "start", "in_progress", "queued")
+_FIELDS_BY_ACTION = {
+    **dict.fromkeys((*FINAL_EVENTS, *_STARTS), ("interaction",)),
+    "status_update": ("interaction_id", "status", "usage"),
+}
+"""Fields that are read of each event of the whole interaction; other events have none."""
+
+
+class InteractionsDecoder(Decoder):
+    """Decode one interaction.
+
+    Args:
+        server: Name of the server; nothing depends on it.
+        think_tags: Not used: tags in text are a matter of Chat Completions.
+        limits: Bounds.
+        on_note: Called with each note as it happens.
+    """
+
+    dialect = DIALECT
+
+    def __init__(
+        self,
+        *,
+        server: str | None = None,
+        think_tags: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_note: OnNote | None = None,
+    ) -> None:
+        super().__init__(limits=limits, on_note=on_note)
+        self._blocks = InteractionBlocks(limits, self.note)
+        self._steps = OpenSteps(self._blocks)
+        self._event_id = ""  # of the last event, from which the vendor can continue
+        self._start_fields: dict[str, Any] | None = None  # None before the start
+        self._status = ""
+        self._usage = UsageReader()
+        self._lenient: tuple[str, ...] = ()
+
+    @property
+    def resume(self) -> dict[str, Any] | None:
+        return {"event_id": self._event_id} if self._event_id else None
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        if frame.event == "error":
+            raise Fatal(named_error(frame.data, self.json_of(frame.data)))
+        try:
+            delta = decode_delta(frame.data)
+        except FAST_ERRORS:
+            self._read_any(frame, events)
+            return
+        step = self._steps.open.get(delta.index)
+        if step is None or not step.append(delta.delta, events):
+            self._read_any(frame, events)
+        elif delta.event_id is not None:
+            self._event_id = delta.event_id
+
+    def end(self, rest: Frame | None, events: list[Event]) -> None:
+        self._judge_strays()
+        if rest is not None:
+            # Half a frame is a cut; a whole one that lacks its blank line is not.
+            if not is_terminal(rest, max_json_depth=self._limits.max_json_depth):
+                return
+            self.note("unterminated", "last frame")
+            self._lenient = ("unterminated",)
+            self._read_any(rest, events)
+        if self.outcome is None and (error := failed_status(self._status, {})) is not None:
+            raise Fatal(error)
+
+    # Events
+
+    def _read_any(self, frame: Frame, events: list[Event]) -> None:
+        data = frame.data
+        if data.startswith(DONE):
+            if self._status in TERMINAL:
+                self._finish({}, events)
+            return
+        if not data.strip():
+            return
+        try:
+            value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=PIECES)
+        except InvalidJSON as problem:
+            if "\n" not in data or problem.too_deep:
+                raise self.invalid(problem) from problem
+            self.read_joined(frame, "message", events)
+            return
+        if not is_object(value):
+            self._blocks.opaque(frame.event, value, events)
+            return
+        kind = event_type(value, frame)
+        self._event_id = string_of(value, "event_id") or self._event_id
+        if kind == "error":
+            raise Fatal(named_error(data, value))
+        family, _, action = kind.partition(".")
+        if family == "interaction":
+            self._read_interaction(action, value, data, events)
+        elif family in ("step", "content") and action in ("start", "delta", "stop"):
+            self._start({}, events)
+            self._read_metadata(value, events)
+            self._steps.read(action, value, data, events)
+            self._read_usage(value.get("usage"), events)
+            if rest := other_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
+                self._blocks.opaque(kind, rest, events)
+        elif (error := find_error(value)) is not None:
+            raise Fatal(error)
+        else:
+            self._blocks.opaque(kind, value, events)
+
+    def _read_interaction(
+        self, action: str, value: dict[str, Any], data: str, events: list[Event]
+    ) -> None:
+        """Append the events of an event of the whole interaction."""
+        found = value.get("interaction")
+        interaction: dict[str, Any] = found if is_object(found) else {}
+        if action == "status_update":
+            interaction = {"id": value.get("interaction_id"), "usage": value.get("usage")}
+        self._start(interaction, events)
+        self._read_metadata(value, events)
+        self._read_usage(interaction.get("usage"), events)
+        self._status = status_of(action, value) or self._status
+        if rest := other_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
+            self._blocks.opaque(f"interaction.{action}", rest, events)
+        is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
+        if action in FINAL_EVENTS or is_final:
+            self._steps.read_complete(interaction, data, events)
+            self._finish(interaction, events)
+
+    def _start(self, interaction: dict[str, Any], events: list[Event]) -> None:
+        """Append the start of the message, unless it has started."""
+        if self._start_fields is not None:
+            return
+        if not interaction:
+            self.note("missing_start", "interaction")
+        id = string_of(interaction, "id")
+        model = string_of(interaction, "model") or string_of(interaction, "agent")
+        self._blocks.check_names(id, model)
+        self._blocks.seed = (id, model, string_of(interaction, "created"))
+        self._start_fields = other_fields(interaction, *_INTERACTION_FIELDS)
+        events.append(MessageStart(id, model, dict(self._start_fields) or None))
+
+    # Token counts
+
+    def _read_metadata(self, value: dict[str, Any], events: list[Event]) -> None:
+        metadata = value.get("metadata")
+        if is_object(metadata):
+            self._read_usage(metadata.get("total_usage"), events)
+            if rest := other_fields(metadata, "total_usage"):
+                self._blocks.opaque("metadata", rest, events)
+
+    def _read_usage(self, usage: Any, events: list[Event]) -> None:
+        if is_object(usage) and self._usage.merge(usage):
+            events.append(UsageUpdate(self._usage.usage))
+
+    # The end
+
+    def _finish(self, interaction: dict[str, Any], events: list[Event]) -> None:
+        error = failed_status(self._status, interaction)
+        if error is not None:
+            raise Fatal(error)
+        self._steps.finish(events)
+        known = self._start_fields or {}
+        extra = {
+            name: item
+            for name, item in other_fields(interaction, *_INTERACTION_FIELDS).items()
+            if name not in known or known[name] != item
+        }
+        resumable = bool(interaction.get("continuation_token"))
+        called = bool(self._blocks.unanswered)
+        reason = stop_reason(self._status, called=called, resumable=resumable)
+        events.append(MessageStop(reason, self._status, extra=extra or None))
+        self.outcome = Completed(reason, self._usage.usage, self._lenient)

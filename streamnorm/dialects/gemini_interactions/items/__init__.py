@@ -1,0 +1,1 @@
+"""The steps of an interaction, one module for each kind."""

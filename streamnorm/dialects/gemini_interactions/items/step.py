@@ -1,0 +1,165 @@
+"""Base class of the steps, and the state that all steps of one interaction share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import field
+
+from streamnorm._core.blocks import Block, OpaqueBlock
+from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque
+from streamnorm._core.ids import untag_signature, unwrap_base64
+from streamnorm._core.json import clean, compact, rejoin
+from streamnorm.dialects.gemini_interactions.wire import Delta
+
+__all__ = [
+    "DIALECT",
+    "GrowingBlock",
+    "InteractionBlocks",
+    "Step",
+    "UnknownStep",
+    "signature_from_wire",
+]
+
+DIALECT = "gemini_interactions"
+
+
+class InteractionBlocks(BlockOpener):
+    """State that the steps of one interaction share.
+
+    Attributes:
+        unanswered: Names of the client tool calls without a result, by call id.
+        last_server_call: Id of the last call that the provider executed.
+    """
+
+    unanswered: dict[str, str] = field(default_factory=dict)
+    last_server_call: str = ""
+
+    def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
+        """Append the start of a block and return its index."""
+        index = self.next_block()
+        events.append(BlockStart(index, block, extra=extra or None))
+        return index
+
+    def opaque(
+        self, name: str, value: Any, events: list[Event], *, index: int | None = None
+    ) -> None:
+        """Append data that has no unified event."""
+        events.append(Opaque(DIALECT, clean(name), compact(value), index))
+
+
+class GrowingBlock:
+    """An open block that deltas extend.
+
+    Args:
+        index: Index of the block.
+        delta_of: Makes the delta event of a text.
+
+    Attributes:
+        carry: High surrogate that the last delta ended in.
+    """
+
+    def __init__(self, index: int, delta_of: Callable[[str], Event]) -> None:
+        self.index = index
+        self.carry = ""
+        self._delta_of = delta_of
+
+    def append(self, text: str, events: list[Event]) -> str:
+        """Append a delta and return its text, without a high surrogate at its end."""
+        text, self.carry = rejoin(self.carry, text)
+        if text:
+            events.append(self._delta_of(text))
+        return text
+
+    def flush(self, events: list[Event]) -> str:
+        """Append the replacement of a high surrogate without its pair, and return it."""
+        carry, self.carry = clean(self.carry), ""
+        if carry:
+            events.append(self._delta_of(carry))
+        return carry
+
+
+class Step(ABC):
+    """One open step.
+
+    Args:
+        kind: Type of the step.
+        fields: Fields of its start.
+        arguments: JSON text of the arguments in its start; empty if there are none.
+        blocks: State shared with the other steps.
+    """
+
+    def __init__(
+        self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
+    ) -> None:
+        self.kind = kind
+        self._fields = fields
+        self._start_arguments = arguments
+        self._blocks = blocks
+        self._block: GrowingBlock | None = None
+
+    @property
+    def index(self) -> int | None:
+        """Index of the open block; None if none is open."""
+        return None if self._block is None else self._block.index
+
+    @abstractmethod
+    def start(self, events: list[Event]) -> None:
+        """Append the events of the start."""
+
+    def append(self, delta: Delta, events: list[Event]) -> bool:
+        """Append a plain delta; False leaves the step unchanged: read the frame in full."""
+        return False
+
+    @abstractmethod
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        """Append the events of a delta; False if the step has no deltas of this type.
+
+        Args:
+            kind: Type of the delta.
+            delta: The delta.
+            arguments: JSON text of its arguments; empty if there are none.
+            events: Where to append.
+        """
+
+    @abstractmethod
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        """Append the events of the end.
+
+        Args:
+            events: Where to append.
+            explicit: Whether the step itself was stopped, and not only the interaction.
+        """
+
+
+class UnknownStep(Step):
+    """A step of a type without a unified block, or of the user's own input."""
+
+    _index: int | None = None
+
+    @property
+    def index(self) -> int | None:
+        return self._index
+
+    def start(self, events: list[Event]) -> None:
+        block = OpaqueBlock(DIALECT, clean(self.kind), compact(self._fields))
+        self._index = self._blocks.start(block, None, events)
+
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        return False
+
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        if self._index is not None:
+            events.append(BlockStop(self._index))
+
+
+def signature_from_wire(signature: str) -> tuple[str, str | None]:
+    """Return a signature and its issuer: the one in our tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or (signature, "google")

@@ -1,0 +1,153 @@
+"""The open steps of one interaction, by their index on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.events import Event
+from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm.dialects.gemini_interactions.items.output import OutputStep
+from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep
+from streamnorm.dialects.gemini_interactions.items.step import InteractionBlocks, Step, UnknownStep
+from streamnorm.dialects.gemini_interactions.items.tool_calls import (
+    CALL_SUFFIX,
+    FUNCTION_CALL,
+    RESULT_SUFFIX,
+    ResultStep,
+    ServerToolCallStep,
+    ToolCallStep,
+)
+from streamnorm.dialects.gemini_interactions.wire import RawStep, arguments_text, raw_event
+
+__all__ = ["OpenSteps"]
+
+_FILES = frozenset({"image", "document", "audio", "video"})
+_OUTPUTS = frozenset({"model_output", "text", *_FILES})
+
+
+class OpenSteps:
+    """Follow the steps; several may be open at once.
+
+    Args:
+        blocks: State that the steps share.
+
+    Attributes:
+        open: The open steps by index.
+    """
+
+    def __init__(self, blocks: InteractionBlocks) -> None:
+        self.open: dict[int, Step] = {}
+        self._blocks = blocks
+        self._kinds: dict[int, str] = {}  # of stopped steps, too
+        self._last_index = -1
+
+    def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> None:
+        """Append the events of one event of a step.
+
+        Args:
+            action: `start`, `delta` or `stop`.
+            value: The event.
+            data: Its JSON text.
+            events: Where to append.
+        """
+        raw = raw_event(data)
+        index = value.get("index")
+        if type(index) is not int:
+            index = self._last_index + (action == "start")
+        match action:
+            case "start":
+                step = value.get("step", value.get("content"))
+                self._blocks.keep(len(data))
+                self._start(index, step if is_object(step) else {}, raw.step or raw.content, events)
+            case "delta":
+                delta = value.get("delta")
+                delta = delta if is_object(delta) else {}
+                self._read_delta(index, delta, raw.delta, len(data), events)
+            case _:
+                self._stop(index, events)
+
+    def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
+        """Append the steps of the last event, unless earlier events brought steps."""
+        if self._kinds:
+            return
+        raw = raw_event(data).interaction
+        lists = [(interaction.get("steps"), raw.steps), (interaction.get("outputs"), raw.outputs)]
+        for steps, raw_steps in lists:
+            for position, step in enumerate(steps if is_array(steps) else ()):
+                if is_object(step):
+                    raw_step = raw_steps[position] if position < len(raw_steps) else None
+                    self._start(self._last_index + 1, step, raw_step, events)
+                    self._stop(self._last_index, events)
+
+    def finish(self, events: list[Event]) -> None:
+        """Stop the steps that are still open."""
+        for step in self.open.values():
+            self._blocks.note("missing_block_stop", "step")
+            step.stop(events, explicit=False)
+        self.open = {}
+
+    def _start(
+        self, index: int, fields: dict[str, Any], raw: RawStep | None, events: list[Event]
+    ) -> Step:
+        kind = string_of(fields, "type")
+        if index in self.open:
+            self._blocks.note("reused_index", "step")
+            self.open.pop(index).stop(events, explicit=True)
+        self._blocks.check_names(kind)
+        step = _step_class(kind)(kind, fields, arguments_text(fields, raw), self._blocks)
+        self.open[index], self._kinds[index], self._last_index = step, kind, index
+        step.start(events)
+        return step
+
+    def _read_delta(
+        self,
+        index: int,
+        delta: dict[str, Any],
+        raw: RawStep | None,
+        size: int,
+        events: list[Event],
+    ) -> None:
+        kind = string_of(delta, "type") or ("text" if "text" in delta else "")
+        kind = kind or ("thought_summary" if "content" in delta else "")
+        step = self.open.get(index)
+        if step is None:
+            implied = self._kinds.get(index) or _step_of_delta(kind)
+            if implied is not None:
+                self._blocks.keep(size)
+                self._blocks.note("misplaced_delta", "step")
+                step = self._start(index, {"type": implied}, None, events)
+        if isinstance(step, ResultStep):
+            self._blocks.keep(size)
+        if step is None or not step.read_delta(kind, delta, arguments_text(delta, raw), events):
+            block = None if step is None else step.index
+            self._blocks.opaque(kind or "delta", delta, events, index=block)
+
+    def _stop(self, index: int, events: list[Event]) -> None:
+        step = self.open.pop(index, None)
+        if step is None:
+            self._blocks.note("extra_block_stop", "step")
+        else:
+            step.stop(events, explicit=True)
+
+
+def _step_class(kind: str) -> type[Step]:
+    if kind in _OUTPUTS:
+        return OutputStep
+    if kind == "thought":
+        return ThoughtStep
+    if kind == FUNCTION_CALL:
+        return ToolCallStep
+    if kind.endswith(CALL_SUFFIX):
+        return ServerToolCallStep
+    return ResultStep if kind.endswith(RESULT_SUFFIX) else UnknownStep
+
+
+def _step_of_delta(kind: str) -> str | None:
+    """Return the type of step that a type of delta implies; None if it implies none."""
+    if kind in ("text", "text_annotation_delta", "text_annotation", *_FILES):
+        return "model_output"
+    if kind in ("thought_summary", "thought_signature"):
+        return "thought"
+    if kind == "arguments_delta":
+        return FUNCTION_CALL
+    return kind if kind.endswith((CALL_SUFFIX, RESULT_SUFFIX)) else None

@@ -1,0 +1,77 @@
+"""Statuses of an interaction as stop reasons and errors.
+
+https://ai.google.dev/api/interactions-api and, for the meaning of each status,
+https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1beta1/Status
+(read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.events import StopReason, StreamError
+from streamnorm._core.failures import upstream_error
+from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm._core.provider_errors import find_error
+
+__all__ = ["FINAL_EVENTS", "TERMINAL", "failed_status", "status_of", "stop_reason"]
+
+_REASONS: dict[str, StopReason] = {
+    "completed": "end_turn",
+    "requires_action": "tool_use",
+    "incomplete": "max_tokens",
+    "budget_exceeded": "max_tokens",
+    # The bound of one request was reached; the client continues with the token it was given.
+    "requires_continuation": "pause",
+}
+_FAILED = frozenset({"failed", "cancelled"})
+
+TERMINAL = frozenset({*_REASONS, *_FAILED})
+"""Statuses of an interaction that has ended."""
+
+FINAL_EVENTS = ("completed", "complete")
+"""Names of the last event, without `interaction.`; the second is the former revision's."""
+
+
+def status_of(action: str, value: dict[str, Any]) -> str:
+    """Return the status in an event of the whole interaction; empty if it has none.
+
+    Args:
+        action: Event type without `interaction.`, which implies a status where none is given.
+        value: The event.
+    """
+    interaction = value.get("interaction")
+    status = string_of(interaction if is_object(interaction) else value, "status")
+    if status:
+        return status
+    return "completed" if action in FINAL_EVENTS else action if action in TERMINAL else ""
+
+
+def stop_reason(status: str, *, called: bool, resumable: bool) -> StopReason:
+    """Return the stop reason of a status.
+
+    Args:
+        status: As spelt on the wire.
+        called: Whether a client tool call has no result yet.
+        resumable: Whether the vendor sent a continuation token.
+    """
+    reason = _REASONS.get(status, "other")
+    if reason in ("end_turn", "tool_use"):
+        return "tool_use" if called else "end_turn" if reason == "end_turn" else "other"
+    return "pause" if reason == "max_tokens" and resumable else reason
+
+
+def failed_status(status: str, interaction: dict[str, Any]) -> StreamError | None:
+    """Return the error of a status that means failure, else None.
+
+    Args:
+        status: As spelt on the wire.
+        interaction: The interaction, for the errors that it lists.
+    """
+    if status not in _FAILED:
+        return None
+    errors = interaction.get("errors")
+    for error in (interaction.get("error"), *(errors if is_array(errors) else ())):
+        if is_object(error) and (found := find_error({"error": error})) is not None:
+            return found
+    return upstream_error(f"the interaction ended as {status!r}", code=status)

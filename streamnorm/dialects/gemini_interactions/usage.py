@@ -1,0 +1,69 @@
+"""Token counts of an interaction.
+
+https://ai.google.dev/api/interactions-api (read 2026-11-22).  Input leaves out the tokens of
+the provider's own tools, and output the thoughts.  Each count is of the whole interaction
+so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.events import Usage
+from streamnorm._core.json import count_of
+
+__all__ = ["UsageReader"]
+
+_TOOLS, _TOTAL = "toolUsePromptTokenCount", "totalTokenCount"
+# Counts that `Usage` has no field for get the names of `generateContent`: clients of the
+# vendor read them under these.
+_COUNTS = {
+    "total_input_tokens": "promptTokenCount",
+    "total_tool_use_tokens": _TOOLS,
+    "total_output_tokens": "candidatesTokenCount",
+    "total_thought_tokens": "thoughtsTokenCount",
+    "total_cached_tokens": "cachedContentTokenCount",
+    "total_tokens": _TOTAL,
+}
+_NAMES = frozenset(_COUNTS.values())
+
+
+class UsageReader:
+    """Merge the usage objects of one interaction.
+
+    Attributes:
+        usage: The snapshot.
+    """
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self._counts: dict[str, int] = {}
+        self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
+
+    def merge(self, usage: dict[str, Any]) -> bool:
+        """Merge a usage object and return whether the snapshot changes."""
+        extra = dict(self._extra)
+        for key, value in usage.items():
+            name = _COUNTS.get(key, key)
+            count = count_of(value) if name in _NAMES else None
+            if count is not None:
+                self._counts[name] = count
+            elif value is not None:
+                extra[name] = value
+        self._extra = extra
+        before, self.usage = self.usage, self._snapshot()
+        return self.usage != before
+
+    def _snapshot(self) -> Usage:
+        counts, extra = self._counts, self._extra
+        prompt, tools = counts.get("promptTokenCount"), counts.get(_TOOLS)
+        output, thoughts = counts.get("candidatesTokenCount"), counts.get("thoughtsTokenCount")
+        input_tokens = prompt if tools is None else tools + (prompt or 0)
+        output_tokens = output if thoughts is None else thoughts + (output or 0)
+        if tools is not None:  # part of `input_tokens`, and in no other field
+            extra = {**extra, _TOOLS: tools}
+        total = counts.get(_TOTAL)
+        if total is not None and total != (input_tokens or 0) + (output_tokens or 0):
+            extra = {**extra, _TOTAL: total}
+        cached = counts.get("cachedContentTokenCount")
+        return Usage(input_tokens, output_tokens, cached, None, thoughts, extra or None)

@@ -1,0 +1,133 @@
+"""Wire structs of the Interactions API: deltas, and the JSON text of tool arguments.
+
+https://ai.google.dev/api/interactions-api (read 2026-11-22).  Other events come a few times
+a message and are read as plain JSON, so that unknown fields are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from streamnorm._core.json import FAST_ERRORS, clean, compact, decode_any
+
+__all__ = [
+    "PIECES",
+    "ArgumentsFragment",
+    "Delta",
+    "RawStep",
+    "TextFragment",
+    "arguments_text",
+    "decode_delta",
+    "other_fields",
+    "raw_event",
+    "without_half_characters",
+]
+
+
+class TextFragment(
+    Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True
+):
+    """A delta of text."""
+
+    text: str
+
+
+class ArgumentsFragment(
+    Struct,
+    frozen=True,
+    gc=False,
+    tag_field="type",
+    tag="arguments_delta",
+    forbid_unknown_fields=True,
+):
+    """A delta of the arguments of a call, as JSON text."""
+
+    arguments: str
+
+
+Delta: TypeAlias = TextFragment | ArgumentsFragment
+
+
+class StepDelta(Struct, gc=False, forbid_unknown_fields=True):
+    """Payload of a frame that holds a delta and nothing else."""
+
+    event_type: Literal["step.delta"]
+    index: int
+    delta: Delta
+    event_id: str | None = None
+
+
+_DELTA: msgspec.json.Decoder[StepDelta] = msgspec.json.Decoder(StepDelta)
+decode_delta = _DELTA.decode
+
+
+class RawStep(Struct):
+    """A step, or a delta of one, with the JSON text of its arguments."""
+
+    arguments: Raw = Raw()
+
+    def text(self) -> str:
+        """Return the arguments; empty for those that are null or an empty object."""
+        text = bytes(self.arguments).decode()
+        if text.startswith('"'):
+            return str(decode_any(text, max_depth=1))
+        return "" if text in ("null", "{}") else text
+
+
+class RawInteraction(Struct, frozen=True):
+    """An interaction with its steps, as the last event repeats it."""
+
+    steps: list[RawStep | None] = []
+    outputs: list[RawStep | None] = []
+
+
+class RawEvent(Struct):
+    """Payload of an event that may hold arguments."""
+
+    step: RawStep | None = None
+    content: RawStep | None = None
+    delta: RawStep | None = None
+    interaction: RawInteraction = RawInteraction()
+
+
+_RAW: msgspec.json.Decoder[RawEvent] = msgspec.json.Decoder(RawEvent)
+
+
+def raw_event(data: str) -> RawEvent:
+    """Return the arguments of an event as JSON text; of an event of another shape, none."""
+    try:
+        return _RAW.decode(data)
+    except FAST_ERRORS:
+        return RawEvent()
+
+
+def arguments_text(value: dict[str, Any], raw: RawStep | None) -> str:
+    """Return the arguments in a step or a delta, byte for byte as on the wire if possible."""
+    text = "" if raw is None else raw.text()
+    if text:
+        return text
+    arguments = value.get("arguments")
+    if isinstance(arguments, str):
+        return clean(arguments)
+    return compact(arguments) if arguments else ""
+
+
+PIECES = frozenset({"delta", "step", "content", "summary", "text", "arguments"})
+"""Keys whose strings are fragments of a longer text, and the keys on the way to them."""
+
+
+def without_half_characters(key: str, value: Any) -> Any:
+    """Return the value of a field that is kept, without the lone surrogates of a fragment."""
+    return msgspec.json.decode(compact(value)) if key in PIECES else value
+
+
+def other_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
+    """Return the fields of an object that are not known and not empty."""
+    return {
+        key: without_half_characters(key, item)
+        for key, item in value.items()
+        if key not in known and item not in (None, "")
+    }
