@@ -36,7 +36,7 @@ from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
-from streamnorm.dialects.anthropic.detect import EVENT_TYPES, is_terminal
+from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
@@ -106,7 +106,7 @@ class AnthropicDecoder(Decoder):
         lenient: tuple[str, ...] = ()
         if rest is not None:
             # Half a frame is a cut; a whole one that only lacks its blank line is not.
-            if not is_terminal(self.json_of(rest.data)):
+            if not may_end_stream(self.json_of(rest.data)):
                 return
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
