@@ -1,8 +1,8 @@
 """The open content blocks of one message: Anthropic's block events to unified ones.
 
 Anthropic sends one block after the other.  Compatible servers interleave blocks, reuse an
-index, omit a `content_block_stop`, or send a delta to a block of another type.  Where the
-block that is meant can be known, each such deviation is a note.
+index, omit a `content_block_stop`, or send a delta to a block of another type.  If the
+intended block is known, the deviation is a note.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class MessageBlocks:
 
     Attributes:
         has_client_call: Whether the message contains a client tool call.
-        has_unfinished_call: Whether the arguments of such a call are no complete JSON.
+        has_unfinished_call: Whether one has stopped with incomplete arguments.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
         message_id: Seed of minted call ids.
     """
