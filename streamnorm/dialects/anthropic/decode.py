@@ -37,7 +37,7 @@ from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream
-from streamnorm.dialects.anthropic.errors import error_in_unknown
+from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
@@ -178,7 +178,7 @@ class AnthropicDecoder(Decoder):
             raise self.invalid(problem)
 
     def _read_unknown(self, kind: str, value: Any, events: list[Event]) -> None:
-        if (error := error_in_unknown(value)) is not None:
+        if (error := untyped_error_from_wire(value)) is not None:
             raise Fatal(error)
         index = value.get("index") if is_object(value) else None
         self._blocks.unknown(index, clean(kind), value, events)

@@ -11,7 +11,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.json import is_object
 from streamnorm._core.provider_errors import find_error
 
-__all__ = ["error_in_unknown", "error_to_wire"]
+__all__ = ["error_to_wire", "untyped_error_from_wire"]
 
 _TYPES = {
     401: "authentication_error",
@@ -28,7 +28,7 @@ _TYPES = {
 }
 
 
-def error_in_unknown(value: Any) -> StreamError | None:
+def untyped_error_from_wire(value: Any) -> StreamError | None:
     """Return the error in a payload of an unknown type, in the form of any vendor.
 
     Compatible servers and proxies send such errors without a `type`.  A payload that has
