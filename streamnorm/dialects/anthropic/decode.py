@@ -15,7 +15,6 @@ from streamnorm._core.events import (
     Event,
     MessageStart,
     MessageStop,
-    Opaque,
     Ping,
     UsageUpdate,
 )
@@ -24,7 +23,6 @@ from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean,
-    compact,
     decode_any,
     is_array,
     is_object,
@@ -38,6 +36,7 @@ from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
+from streamnorm.dialects.anthropic.opaque import event_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
@@ -173,7 +172,7 @@ class AnthropicDecoder(Decoder):
         elif "\n" in data and not problem.too_deep:  # events without a blank line between
             self.read_joined(frame, "message", events)
         elif frame.event not in self._READERS and frame.event != "message":
-            events.append(Opaque(self.dialect, clean(frame.event), compact(data)))
+            events.append(event_from_wire(clean(frame.event), data, None))
         else:
             raise self.invalid(problem)
 
