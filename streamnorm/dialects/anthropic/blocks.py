@@ -1,8 +1,8 @@
 """The open content blocks of one message: Anthropic's block events to unified ones.
 
 Anthropic sends one block after the other.  Compatible servers interleave blocks, reuse an
-index, omit a `content_block_stop`, or send a delta to a block of another type.  Where the
-block that is meant can be known, each such deviation is a note.
+index, omit a `content_block_stop`, or send a delta to a block of another type.  If the
+intended block is known, the deviation is a note.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class MessageBlocks:
 
     Attributes:
         has_client_call: Whether the message contains a client tool call.
-        has_unfinished_call: Whether the arguments of such a call are no complete JSON.
+        has_unfinished_call: Whether one has stopped with incomplete arguments.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
         message_id: Seed of minted call ids.
     """
@@ -167,7 +167,7 @@ class MessageBlocks:
         self._emit_start(wire_index, opened, events)
         if opened.start_text:
             events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
-        events += [CitationDelta(opened.index, source) for source in opened.start_citations]
+        events += [CitationDelta(opened.index, citation) for citation in opened.start_citations]
 
     def whole(self, block: dict[str, Any], raw_input: str | None, events: list[Event]) -> None:
         """Emit a block of `message_start`, which has no events of its own."""
@@ -181,8 +181,10 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Text):
-            block = self._misplaced(Text, events)
-        if (text := self._without_repeat(block, text)) and (text := self._joined(block, text)):
+            block = self._resolve_misplaced(Text, events)
+        if (text := self._without_repeat(block, text)) and (
+            text := self._join_surrogates(block, text)
+        ):
             events.append(TextDelta(block.index, text))
 
     def thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
@@ -191,12 +193,12 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
-            block = self._misplaced(Reasoning, events)
+            block = self._resolve_misplaced(Reasoning, events)
         if not (text := self._without_repeat(block, text)):
             return
         if block.signature:
             block = self._continue_unsigned(block, events)
-        if text := self._joined(block, text):
+        if text := self._join_surrogates(block, text):
             events.append(ReasoningDelta(block.index, text))
 
     def input(self, wire_index: object, text: str, events: list[Event]) -> None:
@@ -205,9 +207,9 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, _CALLS):
-            block = self._misplaced(ToolCall, events)
+            block = self._resolve_misplaced(ToolCall, events)
         block.has_deltas = True
-        if text := self._joined(block, text):
+        if text := self._join_surrogates(block, text):
             if block.fragments is not None:
                 block.fragments.append(text)
             events.append(JSONDelta(block.index, text))
@@ -218,14 +220,14 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
-            block = self._misplaced(Reasoning, events)
+            block = self._resolve_misplaced(Reasoning, events)
         if block.signature == signature:
             self._note("resent_signature", "thinking")
             return
         if block.signature:
             block = self._continue_unsigned(block, events)
         block.signature = signature
-        self._flush(block, events)
+        self._flush_carry(block, events)
         issued = signature_from_wire(clean(signature), self._server)
         events.append(SignatureDelta(block.index, *issued))
 
@@ -233,7 +235,7 @@ class MessageBlocks:
         """Add a citation to a text block."""
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Text):
-            block = self._misplaced(Text, events)
+            block = self._resolve_misplaced(Text, events)
         events.append(CitationDelta(block.index, citation_from_wire(citation)))
 
     def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
@@ -292,7 +294,7 @@ class MessageBlocks:
     def _emit_stop(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
         if block.index < 0:
             self._emit_start(wire_index, block, events)
-        self._flush(block, events)
+        self._flush_carry(block, events)
         if block.start_input and not block.has_deltas:
             events.append(JSONDelta(block.index, block.start_input))
         if block.start_signature and not block.signature:
@@ -305,7 +307,7 @@ class MessageBlocks:
     def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
         """Replace a signed block by a new one: a signature covers only what precedes it."""
         key = next(key for key, block in self._open.items() if block is signed)
-        self._flush(signed, events)
+        self._flush_carry(signed, events)
         events.append(BlockStop(signed.index))
         block = self._open[key] = OpenBlock(Reasoning(), has_deltas=signed.has_deltas)
         self._emit_start(key, block, events)
@@ -315,7 +317,9 @@ class MessageBlocks:
         if _IMPLIED in self._open:
             self.stop(_IMPLIED, events)
 
-    def _misplaced(self, kind: type[Text | Reasoning | ToolCall], events: list[Event]) -> OpenBlock:
+    def _resolve_misplaced(
+        self, kind: type[Text | Reasoning | ToolCall], events: list[Event]
+    ) -> OpenBlock:
         """Return the block that a misplaced delta extends: the last open one of its kind.
 
         If there is none, text and thinking open a block; input is malformed.
@@ -342,12 +346,12 @@ class MessageBlocks:
         self._note("resent_text", type(block.unified).__name__)
         return ""
 
-    def _joined(self, block: OpenBlock, text: str) -> str:
+    def _join_surrogates(self, block: OpenBlock, text: str) -> str:
         if self.may_split_pairs or block.carry:
             text, block.carry = rejoin(block.carry, text)
         return text
 
-    def _flush(self, block: OpenBlock, events: list[Event]) -> None:
+    def _flush_carry(self, block: OpenBlock, events: list[Event]) -> None:
         if block.carry:
             carry, block.carry = clean(block.carry), ""
             events.append(_DELTAS[type(block.unified)](block.index, carry))

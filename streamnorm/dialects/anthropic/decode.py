@@ -15,7 +15,6 @@ from streamnorm._core.events import (
     Event,
     MessageStart,
     MessageStop,
-    Opaque,
     Ping,
     UsageUpdate,
 )
@@ -24,7 +23,6 @@ from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean,
-    compact,
     decode_any,
     is_array,
     is_object,
@@ -32,11 +30,13 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import named_error
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
-from streamnorm.dialects.anthropic.detect import EVENT_TYPES, is_terminal
+from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream
+from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
+from streamnorm.dialects.anthropic.opaque import event_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
@@ -106,7 +106,7 @@ class AnthropicDecoder(Decoder):
         lenient: tuple[str, ...] = ()
         if rest is not None:
             # Half a frame is a cut; a whole one that only lacks its blank line is not.
-            if not is_terminal(self.json_of(rest.data)):
+            if not may_end_stream(self.json_of(rest.data)):
                 return
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
@@ -172,14 +172,12 @@ class AnthropicDecoder(Decoder):
         elif "\n" in data and not problem.too_deep:  # events without a blank line between
             self.read_joined(frame, "message", events)
         elif frame.event not in self._READERS and frame.event != "message":
-            events.append(Opaque(self.dialect, clean(frame.event), compact(data)))
+            events.append(event_from_wire(clean(frame.event), data, None))
         else:
             raise self.invalid(problem)
 
     def _read_unknown(self, kind: str, value: Any, events: list[Event]) -> None:
-        # A payload without a type may be an error in the form of another vendor.
-        typed = is_object(value) and isinstance(value.get("type"), str) and not value.get("error")
-        if not typed and (error := find_error(value)) is not None:
+        if (error := untyped_error_from_wire(value)) is not None:
             raise Fatal(error)
         index = value.get("index") if is_object(value) else None
         self._blocks.unknown(index, clean(kind), value, events)

@@ -9,7 +9,7 @@ from streamnorm._core.json import FAST_ERRORS, is_object
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
-__all__ = ["EVENT_TYPES", "is_terminal", "recognises"]
+__all__ = ["EVENT_TYPES", "may_end_stream", "recognises"]
 
 EVENT_TYPES = frozenset(
     {
@@ -24,7 +24,7 @@ EVENT_TYPES = frozenset(
     }
 )
 
-_TERMINAL_TYPES = ("message_stop", "message_delta", "error")
+_LAST_TYPES = ("message_stop", "message_delta", "error")
 
 
 class _TypeOnly(Struct):
@@ -42,7 +42,7 @@ def recognises(frame: Frame) -> bool:
         return False
 
 
-def is_terminal(payload: object) -> bool:
+def may_end_stream(payload: object) -> bool:
     """Return whether a decoded payload may end the stream.
 
     `message_delta` may, since some servers send no `message_stop`; so may an error in the
@@ -50,4 +50,4 @@ def is_terminal(payload: object) -> bool:
     """
     if not is_object(payload):
         return False
-    return payload.get("type") in _TERMINAL_TYPES or find_error(payload) is not None
+    return payload.get("type") in _LAST_TYPES or find_error(payload) is not None

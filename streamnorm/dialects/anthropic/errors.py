@@ -1,14 +1,17 @@
-"""Error objects of `error` events and error responses.
+"""Errors in a stream, in both directions.
 
-They are read by `_core.provider_errors`, since compatible servers send errors in the form
-of any vendor.
+Frames with the event line or type `error` are read by `_core.provider_errors` alone.
 """
 
 from __future__ import annotations
 
-from streamnorm._core.events import StreamError
+from typing import Any
 
-__all__ = ["error_to_wire"]
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import is_object
+from streamnorm._core.provider_errors import find_error
+
+__all__ = ["error_to_wire", "untyped_error_from_wire"]
 
 _TYPES = {
     401: "authentication_error",
@@ -23,6 +26,17 @@ _TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+
+
+def untyped_error_from_wire(value: Any) -> StreamError | None:
+    """Return the error in a payload of an unknown type, in the form of any vendor.
+
+    Compatible servers and proxies send such errors without a `type`.  A payload that has
+    one is an event, unless it has an `error` as well.
+    """
+    if is_object(value) and isinstance(value.get("type"), str) and not value.get("error"):
+        return None
+    return find_error(value)
 
 
 def error_to_wire(error: StreamError) -> dict[str, str]:

@@ -59,7 +59,7 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
 
 
 def _with_index(data: str, index: int | None) -> str:
-    """Return the payload of an event with another `index`, if it has one."""
+    """Return the payload of an event with its `index` replaced, if it has one."""
     try:
         value = msgspec.json.decode(data)
     except FAST_ERRORS:

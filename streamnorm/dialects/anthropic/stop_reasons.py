@@ -27,7 +27,7 @@ def stop_reason_from_wire(
     Args:
         raw: `stop_reason` as spelt on the wire; None if none was sent.
         has_client_call: Whether the message contains a client tool call.
-        has_unfinished_call: Whether the arguments of such a call are no complete JSON.
+        has_unfinished_call: Whether one has incomplete arguments.
     """
     if raw is None and has_unfinished_call:
         return "other"

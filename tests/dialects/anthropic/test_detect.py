@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.anthropic.detect import EVENT_TYPES, is_terminal, recognises
+from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream, recognises
 from streamnorm.sse import Frame
 
 
@@ -24,7 +24,7 @@ def test_other_frame_is_not_recognised(data: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "terminal"),
+    ("payload", "is_last"),
     [
         ({"type": "message_stop"}, True),
         ({"type": "message_delta"}, True),
@@ -36,5 +36,5 @@ def test_other_frame_is_not_recognised(data: str) -> None:
         (None, False),
     ],
 )
-def test_terminal_is_known_by_its_payload(payload: object, *, terminal: bool) -> None:
-    assert is_terminal(payload) is terminal
+def test_last_frame_is_known_by_its_payload(payload: object, *, is_last: bool) -> None:
+    assert may_end_stream(payload) is is_last

@@ -1,4 +1,4 @@
-"""Single blocks of Anthropic streams: what is sent of them, and what they are."""
+"""Random blocks of Anthropic streams: their events, and the blocks they decode to."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Made(Struct):
     """A block on the wire.
 
     Attributes:
-        start: Its start.
-        deltas: Its deltas, but for their index.
-        blocks: What it is; thinking that goes on behind its signature is several.
-        extras: What else is told of each.
-        may_stray: The types of deltas that find their block without its index.
-        implied: Whether its deltas make the same of it without its start.
-        cut_off: Whether it is a client's call with broken arguments.
+        start: Content block of its start.
+        deltas: Its deltas, without index.
+        blocks: Unified blocks; thinking that continues after its signature is several.
+        extras: Extra fields of each.
+        may_stray: Types of deltas that are accepted with a wrong index.
+        implied: Whether its deltas without its start give the same block.
+        cut_off: Whether it is a client tool call with incomplete arguments.
     """
 
     start: dict[str, Any]
@@ -62,12 +62,12 @@ class Made(Struct):
 
 
 class Way(Struct):
-    """How a stream is written, as far as its blocks show it.
+    """The style of a stream, as far as it affects its blocks.
 
     Attributes:
-        ascii: Whether other characters are escaped.
-        overlaps: Whether other blocks may begin in the middle of one.
-        cut_off: Whether a call may break off.
+        ascii: Whether characters beyond ASCII are escaped.
+        overlaps: Whether blocks may be interleaved.
+        cut_off: Whether a call may have incomplete arguments.
     """
 
     ascii: bool
@@ -76,7 +76,7 @@ class Way(Struct):
 
 
 def make_block(d: Dice, number: int, way: Way) -> Made:
-    """Return some block."""
+    """Return a random block."""
     makers: tuple[Callable[[Dice, int, Way], Made], ...] = (
         *(_text, _text, _thinking, _thinking, _tool, _tool, _served, _result, _whole),
     )
@@ -91,9 +91,9 @@ def _pieces(d: Dice, kind: str, field: str, text: str) -> list[dict[str, Any]]:
 
 
 def _begun(d: Dice, kind: str, field: str) -> tuple[str, str, list[dict[str, Any]]]:
-    """Return what stands in the start, the whole text and its deltas.
+    """Return the text in the start, the whole text and the deltas.
 
-    MiniMax has the first piece in the start already and sends it again.
+    MiniMax sends the first delta in the start as well.
     """
     text = d.text(0, 8)
     rest = _pieces(d, kind, field, text)
@@ -135,7 +135,7 @@ def _thinking(d: Dice, number: int, way: Way) -> Made:
     signing = {"type": "signature_delta", "signature": sealed}
     signed = Reasoning(parts, signature, issuer)
     ways = ("never", "delta", "start", "twice", "start and delta")
-    # What goes on behind a signature is a new block, behind those that have begun.
+    # Content after a signature is a new block, whose index follows all that have started.
     match d.pick(ways if way.overlaps else (*ways, "more", "another")):
         case "never":
             return Made(start, deltas, (Reasoning(parts),))
@@ -158,7 +158,7 @@ def _thinking(d: Dice, number: int, way: Way) -> Made:
 
 
 def _input(d: Dice, way: Way) -> tuple[dict[str, Any], list[dict[str, Any]], str, bool]:
-    """Return what of an input stands in the start, its deltas, its text, and if it is broken."""
+    """Return the fields of the start, the deltas, the whole input, and whether it is incomplete."""
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(3)}
     text = json.dumps(d.pick((value, {"a": [{}]})), ensure_ascii=way.ascii)
     if not way.cut_off and d.flag(4):  # whole, in the start

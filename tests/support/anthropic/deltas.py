@@ -84,4 +84,4 @@ ANTHROPIC_DELTAS: dict[str, Make] = {
     "anthropic thinking, text and call": _anthropic_turn,
     "anthropic calls, interleaved": lambda count: _anthropic_calls(count, 3),
 }
-"""Streams by what they hold, of as many pieces as are asked for."""
+"""Functions that return a stream of a number of deltas, by its content."""

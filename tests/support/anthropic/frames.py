@@ -1,7 +1,7 @@
-"""Anthropic bytes by hand, and what they decode to.
+"""Frames of Anthropic, and their decoding.
 
-Whatever is decoded here is also read byte by byte and frame by frame, and must then give
-the same events, which must be legal.
+`decode` also reads its stream byte by byte and frame by frame, and asserts that the events
+are the same and follow the grammar.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ __all__ = [
 
 
 def event(type: str, **fields: Any) -> bytes:
-    """Return one event, named after its payload."""
+    """Return an event, named after its type."""
     return frame({"type": type, **fields}, type)
 
 
 def start(**fields: Any) -> bytes:
-    """Return `message_start`, the fields added to those of the message."""
+    """Return `message_start`; `fields` are those of the message."""
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-1"}
     rest = {"content": [], "stop_reason": None, "stop_sequence": None}
     return event("message_start", message={**message, **rest, **fields})
 
 
 def block(index: int | None, type: str, **fields: Any) -> bytes:
-    """Return the start of a block; without an index if that is None."""
+    """Return `content_block_start`, without an index if that is None."""
     numbered = {} if index is None else {"index": index}
     return event("content_block_start", **numbered, content_block={"type": type, **fields})
 
 
 def delta(index: int | None, type: str, **fields: Any) -> bytes:
-    """Return a delta; without an index if that is None."""
+    """Return `content_block_delta`, without an index if that is None."""
     numbered = {} if index is None else {"index": index}
     return event("content_block_delta", **numbered, delta={"type": type, **fields})
 
 
 def stop(index: int) -> bytes:
-    """Return the stop of a block."""
+    """Return `content_block_stop`."""
     return event("content_block_stop", index=index)
 
 
@@ -80,7 +80,7 @@ def call(index: int, *pieces: str, **fields: object) -> bytes:
 
 
 def end(reason: str | None = "end_turn", **fields: Any) -> bytes:
-    """Return `message_delta`, the fields added beside its delta."""
+    """Return `message_delta`; `fields` stand beside its delta."""
     return event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, **fields)
 
 
@@ -88,7 +88,7 @@ STOP = event("message_stop")
 
 
 def decode(*frames: bytes, **options: Any) -> Decoded:
-    """Decode a whole stream, closed at its end."""
+    """Return a stream decoded, and closed at its end."""
     return chat.decode(*frames, dialect="anthropic", **options)
 
 
@@ -104,5 +104,5 @@ def notes(*frames: bytes) -> dict[str, int]:
 
 
 def message(*frames: bytes, **options: Any) -> Message:
-    """Return the message that a stream adds up to."""
+    """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events)

@@ -1,4 +1,4 @@
-"""An Anthropic client of its own: as strict as the strictest, and none of our code.
+"""An independent Anthropic client, as strict as the strictest of the real ones.
 
 Written from `protocol/chat-anthropic.md` §2 and §6.1: frames named after their payload,
 one block open at a time, indexes dense, nothing before the start or after the end.
@@ -30,16 +30,16 @@ _COUNTS = (
 
 
 class Read(NamedTuple):
-    """What a client makes of a stream.
+    """A stream as a client reads it.
 
     Attributes:
         content: The blocks; the input of a tool is its JSON text.
-        stop_reason: As in `message_delta`; None if it did not come.
+        stop_reason: Of `message_delta`; None if there was none.
         usage: The last counts.
-        error: The payload of the error event that ended the stream.
-        message: What `message_start` held; None if it did not come.
-        stop: What `message_delta` held.
-        others: Events that only some clients know.
+        error: The `error` of the event that ended the stream.
+        message: The message of `message_start`; None if there was none.
+        stop: The delta of `message_delta`.
+        others: Events of unknown types.
     """
 
     content: list[dict[str, Any]]
@@ -64,11 +64,11 @@ def frames(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read(data: bytes, *, extras: bool = False) -> Read:
-    """Read a stream, and refuse whatever some client of the dialect does not survive.
+    """Read a stream, asserting what any client of the dialect depends on.
 
     Args:
         data: The stream.
-        extras: Whether blocks may have fields that the reference does not demand.
+        extras: Whether blocks may have fields beyond those required.
     """
     content: list[dict[str, Any]] = []
     message = stop = error = opened = None
@@ -183,7 +183,7 @@ def _extend(
 
 
 def _check_whole(block: dict[str, Any]) -> None:
-    if block["type"] == "text":  # the API refuses it when the client sends it back
+    if block["type"] == "text":  # the API rejects blank text as input
         assert block["text"].strip()
     if block["type"] in _CALLS:
         assert block["input"]

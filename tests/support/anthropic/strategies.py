@@ -1,8 +1,8 @@
-"""Anthropic streams made from messages, so that decoding must give them back.
+"""Random Anthropic streams, and the messages that they must decode to.
 
-Written with the faults of compatible servers (`protocol/chat-anthropic.md` §4.4): blocks
-that overlap or lack their stop, indexes used twice, deltas gone astray, whole blocks in
-their start or in `message_start`, texts and signatures sent again, counts at odd places.
+They have the deviations of compatible servers (`protocol/chat-anthropic.md` §4.4): blocks
+that are interleaved or not stopped, reused indexes, misplaced deltas, whole blocks in their
+start or in `message_start`, repeated texts and signatures, counts in other events.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WORDS: dict[str | None, StopReason] = {
 
 
 class _Server(Struct):
-    """How one server writes."""
+    """The style of a server."""
 
     names: str
     ascii: bool
@@ -47,7 +47,7 @@ class _Server(Struct):
 
 
 class _Op(Struct):
-    """One event on its way: of which block, and what it says."""
+    """An event of a block."""
 
     block: int
     payload: dict[str, Any]
@@ -72,9 +72,9 @@ def _index(server: _Server, number: int) -> int:
 
 
 def _ops(d: Dice, server: _Server, made: list[Made]) -> list[_Op]:
-    """Return the events of all blocks, in the order they are sent."""
+    """Return the events of all blocks in wire order."""
     runs: list[list[_Op]] = []
-    startless = False  # a text may even lack its start, and then ends where another starts
+    startless = False  # whether the last block has no start: it stops when another starts
     for number, block in enumerate(made):
         index = _index(server, number)
         start = {"type": "content_block_start", "index": index, "content_block": block.start}
@@ -106,12 +106,12 @@ def _interleaved(d: Dice, runs: list[list[_Op]]) -> list[_Op]:
         started += number == started
         merged.append(left[number].pop(0))
         if merged[-1].payload.get("content_block", {}).get("type") == "compaction":
-            merged.append(left[number].pop(0))  # its start is known by its delta
+            merged.append(left[number].pop(0))  # its start is held for its delta
     return merged
 
 
 def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
-    """Return the counts of both places, and what they add up to."""
+    """Return the counts of `message_start` and `message_delta`, and the merged usage."""
     fresh, out = 1 + d.below(50), 1 + d.below(50)
     written, read = d.pick((None, 0, 4)), d.pick((None, 0, 30))
     thought = d.pick((None, None, out // 2))
@@ -146,7 +146,7 @@ def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
 
 
 def make_anthropic_stream(d: Dice) -> Source:
-    """Return a stream that ends well, and what it says."""
+    """Return a stream that completes, and its message."""
     server = _server(d)
     word = d.pick([*_WORDS, "end_turn", "tool_use"])
     way = Way(server.ascii, server.overlaps, cut_off=word in ("max_tokens", None))
@@ -183,7 +183,7 @@ def make_anthropic_stream(d: Dice) -> Source:
     else:
         payloads.append({"type": "message_stop"})
     frames = [_frame(d, server, payload) for payload in payloads]
-    if d.flag(8):  # a gateway that knows Chat Completions best
+    if d.flag(8):  # as gateways of Chat Completions send it
         frames.insert(len(frames) - d.below(2), b"data: [DONE]\n\n")
     if d.flag(6) and not frames[-1].startswith(b"data: [DONE]"):
         frames[-1] = frames[-1].rstrip(b"\r\n")
@@ -231,7 +231,7 @@ def _frame(d: Dice, server: _Server, payload: dict[str, Any]) -> bytes:
     text = json.dumps(payload, ensure_ascii=server.ascii)
     try:
         data = text.encode()
-    except UnicodeEncodeError:  # half a character can only be written as an escape
+    except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         data = json.dumps(payload).encode()
     if server.padded:  # as the API does
         data = data[:-1] + b" " * d.below(9) + b"}"

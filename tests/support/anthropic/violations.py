@@ -1,4 +1,4 @@
-"""Anthropic Messages written by hand to the letter, and every way to break it."""
+"""Events of valid Anthropic streams, to be broken one at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Event = dict[str, Any]
 
 
 def sse(*events: Event | str) -> bytes:
-    """Return events as bytes, each under its name; text is a frame as it stands."""
+    """Return events as bytes, each named after its type; a string is a frame already."""
     return b"".join(
         (event if isinstance(event, str) else named(event, event["type"])).encode()
         for event in events
@@ -44,7 +44,7 @@ def sse(*events: Event | str) -> bytes:
 
 
 def named(event: Event, name: str) -> str:
-    """Return an event as a frame of any name."""
+    """Return an event as a frame with the event line `name`."""
     return f"event: {name}\ndata: {json.dumps(event)}\n\n"
 
 
@@ -61,7 +61,7 @@ _MESSAGE = {
 
 
 def started(**fields: Any) -> Event:
-    """Return a message_start, with fields of its message put in."""
+    """Return a message_start; `fields` replace those of its message."""
     return {"type": "message_start", "message": {**_MESSAGE, **fields}}
 
 
@@ -104,7 +104,7 @@ def text(index: int = 0, *pieces: str) -> list[Event]:
 
 
 def tool(index: int = 0, *pieces: str, **fields: Any) -> list[Event]:
-    """Return the events of a client's tool call, with fields put into its block."""
+    """Return the events of a client tool call; `fields` replace those of its block."""
     deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in pieces]
     return [begin(index, {**TOOL, **fields}), *deltas, end(index)]
 
@@ -120,7 +120,7 @@ def whole(index: int, kind: str, **fields: Any) -> list[Event]:
 
 
 def server(index: int, id: str, kind: str = "server_tool_use", **fields: Any) -> list[Event]:
-    """Return the events of a server's tool call."""
+    """Return the events of a server tool call."""
     block = {"type": kind, "id": id, "name": "web_search", "input": {}, **fields}
     piece = delta(index, "input_json_delta", partial_json='{"q": 1}')
     return [begin(index, block), piece, end(index)]

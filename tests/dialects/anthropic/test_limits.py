@@ -1,4 +1,4 @@
-"""The bounds of `Limits` where Anthropic is read, at n-1, n and n+1."""
+"""Limits of a stream, at n-1, n and n+1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.anthropic.frames import STOP, block, decode, delta, end, event, start, stop, text
+from support.anthropic.frames import STOP, block, call, decode, delta, end, event, start, stop, text
 from support.openai_chat.chunks import frame
 
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
@@ -26,9 +26,9 @@ def whole(*frames: bytes) -> list[bytes]:
     return [start(), *frames, end(), STOP]
 
 
-def call(index: int, kind: str = "tool_use", **fields: Any) -> bytes:
-    named = {"id": f"t{index}", "name": "f", "input": {}, **fields}
-    return block(index, kind, **named) + stop(index)
+def server_call(index: int, **fields: Any) -> bytes:
+    named = {"id": f"m{index}", "name": "f", "input": {}, **fields}
+    return block(index, "mcp_tool_use", **named) + stop(index)
 
 
 def event_bytes(size: int) -> list[bytes]:
@@ -38,25 +38,25 @@ def event_bytes(size: int) -> list[bytes]:
     return whole(padded)
 
 
-def piece_bytes(size: int) -> list[bytes]:
-    """Return a stream whose pieces of text are read by what changes in them."""
+def delta_bytes(size: int) -> list[bytes]:
+    """Return a stream whose last text delta, which is on the delta run, has `size` bytes."""
     plain = delta(0, "text_delta", text="")
-    pieces = [delta(0, "text_delta", text=t) for t in ("a", "b", "x" * (size - len(plain) + 1))]
-    return whole(block(0, "text", text=""), *pieces, stop(0))
+    deltas = [delta(0, "text_delta", text=t) for t in ("a", "b", "x" * (size - len(plain) + 1))]
+    return whole(block(0, "text", text=""), *deltas, stop(0))
 
 
-def kept_fields(size: int) -> list[bytes]:
+def unknown_fields(size: int) -> list[bytes]:
     first, second = end(a=1), end(b="")
     filler = "x" * (size - len(payload(first)) - len(payload(second)))
     return [start(), first, end(b=filler), STOP]
 
 
-def payload(piece: bytes) -> str:
-    return piece.decode().split("data: ")[1].rstrip("\n")
+def payload(frame: bytes) -> str:
+    return frame.decode().split("data: ")[1].rstrip("\n")
 
 
-def loose(number: int) -> bytes:
-    """Return text or thinking of no block, in turn."""
+def without_start(number: int) -> bytes:
+    """Return a delta of text or thinking, in turn, whose block has no start."""
     if number % 2:
         return delta(0, "thinking_delta", thinking="a")
     return delta(0, "text_delta", text="a")
@@ -65,7 +65,7 @@ def loose(number: int) -> bytes:
 Make = Callable[[int], list[bytes]]
 DECODED: dict[str, tuple[str, int, Make]] = {
     "an event": ("max_event_bytes", 300, event_bytes),
-    "a piece of text": ("max_event_bytes", 300, piece_bytes),
+    "a text delta": ("max_event_bytes", 300, delta_bytes),
     "depth of the message": ("max_json_depth", 12, lambda n: [start(x=nested(n - 2)), end(), STOP]),
     "depth of a block": ("max_json_depth", 12, lambda n: whole(call(0, x=nested(n - 2)))),
     "depth of an input": ("max_json_depth", 12, lambda n: whole(call(0, input=nested(n - 2)))),
@@ -81,17 +81,22 @@ DECODED: dict[str, tuple[str, int, Make]] = {
         ),
     ),
     "blocks": ("max_blocks", BOUND, lambda n: whole(*(text(i, "a") for i in range(n)))),
+    "blocks of one index": (
+        "max_blocks",
+        BOUND,
+        lambda n: whole(*(text(0, "a") for _ in range(n))),
+    ),
     "blocks in the message": (
         "max_blocks",
         BOUND,
         lambda n: [start(content=[{"type": "text", "text": "a"}] * n), end(), STOP],
     ),
-    "blocks that nobody started": (
+    "blocks without a start": (
         "max_blocks",
         BOUND,
-        lambda n: whole(*(loose(number) for number in range(n))),
+        lambda n: whole(*(without_start(number) for number in range(n))),
     ),
-    "blocks behind signatures": (
+    "blocks after signatures": (
         "max_blocks",
         BOUND,
         lambda n: whole(
@@ -101,36 +106,37 @@ DECODED: dict[str, tuple[str, int, Make]] = {
         ),
     ),
     "tool calls": ("max_tool_calls", BOUND, lambda n: whole(*map(call, range(n)))),
-    "tool calls of the server": (
+    "server tool calls": (
         "max_tool_calls",
         BOUND,
-        lambda n: whole(*(call(i, "mcp_tool_use") for i in range(n))),
+        lambda n: whole(*(server_call(i) for i in range(n))),
     ),
     "message id": ("max_id_chars", BOUND, lambda n: [start(id="é" * n), end(), STOP]),
     "model": ("max_id_chars", BOUND, lambda n: [start(model="é" * n), end(), STOP]),
     "tool id": ("max_id_chars", BOUND, lambda n: whole(call(0, id="é" * n))),
     "tool name": ("max_id_chars", BOUND, lambda n: whole(call(0, name="é" * n))),
-    "unknown fields": ("max_accumulated_bytes", 400, kept_fields),
+    "server tool name": ("max_id_chars", BOUND, lambda n: whole(server_call(0, name="é" * n))),
+    "unknown fields": ("max_accumulated_bytes", 400, unknown_fields),
 }
 
 
 @pytest.mark.parametrize(("limit", "bound", "make"), DECODED.values(), ids=DECODED)
-def test_decoder_takes_all_up_to_the_bound(limit: str, bound: int, make: Make) -> None:
+def test_decoder_completes_up_to_the_bound(limit: str, bound: int, make: Make) -> None:
     for size in (bound - 1, bound):
         outcome = decode(*make(size), limits=Limits(**{limit: bound})).outcome
         assert isinstance(outcome, Completed)
 
 
 @pytest.mark.parametrize(("limit", "bound", "make"), DECODED.values(), ids=DECODED)
-def test_decoder_ends_beyond_the_bound(limit: str, bound: int, make: Make) -> None:
+def test_decoder_fails_beyond_the_bound(limit: str, bound: int, make: Make) -> None:
     events, outcome, _ = decode(*make(bound + 1), limits=Limits(**{limit: bound}))
     error = StreamError("too_large", f"{limit} of {bound} passed", code=limit)
     assert events[-1] == error
     assert outcome == Failed(error)
 
 
-def waiting(size: int) -> list[bytes]:
-    """Return a stream in which `size` bytes wait behind the first text."""
+def held(size: int) -> list[bytes]:
+    """Return a stream in which `size` bytes are held behind the first text."""
     rest = size - len('{"type":"text"}') - 2
     return [
         *(start(), block(0, "text", text="a"), block(1, "text", text="")),
@@ -141,8 +147,8 @@ def waiting(size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
 @pytest.mark.parametrize(("over", "kind"), [(-1, Completed), (0, Completed), (1, Failed)])
-def test_what_waits_for_its_turn_is_bounded(target: str, over: int, kind: type) -> None:
-    body = waiting(60 + over)
+def test_held_bytes_of_a_later_block_are_bounded(target: str, over: int, kind: type) -> None:
+    body = held(60 + over)
     for pieces in (body, [b"".join(body)]):
         limits = Limits(max_held_bytes=60)
         run = Transcoder("anthropic", target, verbatim=False, limits=limits)
