@@ -5,6 +5,7 @@ that is no stream, notes and the end of a stream stand here; the room reads one 
 (`read`), knows its terminal (`end`), and writes one event (`render`).
 """
 
+from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.body_format import Form, FormReader, Opening
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
@@ -17,6 +18,7 @@ from streamnorm._core.events import Delta
 
 __all__ = [
     "MAX_PROBLEMS",
+    "BlockOpener",
     "Checker",
     "Decoder",
     "Delta",

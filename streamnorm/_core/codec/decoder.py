@@ -10,6 +10,7 @@ from streamnorm._core.codec.body_format import Form, FormReader, Opening, one_li
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import (
+    Completed,
     ErrorKind,
     Event,
     Outcome,
@@ -42,16 +43,13 @@ class Decoder(ABC):
         outcome: How the stream ended; None until it has.
         first_usage: Usage that arrived in the frame that started the message: encoders
             write it with their own start.
-        split: The state of the decoder, as the function that cuts the next bytes into
-            frames: sniffing, event stream, body, another body format, or closed, which
-            raises `LocalProtocolError`.
+        split: The state of the decoder, as the function that cuts the next bytes into frames:
+            sniffing, event stream, body, other format, or closed (`LocalProtocolError`).
         framing: The SSE decoder of the stream.
-        is_plain: Whether the original bytes are an event stream; if not, `framed` converts
-            them.
+        is_plain: Whether the original bytes are an event stream; else `framed` converts them.
         run: The fast path; None before the stream has begun and after it has ended.
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
-        unframed: Whether the final error stood outside any event, where clients of the
-            dialect do not see it.
+        unframed: Whether the final error stood outside any event, where no client sees it.
     """
 
     dialect: str = ""
@@ -73,7 +71,7 @@ class Decoder(ABC):
         self.split: Callable[[bytes], list[RawFrame]] = self._split_start
         self._blank = False  # white space came before the first other byte
         self._body: bytearray | None = None  # JSON or HTML, judged at its end
-        self._opening: Opening | None = None  # decides whether the body is a stream
+        self._opening: Opening | None = None  # decides whether that is a stream
         self._form: FormReader | None = None  # converts another body format to SSE
         self._framed = b""  # the last bytes, converted
         self._strays = b""  # lines outside events
@@ -177,8 +175,7 @@ class Decoder(ABC):
         if self.outcome is None:
             kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
             message = f"{type(cause).__name__} after {self.framing.frames} frames"
-            error = StreamError(kind, message, retryable=True, extra=self.resume)
-            self._fail(error, events)
+            self._fail(StreamError(kind, message, retryable=True, extra=self.resume), events)
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
@@ -201,10 +198,9 @@ class Decoder(ABC):
         return None if form is None else Opening(form, self._limits)
 
     def framed(self, data: bytes) -> bytes:
-        """Return the bytes that were just fed as an event stream.
+        """Return the bytes that were just fed as an event stream, converted if need be.
 
-        Unchanged if they are one, converted if they are another body format, and empty while
-        they may still be a body that is no stream.
+        Empty while they may still be a body that is no stream.
         """
         if self._form is not None:
             return one_line_each(self._framed)
@@ -232,17 +228,34 @@ class Decoder(ABC):
             Fatal: The stream ends here.
         """
 
-    @abstractmethod
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         """Append the events at the end of the source, and set `outcome` on success.
 
-        Args:
-            rest: A last frame that lacks its blank line.
-            events: The list to append to.
+        A last frame `rest` that lacks only its blank line is no cut; half a frame is one.
 
         Raises:
             Fatal: The stream ends here.
         """
+        lenient: tuple[str, ...] = ()
+        if rest is not None:
+            if not self.may_end_with(rest):
+                return
+            self.note("unterminated", "last frame")
+            lenient = ("unterminated",)
+            self.read(rest, events)
+        if self.outcome is None:
+            lenient = (*self.complete_without_terminal(events), *lenient)
+        if lenient and isinstance(self.outcome, Completed):
+            lenient = (*lenient, *self.outcome.lenient)
+            self.outcome = Completed(self.outcome.reason, self.outcome.usage, lenient)
+
+    def may_end_with(self, frame: Frame) -> bool:
+        """Return whether a frame without its blank line is whole and may end the message."""
+        return False
+
+    def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        """Complete a message that lacks nothing but its terminal; return what was missing."""
+        return ()
 
     def stray(self, line: str) -> StreamError | None:
         """Return the provider's error on a line outside any event; None if it is no error."""
@@ -257,13 +270,7 @@ class Decoder(ABC):
         return find_error(self.json_of(body))
 
     def read_joined(self, frame: Frame, event: str, events: list[Event]) -> None:
-        """Read several events that a server sent as one frame, without blank lines between.
-
-        Args:
-            frame: The frame, an event in each line of its data.
-            event: The event name to read each line under.
-            events: The list to append to.
-        """
+        """Read a frame whose data is several events, a line each, under the name `event`."""
         self.note("joined_frames", "frame")
         for line in frame.data.split("\n"):
             if self.outcome is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from streamnorm._core.blocks import (
     Block,
@@ -21,9 +21,8 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm._core.codec import Delta
+from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import (
-    BlockStart,
     BlockStop,
     CitationDelta,
     Event,
@@ -33,8 +32,7 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal, too_large
-from streamnorm._core.ids import mint_id
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, is_json, objects_of, rejoin, string_of
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.anthropic import wire
@@ -112,7 +110,6 @@ class MessageBlocks:
         has_client_call: Whether the message contains a client tool call.
         has_unfinished_call: Whether one has stopped with incomplete arguments.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
-        message_id: Seed of minted call ids.
     """
 
     def __init__(
@@ -121,14 +118,15 @@ class MessageBlocks:
         self.has_client_call = False
         self.has_unfinished_call = False
         self.may_split_pairs = False
-        self.message_id = ""
         self._server = server
-        self._limits = limits
+        self._opener = BlockOpener(limits, note)
         self._note = note
         self._open: dict[object, OpenBlock] = {}
         self._indexes: dict[object, int] = {}  # unified by wire index, stopped blocks too
-        self._blocks = 0
-        self._calls = 0
+
+    def begin_message(self, id: str) -> None:
+        """Mint ids of calls from the id of the message."""
+        self._opener.seed = (id,)
 
     @property
     def is_open(self) -> bool:
@@ -269,27 +267,14 @@ class MessageBlocks:
         self._open.clear()
 
     def _emit_start(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
-        limits, started = self._limits, block.unified
-        if self._blocks >= limits.max_blocks:
-            raise too_large("max_blocks", limits.max_blocks)
-        if isinstance(started, _CALLS):
-            self._calls += 1
-            if self._calls > limits.max_tool_calls:
-                raise too_large("max_tool_calls", limits.max_tool_calls)
-            if max(len(started.id), len(started.name)) > limits.max_id_chars:
-                raise too_large("max_id_chars", limits.max_id_chars)
-            if isinstance(started, ToolCall):
-                self.has_client_call, block.fragments = True, []
-            if not started.id:
-                started = structs.replace(started, id=mint_id(self.message_id, self._blocks))
-                self._note("minted_id", "tool call")
-        block.index = self._blocks
+        started = block.unified
+        if isinstance(started, ToolCall):
+            self.has_client_call, block.fragments = True, []
+        block.index = self._opener.open(started, events, extra=block.extra)
         if type(started) in _DELTAS:
             block.delta = _DELTAS[type(started)](block.index, "")
-        self._blocks += 1
         if isinstance(wire_index, int):
             self._indexes[wire_index] = block.index
-        events.append(BlockStart(block.index, started, extra=block.extra or None))
 
     def _emit_stop(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
         if block.index < 0:

@@ -102,22 +102,14 @@ class AnthropicDecoder(Decoder):
         else:
             self._blocks.thinking(event.index, delta.text, events)
 
-    def end(self, rest: Frame | None, events: list[Event]) -> None:
-        lenient: tuple[str, ...] = ()
-        if rest is not None:
-            # Half a frame is a cut; a whole one that only lacks its blank line is not.
-            if not may_end_stream(self.json_of(rest.data)):
-                return
-            self.note("unterminated", "last frame")
-            lenient = ("unterminated",)
-            self.read(rest, events)
-        if self.outcome is None and self._stop_reason is not None and not self._blocks.is_open:
-            lenient = ("no_message_stop", *lenient)
-            self._finish(events)
-        if isinstance(self.outcome, Completed):
-            self.outcome = Completed(
-                self.outcome.reason, self.outcome.usage, (*lenient, *self.outcome.lenient)
-            )
+    def may_end_with(self, frame: Frame) -> bool:
+        return may_end_stream(self.json_of(frame.data))
+
+    def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        if self._stop_reason is None or self._blocks.is_open:
+            return ()
+        self._finish(events)
+        return ("no_message_stop",)
 
     # Frames
 
@@ -196,7 +188,8 @@ class AnthropicDecoder(Decoder):
                 raise self.malformed("second message_start with another id, expected one message")
             self.note("repeated_message_start", "message")
             return
-        self._id = self._blocks.message_id = id
+        self._id = id
+        self._blocks.begin_message(id)
         extra = wire.unmapped(message, *wire.MESSAGE_FIELDS)
         events.append(MessageStart(id, model, extra or None))
         self._merge_usage(message.get("usage"), events)

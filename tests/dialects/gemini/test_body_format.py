@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamnorm.dialects.gemini.array import ArrayReader
 from support.gemini.strategies import make_gemini_array
 from support.made_streams import gives_back
 from support.mutations import cut_anywhere
@@ -15,7 +16,6 @@ from support.seeded import Dice, dice
 from support.streams import decode
 
 from streamnorm import Completed, validate
-from streamnorm.dialects.gemini.array import ArrayReader
 from streamnorm.sse import SSEDecoder
 
 texts = st.text('a,]}["{\\\n\u2028ä', max_size=6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from streamnorm.dialects.gemini.grounding import recited, supported
 from support.gemini.frames import blocks, parts, text, thought
 
 from streamnorm import (
@@ -19,7 +20,6 @@ from streamnorm import (
     TextDelta,
 )
 from streamnorm._core.text_offsets import TextOffsets
-from streamnorm.dialects.gemini.grounding import recited, supported
 
 SEA = {"web": {"uri": "https://sea.example", "title": "sea"}}
 MAP = {"maps": {"uri": "https://map.example", "title": "Riff", "placeId": "p1"}}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 
 import pytest
-
-from streamnorm import MessageStop, RedactedReasoning, StopReason
 from streamnorm.dialects.gemini.encode_words import (
     reason_to_wire,
     redacted_to_wire,
     signature_to_wire,
 )
+
+from streamnorm import MessageStop, RedactedReasoning, StopReason
 
 
 def sealed(signature: str, issuer: str) -> str:

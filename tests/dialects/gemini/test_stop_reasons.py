@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from streamnorm.dialects.gemini.stops import failed_finish, stop_reason
 
 from streamnorm import StreamError
-from streamnorm.dialects.gemini.stops import failed_finish, stop_reason
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamnorm.dialects.gemini.partial_args import PartialArguments
 
 from streamnorm import Limits
 from streamnorm._core.failures import Fatal
-from streamnorm.dialects.gemini.partial_args import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts

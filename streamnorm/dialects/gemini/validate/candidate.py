@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from streamnorm.dialects.gemini.shapes import DATA, MODIFIERS, VALUES
+
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count
-from streamnorm.dialects.gemini.shapes import DATA, MODIFIERS, VALUES
 
 __all__ = ["Candidate"]
 

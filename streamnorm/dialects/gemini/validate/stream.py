@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from streamnorm.dialects.gemini.check_parts import Candidate
+from streamnorm.dialects.gemini.shapes import CHUNK, ERROR
+
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count, parse_object, problems
-from streamnorm.dialects.gemini.check_parts import Candidate
-from streamnorm.dialects.gemini.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
 __all__ = ["GeminiChecker"]
