@@ -15,7 +15,7 @@ from support.seeded import Dice, dice
 from support.streams import decode
 
 from streamnorm import Completed, validate
-from streamnorm.dialects.gemini.array import ArrayReader
+from streamnorm.dialects.gemini.body_format import ArrayReader
 from streamnorm.sse import SSEDecoder
 
 texts = st.text('a,]}["{\\\n\u2028ä', max_size=6)

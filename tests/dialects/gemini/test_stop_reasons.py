@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm import StreamError
-from streamnorm.dialects.gemini.stops import failed_finish, stop_reason
+from streamnorm import MessageStop, StopReason, StreamError
+from streamnorm.dialects.gemini.stop_reasons import (
+    failed_finish,
+    stop_reason_from_wire,
+    stop_reason_to_wire,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +36,17 @@ from streamnorm.dialects.gemini.stops import failed_finish, stop_reason
     ],
 )
 def test_word_has_its_reason(word: str, reason: str) -> None:
-    assert stop_reason(word, called=False) == reason
+    assert stop_reason_from_wire(word, called=False) == reason
 
 
 @pytest.mark.parametrize("word", ["STOP", "1"])
 def test_call_decides_what_a_stop_is_for(word: str) -> None:
-    assert stop_reason(word, called=True) == "tool_use"
+    assert stop_reason_from_wire(word, called=True) == "tool_use"
 
 
 @pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER"])
 def test_call_does_not_hide_another_reason(word: str) -> None:
-    assert stop_reason(word, called=True) == stop_reason(word, called=False)
+    assert stop_reason_from_wire(word, called=True) == stop_reason_from_wire(word, called=False)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +65,21 @@ def test_word_of_a_failure_is_an_error(word: str) -> None:
 
 def test_word_of_no_failure_is_no_error() -> None:
     assert failed_finish("STOP", "why") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "raw", "word"),
+    [
+        ("refusal", "RECITATION", "RECITATION"),
+        ("refusal", "content_filter", "SAFETY"),
+        ("refusal", "STOP", "SAFETY"),
+        ("other", "NO_IMAGE", "NO_IMAGE"),
+        ("other", "SAFETY", "OTHER"),
+        ("end_turn", "OTHER", "STOP"),
+        ("max_tokens", None, "MAX_TOKENS"),
+    ],
+)
+def test_finish_reason_that_was_read_is_written_again(
+    reason: StopReason, raw: str | None, word: str
+) -> None:
+    assert stop_reason_to_wire(MessageStop(reason, raw)) == word

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamnorm import Limits
 from streamnorm._core.failures import Fatal
-from streamnorm.dialects.gemini.partial_args import PartialArguments
+from streamnorm.dialects.gemini.tool_calls import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts

@@ -72,19 +72,19 @@ COUNTS = Counts(prompt_token_count=9, candidates_token_count=1, traffic_type=Raw
 
 def test_counts_are_expected_once_some_like_them_were_merged() -> None:
     reader = UsageReader()
-    assert not reader.expects(COUNTS)
+    assert not reader.matches_last(COUNTS)
     reader.merge({"promptTokenCount": 9, "candidatesTokenCount": 1, "trafficType": "X"})
-    assert not reader.expects(COUNTS)
-    reader.expect(COUNTS)
-    assert reader.expects(COUNTS)
-    reader.count(structs.replace(COUNTS))
-    assert not reader.renew()
-    reader.count(structs.replace(COUNTS, candidates_token_count=4))
-    assert reader.renew()
+    assert not reader.matches_last(COUNTS)
+    reader.set_last(COUNTS)
+    assert reader.matches_last(COUNTS)
+    reader.add_pending(structs.replace(COUNTS))
+    assert not reader.refresh()
+    reader.add_pending(structs.replace(COUNTS, candidates_token_count=4))
+    assert reader.refresh()
     assert reader.usage == Usage(9, 4, extra={"trafficType": "X"})
-    assert not reader.renew()
+    assert not reader.refresh()
     reader.merge({})
-    assert not reader.expects(COUNTS)
+    assert not reader.matches_last(COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_counts_are_expected_once_some_like_them_were_merged() -> None:
 )
 def test_counts_that_say_something_else_are_not_expected(name: str) -> None:
     reader = UsageReader()
-    reader.expect(COUNTS)
-    assert not reader.expects(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
+    reader.set_last(COUNTS)
+    assert not reader.matches_last(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
 
 
 def test_count_that_is_not_reported_again_stays() -> None:
@@ -115,12 +115,12 @@ def test_count_that_is_not_reported_again_stays() -> None:
         "totalTokenCount": 30,
     }
     reader.merge(told)
-    reader.expect(Counts())
+    reader.set_last(Counts())
     assert reader.usage == Usage(
         12, 9, 2, None, 5, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
-    reader.count(Counts(thoughts_token_count=6))
-    assert reader.renew()
+    reader.add_pending(Counts(thoughts_token_count=6))
+    assert reader.refresh()
     assert reader.usage == Usage(
         12, 10, 2, None, 6, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
