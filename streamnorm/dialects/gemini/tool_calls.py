@@ -60,9 +60,13 @@ def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
         string_of(call, "name"),
         _arguments(call.get("args"), raw),
         entries,
-        any(value.get("willContinue") is True for value in (call, *entries)),
+        _goes_on(call) or any(map(_goes_on, entries)),
         {key: item for key, item in call.items() if key not in _MAPPED},
     )
+
+
+def _goes_on(value: dict[str, Any]) -> bool:
+    return value.get("willContinue") is True
 
 
 def _arguments(value: Any, raw: RawCall | None) -> str | None:
