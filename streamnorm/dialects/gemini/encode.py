@@ -110,9 +110,7 @@ class GeminiEncoder(Encoder):
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
-        self._names: dict[
-            str, Any
-        ] = {}  # `modelVersion` and `responseId`, which every chunk repeats
+        self._names: dict[str, Any] = {}  # `modelVersion` and `responseId`, in every chunk
         self._tail = b"}" + _END  # bytes behind the candidates of each chunk
         self._open: dict[int, _OpenBlock] = {}
         self._joined = TextBuffer()  # contiguous text that the next block may extend
@@ -154,9 +152,8 @@ class GeminiEncoder(Encoder):
         return _HEAD + _TEXT + _string(event.text) + self._open[event.index].tail
 
     def _json(self, event: JSONDelta) -> bytes:
-        self._open[
-            event.index
-        ].arguments = event.partial_json  # the projector held them until complete
+        # The projector held them until they were complete.
+        self._open[event.index].arguments = event.partial_json
         return b""
 
     def _signature(self, event: SignatureDelta) -> bytes:
@@ -196,11 +193,10 @@ class GeminiEncoder(Encoder):
             case Image() | Document():
                 return self._part({**_file(block), **extra})
             case OpaqueBlock(_, kind, data):
-                # A thought must not be shown as the answer.
-                thought_field = (
-                    {"thought": True} if (event.extra or {}).get("thought") is True else {}
-                )
-                return self._part({kind: raw_json(data), **thought_field, **extra})
+                # A thought must not be shown as the answer, whatever becomes of `extra`.
+                is_thought = (event.extra or {}).get("thought") is True
+                fields = {"thought": True} if is_thought else {}
+                return self._part({kind: raw_json(data), **fields, **extra})
             case _:
                 return b""
 
@@ -249,21 +245,22 @@ class GeminiEncoder(Encoder):
 
     def _message_stop(self, event: MessageStop) -> bytes:
         extra = event.extra if self.extras and event.extra else {}
-        beside = {key: value for key, value in extra.items() if key in CHUNK_FIELDS}
-        of_candidate = {key: value for key, value in extra.items() if key not in CHUNK_FIELDS}
-        beside |= self._counts()
+        chunk_fields = {key: value for key, value in extra.items() if key in CHUNK_FIELDS}
+        candidate_fields = {key: value for key, value in extra.items() if key not in CHUNK_FIELDS}
+        chunk_fields |= self._counts()
         if event.raw_reason and event.raw_reason == (self._blocked or block_reason(extra)):
-            return (
-                _frame({**beside, **self._names}) if beside else b""
-            )  # a blocked prompt has no candidate
-        return self._candidate({"finishReason": stop_reason_to_wire(event), **of_candidate}, beside)
+            # A blocked prompt has no candidate.
+            return _frame({**chunk_fields, **self._names}) if chunk_fields else b""
+        return self._candidate(
+            {"finishReason": stop_reason_to_wire(event), **candidate_fields}, chunk_fields
+        )
 
     def _error(self, event: StreamError) -> bytes:
         citations = b"".join([self._citations(open_block) for open_block in self._open.values()])
-        word = (event.code or "").upper()
-        if word not in FAILED:
+        code = (event.code or "").upper()
+        if code not in FAILED:
             return citations + _frame(error_to_wire(event, extras=self.extras))
-        finish = {"finishReason": word, "finishMessage": event.message}
+        finish = {"finishReason": code, "finishMessage": event.message}
         return citations + self._candidate(finish, self._counts())
 
     def _opaque(self, event: Opaque) -> bytes:
@@ -297,14 +294,16 @@ class GeminiEncoder(Encoder):
         fields = _one_line(_dumps(part))[1:-1]
         return _HEAD + fields + _CONTENT_END + _CANDIDATE_END + self._tail
 
-    def _candidate(self, fields: dict[str, Any], beside: dict[str, Any] | None = None) -> bytes:
+    def _candidate(
+        self, fields: dict[str, Any], chunk_fields: dict[str, Any] | None = None
+    ) -> bytes:
         """Return a chunk with `fields` of the candidate and no content.
 
         Its part is empty text, as the API sends it: a client that prints `chunk.text` prints
         nothing.
         """
         around = self._around([{"text": ""}], fields)
-        return _frame({**around, **(beside or {}), **self._names})
+        return _frame({**around, **(chunk_fields or {}), **self._names})
 
     def _around(self, parts: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
         content = {"parts": parts, "role": "model"}

@@ -1,4 +1,4 @@
-"""Sources of an answer become citations, and what has no place is kept as it came."""
+"""Grounding and recitation metadata become citations; unreadable entries are kept."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_each_source_of_each_support_is_a_citation() -> None:
     )
 
 
-def test_support_without_a_segment_is_of_the_whole_block() -> None:
+def test_support_without_a_segment_cites_the_whole_block() -> None:
     bare = {"groundingChunkIndices": [0]}
     citations, _ = grounding_from_wire(metadata(bare, support(None, None, 1)), place())
     assert [(c.kind, c.start, c.end) for c in citations] == [
@@ -85,7 +85,7 @@ def test_support_without_a_segment_is_of_the_whole_block() -> None:
     ],
     ids=str,
 )
-def test_support_without_a_place_is_kept_with_all_sources(odd: Any) -> None:
+def test_unreadable_support_is_kept_with_all_sources(odd: Any) -> None:
     told = metadata(support(0, 5, 1), odd, webSearchQueries=["q"])
     citations, rest = grounding_from_wire(told, place())
     assert [citation.kind for citation in citations] == ["maps"]
@@ -97,18 +97,18 @@ def test_support_without_a_place_is_kept_with_all_sources(odd: Any) -> None:
 
 
 @pytest.mark.parametrize("chunk", [{}, {"web": 1}, {"web": {}, "maps": {}}, None], ids=str)
-def test_source_that_is_none_is_kept(chunk: object) -> None:
+def test_invalid_source_is_kept(chunk: object) -> None:
     told = {"groundingChunks": [chunk], "groundingSupports": [support(0, 5, 0)]}
     assert grounding_from_wire(told, place()) == ([], told)
 
 
-def test_source_that_nothing_cites_is_kept() -> None:
+def test_uncited_source_is_kept() -> None:
     citations, rest = grounding_from_wire(metadata(support(0, 5, 0)), place())
     assert len(citations) == 1
     assert rest == {"groundingChunks": [SEA, MAP, FILE]}
 
 
-def test_without_text_all_is_kept() -> None:
+def test_metadata_without_open_text_is_kept() -> None:
     told = metadata(support(0, 5, 0))
     assert grounding_from_wire(told, None) == ([], told)
     assert recitations_from_wire({"citations": [{"uri": "u"}]}, None) == (
@@ -117,7 +117,7 @@ def test_without_text_all_is_kept() -> None:
     )
 
 
-def test_nothing_said_is_nothing_kept() -> None:
+def test_empty_metadata_gives_nothing() -> None:
     empty: dict[str, Any] = {
         "groundingChunks": [],
         "groundingSupports": None,
@@ -155,7 +155,7 @@ def test_sources_find_the_text_that_is_still_open() -> None:
     ]
 
 
-def test_sources_told_twice_are_one() -> None:
+def test_repeated_source_is_cited_once() -> None:
     told = {
         "groundingChunks": [SEA],
         "groundingSupports": [support(0, 5, 0)],
@@ -170,7 +170,7 @@ def test_sources_told_twice_are_one() -> None:
     ]
 
 
-def test_sources_of_a_later_block_are_counted_over_the_whole_text() -> None:
+def test_offsets_of_a_later_block_count_the_whole_text() -> None:
     segment = {"startIndex": 4, "endIndex": 7, "text": "two"}
     told = {
         "groundingChunks": [SEA],

@@ -1,4 +1,4 @@
-"""What Gemini's finish reasons mean."""
+"""Finish reasons as stop reasons and errors, and back."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from streamnorm.dialects.gemini.stop_reasons import (
         ("9", "other"),
     ],
 )
-def test_word_has_its_reason(word: str, reason: str) -> None:
+def test_finish_reason_has_its_stop_reason(word: str, reason: str) -> None:
     assert stop_reason_from_wire(word, called=False) == reason
 
 
 @pytest.mark.parametrize("word", ["STOP", "1"])
-def test_call_decides_what_a_stop_is_for(word: str) -> None:
+def test_client_tool_call_makes_a_stop_tool_use(word: str) -> None:
     assert stop_reason_from_wire(word, called=True) == "tool_use"
 
 
 @pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER"])
-def test_call_does_not_hide_another_reason(word: str) -> None:
+def test_client_tool_call_changes_no_other_reason(word: str) -> None:
     assert stop_reason_from_wire(word, called=True) == stop_reason_from_wire(word, called=False)
 
 
@@ -56,14 +56,14 @@ def test_call_does_not_hide_another_reason(word: str) -> None:
         *("MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE"),
     ],
 )
-def test_word_of_a_failure_is_an_error(word: str) -> None:
+def test_failed_finish_reason_is_an_error(word: str) -> None:
     assert failed_finish(word, "") == StreamError(
         "upstream", f"the provider ended with '{word}'", word
     )
     assert failed_finish(word, "why") == StreamError("upstream", "why", word)
 
 
-def test_word_of_no_failure_is_no_error() -> None:
+def test_other_finish_reason_is_no_error() -> None:
     assert failed_finish("STOP", "why") is None
 
 
