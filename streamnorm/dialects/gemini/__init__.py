@@ -1,8 +1,10 @@
-"""Gemini: `generateContent`, and its Interactions API, which is only read."""
+"""Gemini: `streamGenerateContent`, as server-sent events or as a JSON array."""
+
+from __future__ import annotations
 
 from streamnorm._core.codec import Dialect, on_first_use
-from streamnorm.dialects.gemini.array import ARRAY
-from streamnorm.dialects.gemini.marks import recognises
+from streamnorm.dialects.gemini.body_format import JSON_ARRAY
+from streamnorm.dialects.gemini.detect import recognises
 
 __all__ = ["DIALECT"]
 
@@ -12,6 +14,6 @@ DIALECT = Dialect(
     recognises=recognises,
     decoder=on_first_use("streamnorm.dialects.gemini.decode", "GeminiDecoder"),
     encoder=on_first_use("streamnorm.dialects.gemini.encode", "GeminiEncoder"),
-    checker=on_first_use("streamnorm.dialects.gemini.check", "GeminiChecker"),
-    forms=(ARRAY,),
+    checker=on_first_use("streamnorm.dialects.gemini.validate.stream", "GeminiChecker"),
+    forms=(JSON_ARRAY,),
 )

@@ -1,10 +1,8 @@
-"""A JSON array of chunks, as Gemini sends it without `alt=sse`, as server-sent events.
+"""The JSON array of chunks that Gemini sends without `alt=sse`, as server-sent events.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
-2026-11-22).
-
-Each element becomes an event with the byte that ends it.  Nothing is held, so that the
-bounds of the events are the bounds of the array.
+2026-11-22).  The byte that ends an element ends its event.  No bytes are buffered: the
+bounds of events are the bounds of the array.
 """
 
 from __future__ import annotations
@@ -12,9 +10,9 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Form
-from streamnorm.dialects.gemini.marks import recognises
+from streamnorm.dialects.gemini.detect import recognises
 
-__all__ = ["ARRAY", "ArrayReader"]
+__all__ = ["JSON_ARRAY", "ArrayReader"]
 
 _SPECIAL = re.compile(rb'["{}\[\],]')
 _IN_STRING = re.compile(rb'["\\]')
@@ -23,7 +21,7 @@ _START, _END = b"data: ", b"\n\n"
 
 
 class ArrayReader:
-    """Turn the bytes of one array into those of an event stream.
+    """Rewrite the bytes of one array as an event stream.
 
     Attributes:
         ended: Whether the array is closed.
@@ -32,12 +30,12 @@ class ArrayReader:
     def __init__(self) -> None:
         self.ended = False
         self._depth = 0  # of open brackets
-        self._inside = False  # an element has begun
+        self._inside = False  # an element has started
         self._in_string = False
         self._escaped = False
 
     def feed(self, data: bytes) -> bytes:
-        """Return the events that more bytes of the array are."""
+        """Return further bytes of the array as events."""
         out: list[bytes] = []
         position = 0
         while position < len(data) and not self.ended:
@@ -45,24 +43,24 @@ class ArrayReader:
         return b"".join(out)
 
     def _skip(self, data: bytes, position: int, out: list[bytes]) -> int:
-        """Take what comes before the next byte that matters, and that byte."""
+        """Read up to the next byte of the syntax, and return the position behind it."""
         if self._escaped:
             self._escaped = False
-            self._keep(data[position : position + 1], out)
+            self._write(data[position : position + 1], out)
             return position + 1
         match = (_IN_STRING if self._in_string else _SPECIAL).search(data, position)
         if match is None:
-            self._keep(data[position:], out)
+            self._write(data[position:], out)
             return len(data)
-        self._keep(data[position : match.start()], out)
-        self._take(match[0], out)
+        self._write(data[position : match.start()], out)
+        self._read_syntax(match[0], out)
         return match.end()
 
-    def _take(self, byte: bytes, out: list[bytes]) -> None:
+    def _read_syntax(self, byte: bytes, out: list[bytes]) -> None:
         if self._in_string:
             self._escaped = byte == b"\\"
             self._in_string = self._escaped
-            self._keep(byte, out)
+            self._write(byte, out)
             return
         if byte == b"," and self._depth == 1:
             self._end(out)
@@ -70,27 +68,27 @@ class ArrayReader:
         if byte in b"{[":
             self._depth += 1
             if self._depth > 1:
-                self._keep(byte, out)
+                self._write(byte, out)
             return
         if byte in b"}]":
             self._depth -= 1
             if self._depth > 0:
-                self._keep(byte, out)
+                self._write(byte, out)
             if self._depth <= 1:
                 self._end(out)
             self.ended = self._depth <= 0
             return
         self._in_string = byte == b'"'
-        self._keep(byte, out)
+        self._write(byte, out)
 
-    def _keep(self, data: bytes, out: list[bytes]) -> None:
+    def _write(self, data: bytes, out: list[bytes]) -> None:
         if not self._inside:
             data = data.lstrip(_BLANK)
             if not data:
                 return
             self._inside = True
             out.append(_START)
-        # No string of JSON holds a line end; between its tokens they are white space.
+        # JSON has line ends only between its tokens, as white space.
         out.append(data.replace(b"\r", b" ").replace(b"\n", b"\n" + _START))
 
     def _end(self, out: list[bytes]) -> None:
@@ -99,5 +97,5 @@ class ArrayReader:
             out.append(_END)
 
 
-ARRAY = Form(b"[", ArrayReader, recognises)
-"""The form; an array whose first element is an error is none, but a body that tells it."""
+JSON_ARRAY = Form(b"[", ArrayReader, recognises)
+"""The body format; an array whose first element is an error is an error body."""

@@ -1,47 +1,50 @@
-"""Sources of an answer: what supports which of its words.
+"""Citations of an answer: `groundingMetadata` and `citationMetadata`, both directions.
 
-`groundingMetadata` counts bytes, as do the citations of recitation.
-https://ai.google.dev/api/generate-content#GroundingMetadata (read 2026-11-22).
+https://ai.google.dev/api/generate-content#GroundingMetadata (read 2026-11-22).  Both count
+UTF-8 bytes, citations count characters.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from streamnorm._core.blocks import Citation
-from streamnorm._core.json import count_of, is_array, is_object
+from streamnorm._core.json import compact, count_of, is_array, is_object
 from streamnorm._core.text_offsets import TextOffsets
 
-__all__ = ["recited", "supported"]
+__all__ = ["citations_to_wire", "grounding_from_wire", "recitations_from_wire"]
 
 _SUPPORTS, _CHUNKS = "groundingSupports", "groundingChunks"
-_CITATION = "citation"
+_SCORES = "confidenceScores"
+_RECITED = "citation"
+"""Kind of a source in `citationMetadata`, which the answer recites."""
 
 
-def supported(
+def grounding_from_wire(
     metadata: dict[str, Any], text: TextOffsets | None
 ) -> tuple[list[Citation], dict[str, Any]]:
-    """Return the sources that support words of a block, and the metadata without them.
+    """Return the citations of a block, and the metadata without them.
 
     Args:
         metadata: `groundingMetadata`.
-        text: The block; None if no text is open.
+        text: Text of the block; None if no text is open.
     """
-    chunks = metadata.get(_CHUNKS)
-    chunks = chunks if is_array(chunks) else []
+    chunks = _list(metadata.get(_CHUNKS))
     citations: list[Citation] = []
-    left: list[Any] = []
+    unread: list[Any] = []
     used: set[int] = set()
     for support in _list(metadata.get(_SUPPORTS)):
         found = _support(support, chunks, text) if is_object(support) else []
         if not found:
-            left.append(support)
+            unread.append(support)
         for number, citation in found:
             used.add(number)
             citations.append(citation)
     rest = {key: value for key, value in metadata.items() if value not in (None, [], {})}
-    if left:
-        rest[_SUPPORTS] = left
+    if unread:
+        rest[_SUPPORTS] = unread
     else:
         rest.pop(_SUPPORTS, None)
         if len(used) == len(chunks):
@@ -49,14 +52,14 @@ def supported(
     return citations, rest
 
 
-def recited(
+def recitations_from_wire(
     metadata: dict[str, Any], text: TextOffsets | None
 ) -> tuple[list[Citation], dict[str, Any]]:
-    """Return the sources that words of a block are from, and the metadata without them.
+    """Return the recited sources of a block, and the metadata without them.
 
     Args:
-        metadata: `citationMetadata`, whose list older versions call `citationSources`.
-        text: The block; None if no text is open.
+        metadata: `citationMetadata`, whose list older API versions call `citationSources`.
+        text: Text of the block; None if no text is open.
     """
     citations: list[Citation] = []
     rest: dict[str, Any] = {}
@@ -64,29 +67,33 @@ def recited(
         if key not in ("citations", "citationSources") or not is_array(sources):
             rest[key] = sources
             continue
-        left: list[Any] = []
+        unread: list[Any] = []
         for source in sources:
-            place = _place(source, text) if is_object(source) else None
-            if place is None:
-                left.append(source)
+            span = _span(source, text) if is_object(source) else None
+            if span is None:
+                unread.append(source)
             else:
-                fields = _without(source, "startIndex", "endIndex")
-                citations.append(_citation(_CITATION, fields, place))
-        if left:
-            rest[key] = left
+                fields = {
+                    name: value
+                    for name, value in source.items()
+                    if name not in ("startIndex", "endIndex")
+                }
+                citations.append(_citation(_RECITED, fields, span))
+        if unread:
+            rest[key] = unread
     return citations, {key: value for key, value in rest.items() if value is not None}
 
 
 def _support(
     support: dict[str, Any], chunks: list[Any], text: TextOffsets | None
 ) -> list[tuple[int, Citation]]:
-    """Return the sources of one support, each with its number; none if they have no place."""
+    """Return the citations of a support with their chunk numbers; none if one is not readable."""
     segment = support.get("segment")
     numbers = support.get("groundingChunkIndices")
-    place = _place(segment if is_object(segment) else {}, text)
-    if place is None or not is_array(numbers) or not numbers:
+    span = _span(segment if is_object(segment) else {}, text)
+    if span is None or not is_array(numbers) or not numbers:
         return []
-    scores = _list(support.get("confidenceScores"))
+    scores = _list(support.get(_SCORES))
     found: list[tuple[int, Citation]] = []
     for position, number in enumerate(numbers):
         index = count_of(number)
@@ -98,12 +105,12 @@ def _support(
             return []
         fields = dict(source)
         if position < len(scores):
-            fields["confidenceScores"] = [scores[position]]
-        found.append((index, _citation(kind, fields, place)))
+            fields[_SCORES] = [scores[position]]
+        found.append((index, _citation(kind, fields, span)))
     return found
 
 
-def _place(
+def _span(
     segment: dict[str, Any], text: TextOffsets | None
 ) -> tuple[int | None, int | None] | None:
     """Return the characters of a segment, None and None for the whole block."""
@@ -119,20 +126,119 @@ def _place(
     return text.find(start, end, words if isinstance(words, str) else None)
 
 
-def _citation(kind: str, fields: dict[str, Any], place: tuple[int | None, int | None]) -> Citation:
+def _citation(kind: str, fields: dict[str, Any], span: tuple[int | None, int | None]) -> Citation:
     rest = {key: value for key, value in fields.items() if value is not None}
 
-    def take(key: str) -> str | None:
+    def pop(key: str) -> str | None:
         return rest.pop(key) if isinstance(rest.get(key), str) else None
 
-    url, title = take("uri"), take("title")
-    words = take("text") if kind == "retrievedContext" else None
-    return Citation(kind, url, title, words, *place, extra=rest or None)
-
-
-def _without(value: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: item for key, item in value.items() if key not in keys}
+    url, title = pop("uri"), pop("title")
+    words = pop("text") if kind == "retrievedContext" else None
+    return Citation(kind, url, title, words, *span, extra=rest or None)
 
 
 def _list(value: Any) -> list[Any]:
     return value if is_array(value) else []
+
+
+def citations_to_wire(
+    citations: list[Citation], text: str, start: int, run_start: int, *, extras: bool
+) -> dict[str, Any]:
+    """Return the citations of a block as fields of its candidate.
+
+    Args:
+        citations: Citations of the block.
+        text: The contiguous text that the block ends; clients join it to one part.
+        start: First character of the block in `text`.
+        run_start: First byte of `text` in all text of the answer, which recitations count from.
+        extras: Whether to write Google's other fields back.
+    """
+    recited: list[dict[str, Any]] = []
+    grounding = _Grounding()
+    offsets = _ByteOffsets(text)
+    for citation in citations:
+        first = min(start + (citation.start or 0), len(text))
+        last = len(text) if citation.end is None else min(start + citation.end, len(text))
+        last = max(first, last)
+        begin, end = offsets.at(first), offsets.at(last)
+        fields = _source_fields(citation, extras=extras)
+        if citation.kind == _RECITED:
+            span = {"startIndex": run_start + begin, "endIndex": run_start + end}
+            recited.append({**span, **fields})
+        else:
+            segment = {"startIndex": begin, "endIndex": end, "text": text[first:last]}
+            grounding.add(citation.kind, fields, segment)
+    wire = grounding.to_wire()
+    return {**wire, "citationMetadata": {"citations": recited}} if recited else wire
+
+
+class _Support(Struct):
+    """Sources of the same segment: numbers of their chunks, in order."""
+
+    segment: dict[str, Any]
+    numbers: dict[int, None] = {}
+    scores: list[Any] = []
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {
+            "segment": self.segment,
+            "groundingChunkIndices": list(self.numbers),
+        }
+        return {**wire, _SCORES: self.scores} if self.scores else wire
+
+
+class _Grounding:
+    """Builder of `groundingMetadata`: each source once, supports of equal segments joined."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._chunks: list[dict[str, Any]] = []
+        self._supports: list[_Support] = []
+
+    def add(self, kind: str, fields: dict[str, Any], segment: dict[str, Any]) -> None:
+        scores = _list(fields.pop(_SCORES, None))
+        number = self._numbers.setdefault(compact([kind, fields]), len(self._chunks))
+        if number == len(self._chunks):
+            self._chunks.append({kind: fields})
+        last = self._supports[-1] if self._supports else None
+        if (
+            last is None
+            or last.segment != segment
+            or number in last.numbers
+            or bool(last.scores) != bool(scores)
+        ):
+            last = _Support(segment)
+            self._supports.append(last)
+        last.numbers[number] = None
+        last.scores += scores
+
+    def to_wire(self) -> dict[str, Any]:
+        if not self._supports:
+            return {}
+        supports = [support.to_wire() for support in self._supports]
+        return {"groundingMetadata": {_CHUNKS: self._chunks, _SUPPORTS: supports}}
+
+
+def _source_fields(citation: Citation, *, extras: bool) -> dict[str, Any]:
+    fields = {"uri": citation.url, "title": citation.title}
+    if citation.kind == "retrievedContext":
+        fields["text"] = citation.cited_text
+    named = {key: value for key, value in fields.items() if value is not None}
+    return {**((citation.extra or {}) if extras else {}), **named}
+
+
+class _ByteOffsets:
+    """Convert character offsets into UTF-8 byte offsets, cheapest in rising order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._is_ascii = text.isascii()
+        self._last = (0, 0)
+
+    def at(self, character: int) -> int:
+        if self._is_ascii:
+            return character
+        known, size = self._last if self._last[0] <= character else (0, 0)
+        size += len(self._text[known:character].encode("utf-8", "replace"))
+        self._last = (character, size)
+        return size

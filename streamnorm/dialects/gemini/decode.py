@@ -1,9 +1,8 @@
-"""Gemini bytes to events.
+"""Decoder of Gemini's `streamGenerateContent`.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
-2026-11-22).  `answer` follows one candidate, `parts` reads one part; here is what belongs
-to the whole stream: frames, the JSON array, the first and the last chunk, counts, errors
-and the end.
+2026-11-22).  `blocks` reads the parts of one candidate.  This module reads the chunk and the
+message: frames, first and last chunk, token counts, errors and the end.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.gemini import wire
-from streamnorm.dialects.gemini.answer import Answer
-from streamnorm.dialects.gemini.array import ARRAY
+from streamnorm.dialects.gemini.blocks import CandidateBlocks
+from streamnorm.dialects.gemini.body_format import JSON_ARRAY
+from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 from streamnorm.dialects.gemini.delta_run import GeminiRun
-from streamnorm.dialects.gemini.grounding import recited, supported
-from streamnorm.dialects.gemini.parts import cleaned, read_part
-from streamnorm.dialects.gemini.stops import UNSPECIFIED, failed_finish
+from streamnorm.dialects.gemini.opaque import without_half_characters
+from streamnorm.dialects.gemini.stop_reasons import UNSPECIFIED, enum_name, failed_finish
 from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import DIALECT
 from streamnorm.sse import Frame
@@ -42,9 +41,11 @@ from streamnorm.sse import Frame
 __all__ = ["GeminiDecoder"]
 
 _DONE = "[DONE]"
-_CHUNK = frozenset({"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"})
-"""The fields of which a chunk has at least one."""
 _CHUNK_FIELDS = frozenset(
+    {"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"}
+)
+"""Fields of which a chunk has at least one."""
+_MAPPED_FIELDS = frozenset(
     {"candidates", "usageMetadata", "responseId", "modelVersion", "response", "error"}
 )
 _CANDIDATE_FIELDS = frozenset(
@@ -56,17 +57,17 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class GeminiDecoder(Decoder):
-    """Read Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
+    """Decode Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
 
     Args:
-        server: Who sends it; nothing depends on it.
-        think_tags: Nothing; text with tags is a matter of Chat Completions.
+        server: Name of the server; nothing depends on it.
+        think_tags: Not used: tags in text are a matter of Chat Completions.
         limits: Bounds.
         on_note: Called with each note as it happens.
     """
 
     dialect = DIALECT
-    forms = (ARRAY,)
+    forms = (JSON_ARRAY,)
 
     def __init__(
         self,
@@ -79,19 +80,19 @@ class GeminiDecoder(Decoder):
         super().__init__(limits=limits, on_note=on_note)
         self._opener = BlockOpener(limits, self.note)
         self._started = False
-        self._said: _Value = {}  # fields of the chunks that have no place in the events
-        self._late: _Value = {}  # of them those that came after the start
-        self._blocked: str | None = None
+        self._extra: _Value = {}  # fields of the chunks without a unified field
+        self._late_extra: _Value = {}  # of these, the fields since the start
+        self._blocked: str | None = None  # the `blockReason` of the prompt
         self._usage = UsageReader()
-        self._answers: dict[int, Answer] = {}
-        self._run = GeminiRun(self._answers, self._usage, self._said)
+        self._candidates: dict[int, CandidateBlocks] = {}
+        self._run = GeminiRun(self._candidates, self._usage, self._extra)
 
     def _delta_run(self) -> DeltaRun:
         return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         self._read_any(frame, events)
-        self._run.expect_tokens()
+        self._run.compare_with_last_counts()
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()
@@ -99,7 +100,7 @@ class GeminiDecoder(Decoder):
         if self._form is not None and not self._form.ended:
             return
         if rest is not None:
-            # Half a frame is a cut; a whole one that only lacks its blank line is not.
+            # Half a frame is a cut; a whole one that lacks its blank line is not.
             if not self._is_last(rest):
                 return
             self.note("unterminated", "last frame")
@@ -133,7 +134,7 @@ class GeminiDecoder(Decoder):
                 self._finish(events, ())
         elif not data.strip():
             pass
-        elif "\n" in data and not problem.too_deep:  # events without a blank line between
+        elif "\n" in data and not problem.too_deep:  # events without blank lines between them
             self.read_joined(frame, frame.event, events)
         elif frame.event != "message":
             events.append(Opaque(DIALECT, clean(frame.event), compact(data)))
@@ -144,7 +145,7 @@ class GeminiDecoder(Decoder):
         inner = value.get("response")
         if is_object(inner) and "candidates" not in value:  # Code Assist
             value = {**value, **inner}
-        if _CHUNK.isdisjoint(value):
+        if _CHUNK_FIELDS.isdisjoint(value):
             error = find_error(value)
             if error is not None:
                 raise Fatal(error)
@@ -156,11 +157,11 @@ class GeminiDecoder(Decoder):
             raise Fatal(error)
 
     def _read_chunk(self, value: _Value, data: str, events: list[Event]) -> None:
-        self._keep(value, data)
+        self._store_extra(value, data)
         first = not self._started
         if first:
             self._start(value, events)
-            self._take_usage(value.get("usageMetadata"), events)
+            self._read_usage(value.get("usageMetadata"), events)
             if self._usage.usage != Usage():
                 self.first_usage = self._usage.usage
         failed: Fatal | None = None
@@ -171,9 +172,9 @@ class GeminiDecoder(Decoder):
             parts = raw[number] if number < len(raw) else []
             failed = self._read_candidate(candidate, parts, len(data), events) or failed
         if not first:
-            self._take_usage(value.get("usageMetadata"), events)
+            self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
-        if is_object(feedback) and (word := _word(feedback.get("blockReason"))):
+        if is_object(feedback) and (word := enum_name(feedback.get("blockReason"))):
             self._blocked = word
         if failed is not None:
             raise failed
@@ -185,72 +186,75 @@ class GeminiDecoder(Decoder):
         self._opener.check_names(id, model)
         self._started = True
         self._opener.seed = (id, model, string_of(value, "createTime"))
-        events.append(MessageStart(id, model, dict(self._said) or None))
+        events.append(MessageStart(id, model, dict(self._extra) or None))
 
-    def _keep(self, value: _Value, data: str) -> None:
-        """Keep unknown fields, later ones in place of earlier ones of the same name."""
+    def _store_extra(self, value: _Value, data: str) -> None:
+        """Store unknown fields; a later value replaces an earlier one."""
         for key, item in value.items():
-            if key in _CHUNK_FIELDS or item is None or self._said.get(key) == item:
+            if key in _MAPPED_FIELDS or item is None or self._extra.get(key) == item:
                 continue
             self._opener.keep(len(data))
-            self._said[key] = cleaned(key, item)
+            self._extra[key] = without_half_characters(key, item)
             if self._started:
-                self._late[key] = self._said[key]
+                self._late_extra[key] = self._extra[key]
 
-    def _take_usage(self, usage: Any, events: list[Event]) -> None:
+    def _read_usage(self, usage: Any, events: list[Event]) -> None:
         if is_object(usage) and self._usage.merge(usage):
             events.append(UsageUpdate(self._usage.usage))
 
-    # An answer
+    # Candidates
 
-    def _answer(self, number: int) -> Answer:
-        answer = self._answers.get(number)
-        if answer is None:
-            if len(self._answers) >= self._limits.max_choices:
+    def _blocks_of(self, index: int) -> CandidateBlocks:
+        blocks = self._candidates.get(index)
+        if blocks is None:
+            if len(self._candidates) >= self._limits.max_choices:
                 raise too_large("max_choices", self._limits.max_choices)
-            answer = self._answers[number] = Answer(number, self._opener)
-        return answer
+            blocks = self._candidates[index] = CandidateBlocks(index, self._opener)
+        return blocks
 
     def _read_candidate(
         self, candidate: _Value, raw: list[wire.RawPart], size: int, events: list[Event]
     ) -> Fatal | None:
-        """Read one answer's part of a chunk, and return how it failed, if it did."""
-        number = candidate.get("index")
-        answer = self._answer(max(number, 0) if type(number) is int else 0)
+        """Append the events of a candidate in a chunk, and return its failure, if it failed."""
+        index = candidate.get("index")
+        blocks = self._blocks_of(max(index, 0) if type(index) is int else 0)
         content = candidate.get("content")
         parts = content.get("parts") if is_object(content) else None
         for position, part in enumerate(parts if is_array(parts) else ()):
             if is_object(part):
                 text = raw[position] if position < len(raw) else wire.RawPart()
-                read_part(part, text, answer, events)
-        for name, read in (("citationMetadata", recited), ("groundingMetadata", supported)):
+                blocks.read_part(part, text, events)
+        for name, read in (
+            ("citationMetadata", recitations_from_wire),
+            ("groundingMetadata", grounding_from_wire),
+        ):
             metadata = candidate.get(name)
             if metadata and is_object(metadata):
                 self._opener.keep(size)
-                citations, rest = read(metadata, answer.text_place)
-                answer.cite(citations, events)
-                answer.metadata(name, rest, events)
+                citations, rest = read(metadata, blocks.text_offsets)
+                blocks.cite(citations, events)
+                blocks.add_metadata(name, rest, events)
         if candidate.get("logprobsResult"):
-            answer.opaque("logprobsResult", candidate["logprobsResult"], events)
+            blocks.opaque("logprobsResult", candidate["logprobsResult"], events)
         for key, item in candidate.items():
-            if key not in _CANDIDATE_FIELDS and item is not None and answer.extra.get(key) != item:
+            if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item:
                 self._opener.keep(size)
-                answer.extra[key] = cleaned(key, item)
-        word = _word(candidate.get("finishReason"))
-        if not word or (word in UNSPECIFIED and answer.finish):
+                blocks.extra[key] = without_half_characters(key, item)
+        word = enum_name(candidate.get("finishReason"))
+        if not word or (word in UNSPECIFIED and blocks.finish):
             return None
-        answer.finish = word
+        blocks.finish = word
         error = failed_finish(word, string_of(candidate, "finishMessage"))
         return None if error is None else Fatal(error)
 
     # The end
 
     def _is_finished(self) -> bool:
-        finished = all(answer.finish for answer in self._answers.values())
-        return self._blocked is not None or (bool(self._answers) and finished)
+        finished = all(blocks.finish for blocks in self._candidates.values())
+        return self._blocked is not None or (bool(self._candidates) and finished)
 
     def _is_last(self, rest: Frame) -> bool:
-        """Tell whether a frame without its blank line is whole, and ends the message."""
+        """Return whether a frame without its blank line is whole and ends the message."""
         if rest.data.startswith(_DONE):
             return True
         value = self.json_of(rest.data)
@@ -261,29 +265,22 @@ class GeminiDecoder(Decoder):
         candidates = objects_of(chunk.get("candidates"))
         feedback = chunk.get("promptFeedback")
         return (
-            any(_word(candidate.get("finishReason")) for candidate in candidates)
+            any(enum_name(candidate.get("finishReason")) for candidate in candidates)
             or (is_object(feedback) and bool(feedback.get("blockReason")))
             or find_error(value) is not None
-            or (_CHUNK.isdisjoint(chunk) is False and self._is_finished())
+            or (not _CHUNK_FIELDS.isdisjoint(chunk) and self._is_finished())
         )
 
     def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:
-        if not self._answers:
-            self._answers[0] = Answer(0, self._opener)
-        if 0 not in self._answers:  # most targets write no other
-            raise self.malformed(f"candidate {min(self._answers)} alone, expected candidate 0")
-        self._answers[0].extra.update(self._late)
-        answers = [answer for _, answer in sorted(self._answers.items())]
-        stops = [answer.stop(self._blocked, events) for answer in answers]
+        if not self._candidates:
+            self._candidates[0] = CandidateBlocks(0, self._opener)
+        if 0 not in self._candidates:  # most targets write no other choice
+            raise self.malformed(f"candidate {min(self._candidates)} alone, expected candidate 0")
+        self._candidates[0].extra.update(self._late_extra)
+        candidates = [blocks for _, blocks in sorted(self._candidates.items())]
+        stops = [blocks.finish_message(self._blocked, events) for blocks in candidates]
         events += stops
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
-
-
-def _word(value: Any) -> str:
-    """Return a word of an enumeration, which may be sent by its number."""
-    if type(value) is int:
-        return str(value)
-    return clean(value) if isinstance(value, str) else ""
 
 
 def _raw_parts(data: str) -> list[list[wire.RawPart]]:

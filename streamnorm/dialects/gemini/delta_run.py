@@ -1,6 +1,6 @@
-"""The reader of delta runs: chunks that only extend the text or thought of candidate 0.
+"""Reader of delta runs: chunks that only extend the open text or thought of candidate 0.
 
-Nearly every chunk of Gemini also reports its tokens: those are pending until asked for.
+Nearly every chunk also reports token counts, which are pending until they are asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from streamnorm._core.codec import DeltaRun
 from streamnorm._core.events import UsageUpdate
 from streamnorm._core.json import FAST_ERRORS
-from streamnorm.dialects.gemini.answer import Answer
+from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import Counts, decode_text
 
@@ -18,57 +18,60 @@ __all__ = ["GeminiRun"]
 
 
 class GeminiRun(DeltaRun):
-    """Read the chunks that only extend the open block of candidate 0.
+    """Read chunks that only extend the open block of candidate 0.
 
     Args:
-        answers: The candidates by number.
-        usage: Their tokens.
-        said: Fields of the chunks so far that have no place in the events.
+        candidates: The candidates by index.
+        usage: Token counts of the message.
+        extra: Fields of the chunks so far without a unified field.
     """
 
     reports_usage = True
 
     def __init__(
-        self, answers: dict[int, Answer], usage: UsageReader, said: dict[str, Any]
+        self,
+        candidates: dict[int, CandidateBlocks],
+        usage: UsageReader,
+        extra: dict[str, Any],
     ) -> None:
         super().__init__()
-        self._answers = answers
+        self._candidates = candidates
         self._usage = usage
-        self._said = said
-        self._refused: Counts | None = None  # of a chunk that is read in full
+        self._extra = extra
+        self._refused: Counts | None = None  # of a chunk that is then read in full
 
     def decode(self, payload: bytes) -> str | None:
-        answer = self._answers.get(0)
-        if answer is None:
+        candidate = self._candidates.get(0)
+        if candidate is None:
             return None
         try:
             chunk = decode_text(payload)
         except FAST_ERRORS:
             return None
         counts, created = chunk.usage_metadata, chunk.create_time
-        if counts is not None and not self._usage.expects(counts):
+        if counts is not None and not self._usage.matches_last(counts):
             self._refused = counts
             return None
-        if created is not None and created != self._said.get("createTime"):
+        if created is not None and created != self._extra.get("createTime"):
             return None
         part = chunk.candidates[0].content.parts[0]
         text = part.text
-        delta = answer.append_plain(text, part.thought)
+        delta = candidate.append_plain(text, part.thought)
         if delta is None:
             return None
         if counts is not None:
-            self._usage.count(counts)
+            self._usage.add_pending(counts)
         self.delta = delta
         return text
 
     def pending_usage(self) -> UsageUpdate | None:
-        return UsageUpdate(self._usage.usage) if self._usage.renew() else None
+        return UsageUpdate(self._usage.usage) if self._usage.refresh() else None
 
     def retract_usage(self) -> None:
-        self._usage.retract()
+        self._usage.retract_pending()
 
-    def expect_tokens(self) -> None:
-        """Expect tokens like those of the last chunk, which were merged when it was read."""
+    def compare_with_last_counts(self) -> None:
+        """Compare later counts with those of the chunk that was just read in full."""
         counts, self._refused = self._refused, None
         if counts is not None:
-            self._usage.expect(counts)
+            self._usage.set_last(counts)

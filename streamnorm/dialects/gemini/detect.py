@@ -1,4 +1,4 @@
-"""By what a frame is known to be of this dialect."""
+"""Detection of Gemini frames."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["recognises"]
 
 
 class _Candidate(Struct):
-    """An answer, whatever it holds."""
+    """A candidate, whatever its fields."""
 
 
-class _Marks(Struct, rename="camel"):
+class _Chunk(Struct, rename="camel"):
     candidates: list[_Candidate] | None = None
     usage_metadata: dict[str, object] | None = None
     prompt_feedback: dict[str, object] | None = None
-    response: _Marks | None = None
+    response: _Chunk | None = None
 
 
-_MARKS: msgspec.json.Decoder[_Marks] = msgspec.json.Decoder(_Marks)
+_CHUNK: msgspec.json.Decoder[_Chunk] = msgspec.json.Decoder(_Chunk)
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether a payload has one of the fields that all chunks have."""
+    """Return whether a payload is a chunk, bare or within Code Assist's `response`."""
     try:
-        marks = _MARKS.decode(frame.data)
+        chunk = _CHUNK.decode(frame.data)
     except FAST_ERRORS:
         return False
-    while marks.response is not None:
-        marks = marks.response
-    told = (marks.candidates, marks.usage_metadata, marks.prompt_feedback)
-    return any(part is not None for part in told)
+    while chunk.response is not None:
+        chunk = chunk.response
+    fields = (chunk.candidates, chunk.usage_metadata, chunk.prompt_feedback)
+    return any(field is not None for field in fields)

@@ -1,9 +1,9 @@
-"""Events to the SSE of Gemini's `streamGenerateContent`.
+"""Encoder of Gemini's `streamGenerateContent` as server-sent events.
 
-https://ai.google.dev/api/generate-content (read 2026-11-22).  The official clients take no
-line but `data: ` with one JSON object: no comment, no event's name, no `[DONE]`.  Parts
-are added up by who reads them; a call comes whole, its arguments an object; the last
-chunk holds the finish reason and the counts.
+https://ai.google.dev/api/generate-content (read 2026-11-22).  The official clients accept
+`data: ` lines with one JSON object and nothing else: no comment, no event name, no `[DONE]`.
+They join the text of the parts.  A call is one part, its arguments are an object.  The last
+chunk holds the finish reason and the token counts.
 """
 
 from __future__ import annotations
@@ -46,16 +46,14 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.gemini.encode_grounding import sources_to_wire
-from streamnorm.dialects.gemini.encode_places import OF_CHUNK, blocked_by, opaque_fields
-from streamnorm.dialects.gemini.encode_usage import usage_to_wire
-from streamnorm.dialects.gemini.encode_words import (
-    FAILURES,
-    error_to_wire,
-    reason_to_wire,
-    redacted_to_wire,
-    signature_to_wire,
-)
+from streamnorm.dialects.gemini.citations import citations_to_wire
+from streamnorm.dialects.gemini.errors import error_to_wire
+from streamnorm.dialects.gemini.opaque import CHUNK_FIELDS, block_reason, opaque_to_wire
+from streamnorm.dialects.gemini.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.gemini.stop_reasons import FAILED, stop_reason_to_wire
+from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.usage import usage_to_wire
+from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
 __all__ = ["GeminiEncoder"]
 
@@ -71,30 +69,30 @@ _TEXT = b'"text":'
 _EMPTY = b'"text":""'
 _THOUGHT = b',"thought":true'
 
-# U+0085, U+2028 and U+2029: line ends to readers that cut lines as `str.splitlines` does.
+# U+0085, U+2028 and U+2029 end a line for clients that use `str.splitlines`.
 _LINE_END = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
-class _Slot(Struct):
-    """One block as it is written.
+class _OpenBlock(Struct):
+    """A block that has started.
 
     Attributes:
         block: The block.
-        tail: What stands behind its text.
-        run: The text that it continues.
-        start: Where in it the block begins, in characters.
-        run_start: Where in all text that begins, in bytes.
-        citations: Sources of its text.
+        tail: Bytes of a chunk behind the text of the block.
+        joined: Contiguous text that the block extends; clients join it to one part.
+        start: First character of the block in `joined`.
+        joined_start: First byte of `joined` in all text of the answer.
+        extra: Google's own fields of its part.
+        citations: Citations of its text.
         arguments: Arguments of the call.
-        signature: Signature of the call, as the API has it.
-        extra: The vendor's own fields of its part.
+        signature: Signature of the call, in its wire form.
     """
 
     block: Block
     tail: bytes
-    run: TextBuffer
+    joined: TextBuffer
     start: int
-    run_start: int
+    joined_start: int
     extra: dict[str, Any]
     citations: list[Citation] = []
     arguments: str = ""
@@ -102,30 +100,30 @@ class _Slot(Struct):
 
 
 class GeminiEncoder(Encoder):
-    """Write Gemini.
+    """Encode Gemini.
 
     Args:
         options: See `Encoder`.
     """
 
-    dialect = "gemini"
+    dialect = DIALECT
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
-        self._names: dict[str, Any] = {}  # the fields of every chunk
-        self._tail = b"}" + _END  # what stands behind each candidate
-        self._slots: dict[int, _Slot] = {}
-        self._run = TextBuffer()  # the text that the next may continue
-        self._run_bytes = 0  # bytes of all text before it
+        self._names: dict[str, Any] = {}  # `modelVersion` and `responseId`, in every chunk
+        self._tail = b"}" + _END  # bytes behind the candidates of each chunk
+        self._open: dict[int, _OpenBlock] = {}
+        self._joined = TextBuffer()  # contiguous text that the next block may extend
+        self._joined_start = 0  # bytes of all text before it
         self._usage = Usage()
-        self._blocked = ""  # why the prompt was, if it was
+        self._blocked = ""  # the `blockReason` of the prompt
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
-        slot = self._slots[index]
-        head, tail = _HEAD + _TEXT, slot.tail
-        if not isinstance(slot.block, Text):
+        open_block = self._open[index]
+        head, tail = _HEAD + _TEXT, open_block.tail
+        if not isinstance(open_block.block, Text):
             return lambda text: head + _string(text) + tail
-        append = slot.run.append
+        append = open_block.joined.append
 
         def write(text: str) -> bytes:
             append(text)
@@ -146,29 +144,30 @@ class GeminiEncoder(Encoder):
     # Deltas
 
     def _text(self, event: TextDelta) -> bytes:
-        slot = self._slots[event.index]
-        slot.run.append(event.text)
-        return _HEAD + _TEXT + _string(event.text) + slot.tail
+        open_block = self._open[event.index]
+        open_block.joined.append(event.text)
+        return _HEAD + _TEXT + _string(event.text) + open_block.tail
 
     def _reasoning(self, event: ReasoningDelta) -> bytes:
-        return _HEAD + _TEXT + _string(event.text) + self._slots[event.index].tail
+        return _HEAD + _TEXT + _string(event.text) + self._open[event.index].tail
 
     def _json(self, event: JSONDelta) -> bytes:
-        self._slots[event.index].arguments = event.partial_json  # the projector joined them
+        # The projector held them until they were complete.
+        self._open[event.index].arguments = event.partial_json
         return b""
 
     def _signature(self, event: SignatureDelta) -> bytes:
-        slot = self._slots[event.index]
+        open_block = self._open[event.index]
         signature = signature_to_wire(event.signature, event.issuer)
-        if isinstance(slot.block, ToolCall):
-            slot.signature = signature
+        if isinstance(open_block.block, ToolCall):
+            open_block.signature = signature
             return b""
-        self._end_run()  # unsigned text behind it is none of this
+        self._end_joined()  # unsigned text is another part
         sealed = _EMPTY + b',"thoughtSignature":' + _dumps(signature)
-        return _HEAD + sealed + slot.tail
+        return _HEAD + sealed + open_block.tail
 
     def _citation(self, event: CitationDelta) -> bytes:
-        self._slots[event.index].citations.append(event.citation)
+        self._open[event.index].citations.append(event.citation)
         return b""
 
     # Blocks
@@ -177,12 +176,14 @@ class GeminiEncoder(Encoder):
         block = event.block
         thought = b""
         if isinstance(block, Reasoning):
-            self._end_run()
+            self._end_joined()
             thought = _THOUGHT
         extra = event.extra if self.extras and event.extra else {}
         tail = thought + _CONTENT_END + _CANDIDATE_END + self._tail
-        run = self._run
-        self._slots[event.index] = _Slot(block, tail, run, run.size, self._run_bytes, extra)
+        joined = self._joined
+        self._open[event.index] = _OpenBlock(
+            block, tail, joined, joined.size, self._joined_start, extra
+        )
         match block:
             case RedactedReasoning():
                 signed = {"thoughtSignature": redacted_to_wire(block)}
@@ -192,31 +193,38 @@ class GeminiEncoder(Encoder):
             case Image() | Document():
                 return self._part({**_file(block), **extra})
             case OpaqueBlock(_, kind, data):
-                # What was only thought must not pass for the answer.
-                told = {"thought": True} if (event.extra or {}).get("thought") is True else {}
-                return self._part({kind: _raw(data), **told, **extra})
+                # A thought must not be shown as the answer, whatever becomes of `extra`.
+                is_thought = (event.extra or {}).get("thought") is True
+                fields = {"thought": True} if is_thought else {}
+                return self._part({kind: raw_json(data), **fields, **extra})
             case _:
                 return b""
 
     def _block_stop(self, event: BlockStop) -> bytes:
-        slot = self._slots.pop(event.index)
-        match slot.block:
+        open_block = self._open.pop(event.index)
+        match open_block.block:
             case Text():
-                return self._sources(slot)
-            case ToolCall(id, name) if event.index not in self._projector.unwritten:
-                call = {"id": id, "name": name, "args": _raw(slot.arguments or "{}")}
-                signed = {} if slot.signature is None else {"thoughtSignature": slot.signature}
-                return self._part({"functionCall": call, **signed, **slot.extra})
-            case ServerToolCall(kind=kind) if event.index not in self._projector.unwritten:
-                return self._part({kind: _raw(slot.arguments or "{}"), **slot.extra})
+                return self._citations(open_block)
+            case ToolCall() as call if event.index not in self._projector.unwritten:
+                part = tool_call_to_wire(call, open_block.arguments, open_block.signature)
+                return self._part({**part, **open_block.extra})
+            case ServerToolCall() as call if event.index not in self._projector.unwritten:
+                part = server_call_to_wire(call, open_block.arguments)
+                return self._part({**part, **open_block.extra})
             case _:
                 return b""
 
-    def _sources(self, slot: _Slot) -> bytes:
-        if not slot.citations:
+    def _citations(self, open_block: _OpenBlock) -> bytes:
+        if not open_block.citations:
             return b""
-        text, places = slot.run.text(), (slot.start, slot.run_start)
-        return self._candidate(sources_to_wire(slot.citations, text, places, extras=self.extras))
+        fields = citations_to_wire(
+            open_block.citations,
+            open_block.joined.text(),
+            open_block.start,
+            open_block.joined_start,
+            extras=self.extras,
+        )
+        return self._candidate(fields)
 
     # The message
 
@@ -226,7 +234,7 @@ class GeminiEncoder(Encoder):
         rest = _dumps(self._names)[1:]
         self._tail = (b"," if self._names else b"") + rest + _END
         extra = event.extra if self.extras and event.extra else {}
-        self._blocked = blocked_by(extra)
+        self._blocked = block_reason(extra)
         if self._blocked:
             return _frame({**extra, **self._names})
         return self._candidate({}, extra)
@@ -237,24 +245,27 @@ class GeminiEncoder(Encoder):
 
     def _message_stop(self, event: MessageStop) -> bytes:
         extra = event.extra if self.extras and event.extra else {}
-        beside = {key: value for key, value in extra.items() if key in OF_CHUNK}
-        of_answer = {key: value for key, value in extra.items() if key not in OF_CHUNK}
-        beside |= self._counts()
-        if event.raw_reason and event.raw_reason == (self._blocked or blocked_by(extra)):
-            return _frame({**beside, **self._names}) if beside else b""  # there is no candidate
-        return self._candidate({"finishReason": reason_to_wire(event), **of_answer}, beside)
+        chunk_fields = {key: value for key, value in extra.items() if key in CHUNK_FIELDS}
+        candidate_fields = {key: value for key, value in extra.items() if key not in CHUNK_FIELDS}
+        chunk_fields |= self._counts()
+        if event.raw_reason and event.raw_reason == (self._blocked or block_reason(extra)):
+            # A blocked prompt has no candidate.
+            return _frame({**chunk_fields, **self._names}) if chunk_fields else b""
+        return self._candidate(
+            {"finishReason": stop_reason_to_wire(event), **candidate_fields}, chunk_fields
+        )
 
     def _error(self, event: StreamError) -> bytes:
-        sources = b"".join([self._sources(slot) for slot in self._slots.values()])
-        word = (event.code or "").upper()
-        if word not in FAILURES:
-            return sources + _frame(error_to_wire(event, extras=self.extras))
-        finish = {"finishReason": word, "finishMessage": event.message}
-        return sources + self._candidate(finish, self._counts())
+        citations = b"".join([self._citations(open_block) for open_block in self._open.values()])
+        code = (event.code or "").upper()
+        if code not in FAILED:
+            return citations + _frame(error_to_wire(event, extras=self.extras))
+        finish = {"finishReason": code, "finishMessage": event.message}
+        return citations + self._candidate(finish, self._counts())
 
     def _opaque(self, event: Opaque) -> bytes:
-        place, fields = opaque_fields(event)
-        match place:
+        target, fields = opaque_to_wire(event)
+        match target:
             case "candidate":
                 return self._candidate(fields)
             case "part":
@@ -272,24 +283,27 @@ class GeminiEncoder(Encoder):
             return {}
         return {"usageMetadata": usage_to_wire(self._usage, extras=self.extras)}
 
-    def _end_run(self) -> None:
-        """Take it that what comes is no more of the text before it."""
-        if self._run.size:
-            self._run_bytes += len(self._run.text().encode("utf-8", "replace"))
-            self._run = TextBuffer()
+    def _end_joined(self) -> None:
+        """End the contiguous text: later text is another part for clients."""
+        if self._joined.size:
+            self._joined_start += len(self._joined.text().encode("utf-8", "replace"))
+            self._joined = TextBuffer()
 
     def _part(self, part: dict[str, Any]) -> bytes:
-        self._end_run()
-        told = _one_line(_dumps(part))[1:-1]
-        return _HEAD + told + _CONTENT_END + _CANDIDATE_END + self._tail
+        self._end_joined()
+        fields = _one_line(_dumps(part))[1:-1]
+        return _HEAD + fields + _CONTENT_END + _CANDIDATE_END + self._tail
 
-    def _candidate(self, fields: dict[str, Any], beside: dict[str, Any] | None = None) -> bytes:
-        """Return a chunk that says nothing but `fields` of its candidate.
+    def _candidate(
+        self, fields: dict[str, Any], chunk_fields: dict[str, Any] | None = None
+    ) -> bytes:
+        """Return a chunk with `fields` of the candidate and no content.
 
-        Its part is empty text, as the API sends it: who prints `chunk.text` prints nothing.
+        Its part is empty text, as the API sends it: a client that prints `chunk.text` prints
+        nothing.
         """
         around = self._around([{"text": ""}], fields)
-        return _frame({**around, **(beside or {}), **self._names})
+        return _frame({**around, **(chunk_fields or {}), **self._names})
 
     def _around(self, parts: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
         content = {"parts": parts, "role": "model"}
@@ -313,14 +327,8 @@ def _string(text: str) -> bytes:
     return _one_line(_dumps(text))
 
 
-def _raw(text: str) -> msgspec.Raw:
-    """Return JSON text to be written as it is."""
-    # A line end, which JSON has only between its tokens, would end the frame's line.
-    return msgspec.Raw(text.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace"))
-
-
 def _one_line(data: bytes) -> bytes:
-    """Return JSON whose strings have no line ends; elsewhere there are none."""
+    """Return JSON with the line ends in its strings escaped."""
     if data.isascii() or _LINE_END.search(data) is None:
         return data
     return _LINE_END.sub(lambda end: b"\\u%04x" % ord(end[0].decode()), data)

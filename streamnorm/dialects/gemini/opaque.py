@@ -1,4 +1,4 @@
-"""Where Gemini's own data stands that has no place in the events."""
+"""Gemini's own fields without a unified event: how they are kept, and where they are written."""
 
 from __future__ import annotations
 
@@ -7,35 +7,41 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import FAST_ERRORS, is_object
+from streamnorm._core.json import FAST_ERRORS, compact, is_object
+from streamnorm.dialects.gemini.wire import PIECES
 
-__all__ = ["OF_CHUNK", "Place", "blocked_by", "opaque_fields"]
+__all__ = ["CHUNK_FIELDS", "Target", "block_reason", "opaque_to_wire", "without_half_characters"]
 
-Place: TypeAlias = Literal["candidate", "part", "frame", "nowhere"]
+Target: TypeAlias = Literal["candidate", "part", "frame", "dropped"]
 
-OF_CHUNK = frozenset({"createTime", "modelStatus", "promptFeedback"})
-"""The fields of a chunk that stand beside its candidates."""
+CHUNK_FIELDS = frozenset({"createTime", "modelStatus", "promptFeedback"})
+"""Fields of `MessageStop.extra` that belong to the chunk, not to its candidate."""
 
-_OF_CANDIDATE = frozenset({"citationMetadata", "groundingMetadata", "logprobsResult"})
+_CANDIDATE_FIELDS = frozenset({"citationMetadata", "groundingMetadata", "logprobsResult"})
 _FRAME = "frame"
 
 
-def opaque_fields(event: Opaque) -> tuple[Place, dict[str, Any]]:
-    """Return where data goes, and its fields; nowhere, if no client could read it."""
+def without_half_characters(key: str, value: Any) -> Any:
+    """Return the value of a field that is kept, without the lone surrogates of a fragment."""
+    return msgspec.json.decode(compact(value)) if key in PIECES else value
+
+
+def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
+    """Return the object that opaque data belongs to, and its fields there."""
     try:
         value: Any = msgspec.json.decode(event.data)
     except FAST_ERRORS:
-        return "nowhere", {}
-    if event.name in _OF_CANDIDATE:
+        return "dropped", {}
+    if event.name in _CANDIDATE_FIELDS:
         return "candidate", {event.name: value}
     if event.name == _FRAME:
-        return ("frame", value) if is_object(value) else ("nowhere", {})
-    # A part's own fields are of the text that is open; an event's data is text.
-    return ("nowhere", {}) if isinstance(value, str) else ("part", {event.name: value})
+        return ("frame", value) if is_object(value) else ("dropped", {})
+    # A string is the data of a named event; a field of a part is never one.
+    return ("dropped", {}) if isinstance(value, str) else ("part", {event.name: value})
 
 
-def blocked_by(fields: dict[str, Any]) -> str:
-    """Return why the prompt was blocked by fields of a chunk; an empty text if it was not."""
+def block_reason(fields: dict[str, Any]) -> str:
+    """Return the `blockReason` in fields of a chunk; empty if the prompt was not blocked."""
     feedback = fields.get("promptFeedback")
     reason = feedback.get("blockReason") if is_object(feedback) else None
     return reason if isinstance(reason, str) else ""

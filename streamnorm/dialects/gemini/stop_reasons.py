@@ -1,60 +1,100 @@
-"""Finish reasons of Gemini.
+"""Finish reasons of Gemini as stop reasons and errors, and back.
 
 https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).
 """
 
 from __future__ import annotations
 
-from streamnorm._core.events import StopReason, StreamError
-from streamnorm._core.failures import upstream_error
+from typing import Any
 
-__all__ = ["UNSPECIFIED", "failed_finish", "stop_reason"]
+from streamnorm._core.events import MessageStop, StopReason, StreamError
+from streamnorm._core.failures import upstream_error
+from streamnorm._core.json import clean
+
+__all__ = [
+    "FAILED",
+    "UNSPECIFIED",
+    "enum_name",
+    "failed_finish",
+    "stop_reason_from_wire",
+    "stop_reason_to_wire",
+]
 
 UNSPECIFIED = frozenset({"FINISH_REASON_UNSPECIFIED", "0"})
-"""Words that say nothing."""
+"""Finish reasons that say nothing."""
 
-_REASONS: dict[str, StopReason] = {
+FAILED = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
+    | {"MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE"}
+)
+"""Finish reasons of an answer that failed."""
+
+_REFUSALS = frozenset(
+    {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"}
+    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
+    | {"MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"}
+)
+_OTHERS = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED"})
+
+_FROM_WIRE: dict[str, StopReason] = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
     # The client sends the message back with its continuation token to go on.
     "CONTINUATION": "pause",
-    # With `enum-encoding=int`; the numbers above differ between Google's two services.
+    # With `enum-encoding=int`; the numbers above 4 differ between Google's two services.
     "1": "end_turn",
     "2": "max_tokens",
     "3": "refusal",
     "4": "refusal",
 }
-
-_REFUSED = frozenset(
-    {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"}
-    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
-    | {"MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"}
-)
-
-_FAILED = frozenset(
-    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
-    | {"MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE"}
-)
+_TO_WIRE: dict[StopReason, str] = {
+    "end_turn": "STOP",
+    "tool_use": "STOP",
+    "max_tokens": "MAX_TOKENS",
+    "refusal": "SAFETY",
+    "pause": "CONTINUATION",
+    "other": "OTHER",
+}
 
 
-def stop_reason(word: str, *, called: bool) -> StopReason:
-    """Return what a finish reason means.
+def enum_name(value: Any) -> str:
+    """Return a value of an enumeration, which may be sent as its number; empty for none."""
+    if type(value) is int:
+        return str(value)
+    return clean(value) if isinstance(value, str) else ""
+
+
+def stop_reason_from_wire(finish_reason: str, *, called: bool) -> StopReason:
+    """Return the stop reason of a finish reason.
 
     Args:
-        word: As spelt on the wire.
-        called: Whether the answer holds a client tool call.
+        finish_reason: As spelt on the wire.
+        called: Whether the answer holds a client tool call without a result.
     """
-    reason = "refusal" if word in _REFUSED else _REASONS.get(word, "other")
+    if finish_reason in _REFUSALS:
+        return "refusal"
+    reason = _FROM_WIRE.get(finish_reason, "other")
     return "tool_use" if reason == "end_turn" and called else reason
 
 
-def failed_finish(word: str, message: str) -> StreamError | None:
-    """Return the error that a finish reason stands for, or None.
+def stop_reason_to_wire(event: MessageStop) -> str:
+    """Return the finish reason of a stop: as it was read, where that has the same meaning."""
+    raw = event.raw_reason or ""
+    refused = event.reason == "refusal" and raw in _REFUSALS
+    return (
+        raw if refused or (event.reason == "other" and raw in _OTHERS) else _TO_WIRE[event.reason]
+    )
+
+
+def failed_finish(finish_reason: str, message: str) -> StreamError | None:
+    """Return the error of a finish reason that means failure, else None.
 
     Args:
-        word: As spelt on the wire.
-        message: What the vendor says about it, if anything.
+        finish_reason: As spelt on the wire.
+        message: The vendor's `finishMessage`; empty if there is none.
     """
-    if word not in _FAILED:
+    if finish_reason not in FAILED:
         return None
-    return upstream_error(message or f"the provider ended with {word!r}", code=word)
+    return upstream_error(
+        message or f"the provider ended with {finish_reason!r}", code=finish_reason
+    )

@@ -1,9 +1,9 @@
-"""Arguments that come as values of paths, as the JSON text that they are.
+"""Tool calls: `functionCall` parts, whole or with `partialArgs`, both directions.
 
 https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling (read
 2026-11-22).  With `streamFunctionCallArguments` a call brings entries such as
 `{"jsonPath": "$.to.city", "stringValue": "Os", "willContinue": true}`, in the order of the
-text; one without a value is an object or a list that is empty so far.
+JSON text; an entry without a value is an object or a list that is empty so far.
 """
 
 from __future__ import annotations
@@ -13,12 +13,94 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal, too_large
-from streamnorm._core.json import clean, compact, rejoin
+from streamnorm._core.json import clean, compact, objects_of, rejoin, string_of
 from streamnorm._core.limits import Limits
+from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
 
-__all__ = ["PartialArguments"]
+__all__ = [
+    "CallPart",
+    "PartialArguments",
+    "call_part",
+    "server_call_from_wire",
+    "server_call_to_wire",
+    "tool_call_to_wire",
+]
+
+_MAPPED = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+
+
+class CallPart(Struct):
+    """A `functionCall` part: a whole call or one fragment of a call.
+
+    Attributes:
+        id: Id of the call; empty if it has none.
+        name: Name of the tool; empty in a later fragment.
+        arguments: JSON text of `args`, byte for byte as on the wire; None without `args`.
+        entries: `partialArgs`.
+        goes_on: Whether more fragments of the call follow.
+        rest: Fields without a unified field.
+    """
+
+    id: str
+    name: str
+    arguments: str | None
+    entries: list[dict[str, Any]]
+    goes_on: bool
+    rest: dict[str, Any]
+
+
+def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
+    """Return a `functionCall` with the JSON text of its arguments."""
+    entries = objects_of(call.get("partialArgs"))
+    return CallPart(
+        string_of(call, "id"),
+        string_of(call, "name"),
+        _arguments(call.get("args"), raw),
+        entries,
+        _goes_on(call) or any(map(_goes_on, entries)),
+        {key: item for key, item in call.items() if key not in _MAPPED},
+    )
+
+
+def _goes_on(value: dict[str, Any]) -> bool:
+    return value.get("willContinue") is True
+
+
+def _arguments(value: Any, raw: RawCall | None) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return clean(value)
+    text = bytes(raw.args).decode() if raw is not None else ""
+    return text or compact(value)
+
+
+def server_call_from_wire(
+    field: str, value: dict[str, Any], raw: RawPart
+) -> tuple[ServerToolCall, str]:
+    """Return a call of `executableCode` or `toolCall`, and its JSON text as its arguments."""
+    if field == "executableCode":
+        name, text = "code_execution", raw.executable_code
+    else:
+        name, text = string_of(value, "toolType"), raw.tool_call
+    call = ServerToolCall(string_of(value, "id"), name, kind=field)
+    return call, bytes(text).decode() or compact(value)
+
+
+def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> dict[str, Any]:
+    """Return a call as the fields of its part."""
+    function = {"id": call.id, "name": call.name, "args": raw_json(arguments or "{}")}
+    part: dict[str, Any] = {"functionCall": function}
+    return part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
+    """Return a call that the provider executed as the fields of its part."""
+    return {call.kind: raw_json(arguments or "{}")}
+
 
 _STEP = re.compile(
     r"""\.([^.\[\]]+)|\[([0-9]{0,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
@@ -27,13 +109,13 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class _Container(Struct):
-    """An object or list that is open in the text.
+    """An object or list that is open in the JSON text.
 
     Attributes:
-        step: Where it stands in the one around it.
+        step: Its key or position in the container around it.
         is_list: Whether it is a list.
-        keys: Of an object, its members so far.
-        count: How many values it has.
+        keys: Keys of an object so far.
+        count: Number of values so far.
     """
 
     step: str | int
@@ -43,34 +125,34 @@ class _Container(Struct):
 
 
 class PartialArguments:
-    """Write the arguments of one call.
+    """Serialize the `partialArgs` of one call as fragments of one JSON object.
 
     Args:
-        limits: `max_json_depth` bounds how deep a path may go.
+        limits: `max_json_depth` bounds the steps of a path.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._open: list[_Container] = []  # the outermost first
-        self._string: list[str | int] | None = None  # path of a string that goes on
-        self._carry = ""  # high surrogate that it ended in
+        self._open: list[_Container] = []  # outermost first
+        self._string: list[str | int] | None = None  # path of the unfinished string
+        self._carry = ""  # high surrogate at its end
 
     def write(self, entry: dict[str, Any]) -> str:
-        """Return the text of one more entry.
+        """Return the JSON text that an entry adds.
 
         Raises:
-            Fatal: It has no path, or one that the text has left behind.
+            Fatal: The entry has no path, or one that was already closed.
         """
         path, ends_list = self._path(entry.get("jsonPath"))
         text = ""
         if self._string is not None:
             if path == self._string:
-                return self._more(entry)
+                return self._continue_string(entry)
             text = self._end_string()
         return text + self._go_to(path, ends_list, entry)
 
     def finish(self) -> str:
-        """Return what closes the text."""
+        """Return the text that closes the open string and all containers."""
         text = self._end_string() if self._string is not None else ""
         return text + self._close(0)
 
@@ -87,7 +169,7 @@ class PartialArguments:
         ):
             common += 1
         if common == len(path) and not _has_value(entry):
-            # Of a list that is open it says that it ends; else it says nothing new.
+            # `[]` closes an open list; any other path that is open adds nothing.
             return opening + (self._close(common) if ends_list and path else "")
         if common == len(path):
             raise _malformed("a value for what is open")
@@ -103,7 +185,7 @@ class PartialArguments:
         return "".join(out)
 
     def _enter(self, step: str | int) -> str:
-        """Return what comes before the value at a step of the innermost container."""
+        """Return the comma and the key before a value of the innermost container."""
         container = self._open[-1]
         comma = "," if container.count else ""
         container.count += 1
@@ -128,14 +210,14 @@ class PartialArguments:
     def _value(self, path: list[str | int], entry: dict[str, Any]) -> str:
         if isinstance(entry.get("stringValue"), str):
             self._string = path
-            return '"' + self._more(entry)
+            return '"' + self._continue_string(entry)
         for key in ("numberValue", "boolValue"):
             if entry.get(key) is not None:
                 return compact(entry[key])
         return "null"
 
-    def _more(self, entry: dict[str, Any]) -> str:
-        """Return more of the string that is open, and its end if it is the last."""
+    def _continue_string(self, entry: dict[str, Any]) -> str:
+        """Return a fragment of the open string, with its end unless more follows."""
         piece = entry.get("stringValue")
         text, self._carry = rejoin(self._carry, piece if isinstance(piece, str) else "")
         text = compact(text)[1:-1]
@@ -146,7 +228,7 @@ class PartialArguments:
         return carry + '"'
 
     def _path(self, path: Any) -> tuple[list[str | int], bool]:
-        """Return the steps of a path, and whether it ends in `[]`."""
+        """Return the steps of a path and whether it ends in `[]`."""
         if not isinstance(path, str) or not path.startswith("$"):
             raise _malformed("no path")
         steps: list[str | int] = []

@@ -1,7 +1,8 @@
 """Token counts of Gemini.
 
-`promptTokenCount` holds the cached tokens but not those of the provider's own tools, and
-`candidatesTokenCount` not the thoughts.  Every count is of the whole message so far.
+https://ai.google.dev/api/generate-content#UsageMetadata (read 2026-11-22).
+`promptTokenCount` includes cached tokens but not those of the provider's own tools, and
+`candidatesTokenCount` leaves out the thoughts.  Each count is of the whole message so far.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of
 from streamnorm.dialects.gemini.wire import Counts
 
-__all__ = ["UsageReader"]
+__all__ = ["UsageReader", "usage_to_wire"]
 
 _TOOLS, _TOTAL = "toolUsePromptTokenCount", "totalTokenCount"
 _COUNTS = {
@@ -34,44 +35,44 @@ class UsageReader:
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self._last: Counts | None = None  # that came, unless `merge` took it
+        self._last: Counts | None = None  # of the last chunk; None if `merge` read it
         self._known = Counts()
-        self._before = self._known  # the known counts before `count`
+        self._before = self._known  # the counts before `add_pending`
         self._is_stale = False  # whether counts have changed since the snapshot
-        self._extra: dict[str, Any] = {}  # never changed, since the snapshots share it
+        self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
 
-    def expect(self, wire: Counts) -> None:
-        """Expect more counts like these, which `merge` has just taken."""
-        self._last = wire
+    def set_last(self, counts: Counts) -> None:
+        """Store the counts that `merge` has just read, for `matches_last`."""
+        self._last = counts
 
-    def expects(self, wire: Counts) -> bool:
-        """Tell whether counts say all else as those did that are expected."""
+    def matches_last(self, counts: Counts) -> bool:
+        """Return whether all fields but the numbers equal those of the last chunk."""
         last = self._last
         return last is not None and (
-            wire.prompt_tokens_details == last.prompt_tokens_details
-            and wire.candidates_tokens_details == last.candidates_tokens_details
-            and wire.cache_tokens_details == last.cache_tokens_details
-            and wire.tool_use_prompt_tokens_details == last.tool_use_prompt_tokens_details
-            and wire.traffic_type == last.traffic_type
-            and wire.service_tier == last.service_tier
+            counts.prompt_tokens_details == last.prompt_tokens_details
+            and counts.candidates_tokens_details == last.candidates_tokens_details
+            and counts.cache_tokens_details == last.cache_tokens_details
+            and counts.tool_use_prompt_tokens_details == last.tool_use_prompt_tokens_details
+            and counts.traffic_type == last.traffic_type
+            and counts.service_tier == last.service_tier
         )
 
-    def count(self, wire: Counts) -> None:
-        """Take counts that are expected; `renew` brings them into the snapshot."""
-        self._last = wire
+    def add_pending(self, counts: Counts) -> None:
+        """Add counts that match the last; `refresh` brings them into the snapshot."""
+        self._last = counts
         self._before = self._known
-        self._merge(wire)
+        self._merge(counts)
 
-    def retract(self) -> None:
-        """Forget the counts that `count` took last."""
+    def retract_pending(self) -> None:
+        """Undo the last `add_pending`."""
         self._known = self._before
 
-    def merge(self, wire: dict[str, Any]) -> bool:
-        """Take one more usage object, and tell whether it changes the snapshot."""
+    def merge(self, usage: dict[str, Any]) -> bool:
+        """Merge a usage object and return whether the snapshot changes."""
         self._last = None
         extra = dict(self._extra)
         counts = Counts()
-        for key, value in wire.items():
+        for key, value in usage.items():
             count = count_of(value) if key in _COUNTS else None
             if count is not None:
                 setattr(counts, _COUNTS[key], count)
@@ -79,42 +80,65 @@ class UsageReader:
                 extra[key] = value
         self._extra = extra
         self._merge(counts)
-        return self.renew()
+        return self.refresh()
 
-    def renew(self) -> bool:
-        """Bring the counts into the snapshot, and tell whether that changes it."""
+    def refresh(self) -> bool:
+        """Bring pending counts into the snapshot and return whether that changes it."""
         if not self._is_stale:
             return False
         self._is_stale = False
         known = self._known
-        prompt, thoughts = known.prompt_token_count, known.thoughts_token_count
-        said, tools = known.candidates_token_count, known.tool_use_prompt_token_count
-        came = prompt if tools is None else tools + (prompt or 0)
-        went = said if thoughts is None else thoughts + (said or 0)
+        prompt, tools = known.prompt_token_count, known.tool_use_prompt_token_count
+        output, thoughts = known.candidates_token_count, known.thoughts_token_count
+        input_tokens = prompt if tools is None else tools + (prompt or 0)
+        output_tokens = output if thoughts is None else thoughts + (output or 0)
         total, extra = known.total_token_count, self._extra
-        if tools is not None:  # part of `input_tokens`, which nothing else tells
+        if tools is not None:  # part of `input_tokens`, and in no other field
             extra = {**extra, _TOOLS: tools}
-        if total is not None and total != (came or 0) + (went or 0):
+        if total is not None and total != (input_tokens or 0) + (output_tokens or 0):
             extra = {**extra, _TOTAL: total}
         before = self.usage
         cached = known.cached_content_token_count
-        self.usage = Usage(came, went, cached, None, thoughts, extra or None)
+        self.usage = Usage(input_tokens, output_tokens, cached, None, thoughts, extra or None)
         return self.usage != before
 
-    def _merge(self, wire: Counts) -> None:
-        """Put the counts that are reported in place of the former."""
+    def _merge(self, counts: Counts) -> None:
+        """Replace the known counts by those that were reported."""
         known = self._known
-        if wire.prompt_token_count is None:
-            wire.prompt_token_count = known.prompt_token_count
-        if wire.candidates_token_count is None:
-            wire.candidates_token_count = known.candidates_token_count
-        if wire.thoughts_token_count is None:
-            wire.thoughts_token_count = known.thoughts_token_count
-        if wire.cached_content_token_count is None:
-            wire.cached_content_token_count = known.cached_content_token_count
-        if wire.tool_use_prompt_token_count is None:
-            wire.tool_use_prompt_token_count = known.tool_use_prompt_token_count
-        if wire.total_token_count is None:
-            wire.total_token_count = known.total_token_count
-        self._known = wire
+        if counts.prompt_token_count is None:
+            counts.prompt_token_count = known.prompt_token_count
+        if counts.candidates_token_count is None:
+            counts.candidates_token_count = known.candidates_token_count
+        if counts.thoughts_token_count is None:
+            counts.thoughts_token_count = known.thoughts_token_count
+        if counts.cached_content_token_count is None:
+            counts.cached_content_token_count = known.cached_content_token_count
+        if counts.tool_use_prompt_token_count is None:
+            counts.tool_use_prompt_token_count = known.tool_use_prompt_token_count
+        if counts.total_token_count is None:
+            counts.total_token_count = known.total_token_count
+        self._known = counts
         self._is_stale = True
+
+
+def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
+    """Return a snapshot as `usageMetadata`; counts that were never reported are 0.
+
+    Args:
+        usage: The snapshot.
+        extras: Whether to write Google's own counts back, among them those of its tools.
+    """
+    wire: dict[str, Any] = dict(usage.extra or {}) if extras else {}
+    prompt, output = usage.input_tokens or 0, usage.output_tokens or 0
+    tools = min(count_of(wire.get("toolUsePromptTokenCount")) or 0, prompt)
+    thoughts = usage.reasoning_tokens or 0
+    wire |= {
+        "promptTokenCount": prompt - tools,
+        "candidatesTokenCount": output - thoughts,
+        "totalTokenCount": wire.get("totalTokenCount", prompt + output),
+    }
+    if usage.cache_read_tokens is not None:
+        wire["cachedContentTokenCount"] = usage.cache_read_tokens
+    if usage.reasoning_tokens is not None:
+        wire["thoughtsTokenCount"] = thoughts
+    return wire

@@ -1,8 +1,7 @@
-"""The shape of what comes often in a Gemini stream: a chunk of nothing but text.
+"""Wire structs of Gemini: chunks of text, and the JSON text of tool arguments.
 
-https://ai.google.dev/api/generate-content (read 2026-11-22).  All else comes a few times
-a message and is read as plain JSON, so that fields nobody knows yet are kept; only tool
-arguments are taken as they stand on the wire.
+https://ai.google.dev/api/generate-content (read 2026-11-22).  Other chunks come a few times
+a message and are read as plain JSON, so that unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ __all__ = [
     "RawPart",
     "TextChunk",
     "decode_text",
+    "raw_json",
     "raw_parts",
 ]
 
@@ -28,7 +28,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """The token counts that a chunk tells; the rest, which hardly ever changes, as it stands."""
+    """Token counts of a chunk; fields that hardly ever change stay JSON text."""
 
     prompt_token_count: Count | None = None
     candidates_token_count: Count | None = None
@@ -45,28 +45,28 @@ class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
 
 
 class TextPart(Struct, gc=False, forbid_unknown_fields=True):
-    """More text, or more of a thought."""
+    """A fragment of text or of a thought."""
 
     text: str
     thought: bool = False
 
 
 class TextContent(Struct, gc=False, forbid_unknown_fields=True):
-    """The one part."""
+    """Content of exactly one part."""
 
     parts: tuple[TextPart]
     role: str | None = None
 
 
 class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
-    """One answer's part of a chunk, which does not end it."""
+    """A candidate without a finish reason."""
 
     content: TextContent
     index: Literal[0] = 0
 
 
 class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """One frame's payload."""
+    """Payload of a frame that only extends text."""
 
     candidates: tuple[TextCandidate]
     usage_metadata: Counts | None = None
@@ -82,13 +82,13 @@ decode_text = _TEXT.decode
 
 
 class RawCall(Struct):
-    """A call, for the text of its arguments."""
+    """A call with the JSON text of its arguments."""
 
     args: Raw = Raw()
 
 
 class RawPart(Struct, rename="camel"):
-    """A part, for the JSON text within it."""
+    """A part with the JSON text of its calls."""
 
     function_call: RawCall | None = None
     tool_call: Raw = Raw()
@@ -96,25 +96,25 @@ class RawPart(Struct, rename="camel"):
 
 
 class RawContent(Struct):
-    """The parts."""
+    """Content of a candidate."""
 
     parts: list[RawPart] | None = None
 
 
 class RawCandidate(Struct):
-    """The answer around them."""
+    """A candidate of a chunk."""
 
     content: RawContent | None = None
 
 
 class RawChunk(Struct):
-    """The payload around it."""
+    """A chunk."""
 
     candidates: list[RawCandidate] | None = None
 
 
 class RawFrame(RawChunk):
-    """A payload that may stand within another, as Code Assist sends it."""
+    """Payload of a frame: a chunk, or Code Assist's envelope around one."""
 
     response: RawChunk | None = None
 
@@ -126,7 +126,7 @@ def raw_parts(data: str) -> list[list[RawPart]]:
     """Return the parts of each candidate of a frame.
 
     Raises:
-        msgspec.MsgspecError: They have no such shape.
+        msgspec.MsgspecError: The frame has another structure.
     """
     frame = _RAW.decode(data)
     candidates = frame.candidates
@@ -140,4 +140,10 @@ PIECES = frozenset(
     {"response", "candidates", "content", "parts", "text"}
     | {"functionCall", "partialArgs", "stringValue"}
 )
-"""The keys whose strings are pieces of a longer text, and those on the way to them."""
+"""Keys whose strings are fragments of a longer text, and the keys on the way to them."""
+
+
+def raw_json(text: str) -> Raw:
+    """Return JSON text to be embedded in a payload unchanged, on one line."""
+    # JSON has line ends only between its tokens.
+    return Raw(text.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace"))

@@ -28,7 +28,7 @@ CALL = {"functionCall": {"id": "c1", "name": "tide"}}
 SEALED = base64.b64encode(seal_reasoning("c2ln", "anthropic").encode()).decode()
 
 
-def test_block_goes_on_while_the_kind_does_not_change() -> None:
+def test_text_of_one_kind_extends_its_block() -> None:
     assert blocks(
         *(thought("a"), thought("b"), text("c"), text(""), text("d")),
         *(thought("e"), parts(CALL), text("f")),
@@ -41,7 +41,7 @@ def test_block_goes_on_while_the_kind_does_not_change() -> None:
     ]
 
 
-def test_signature_ends_what_it_signs() -> None:
+def test_signature_ends_its_text() -> None:
     assert blocks(text("a", thoughtSignature="QQ=="), text("b")) == [
         *(BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "QQ==", "google")),
         *(BlockStop(0), BlockStart(1, Text()), TextDelta(1, "b"), BlockStop(1)),
@@ -51,7 +51,7 @@ def test_signature_ends_what_it_signs() -> None:
 @pytest.mark.parametrize(
     "signed", [text("", thoughtSignature="QQ=="), parts({"thoughtSignature": "QQ=="})]
 )
-def test_signature_alone_is_of_the_open_block(signed: bytes) -> None:
+def test_signature_alone_signs_the_open_block(signed: bytes) -> None:
     assert blocks(text("a"), signed) == [
         *(BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "QQ==", "google")),
         BlockStop(0),
@@ -62,7 +62,7 @@ def test_signature_alone_is_of_the_open_block(signed: bytes) -> None:
     ]
 
 
-def test_signature_of_nothing_is_a_block_of_its_own() -> None:
+def test_signature_without_open_text_is_an_empty_block() -> None:
     signed = text("", thoughtSignature="QQ==")
     assert blocks(signed) == [
         *(BlockStart(0, Text()), SignatureDelta(0, "QQ==", "google"), BlockStop(0)),
@@ -75,21 +75,21 @@ def test_signature_of_nothing_is_a_block_of_its_own() -> None:
     ]
 
 
-def test_second_signature_is_of_another_block() -> None:
+def test_second_signature_starts_a_block() -> None:
     signed, again = text("a", thoughtSignature="QQ=="), text("", thoughtSignature="Qg==")
     assert blocks(signed, again)[3:] == [
         *(BlockStop(0), BlockStart(1, Text()), SignatureDelta(1, "Qg==", "google"), BlockStop(1)),
     ]
 
 
-def test_signature_that_is_repeated_is_one() -> None:
+def test_repeated_signature_is_ignored_with_a_note() -> None:
     signed = text("a", thoughtSignature="QQ==")
     decoded = decode(signed, text("", thoughtSignature="QQ=="), parts(finishReason="STOP"))
     assert len(decoded.events) == 6
     assert decoded.notes == (Note("resent_signature", "text"),)
 
 
-def test_signature_of_another_vendor_is_told_by_its_tag() -> None:
+def test_tagged_signature_has_its_original_issuer() -> None:
     tagged = tag_signature("RXE=", "anthropic")
     sealed = base64.b64encode(tagged.encode()).decode()
     assert blocks(thought("a", thoughtSignature=sealed))[2] == SignatureDelta(
@@ -102,7 +102,7 @@ def test_signature_of_another_vendor_is_told_by_its_tag() -> None:
 @pytest.mark.parametrize(
     "signed", [text("", thoughtSignature=SEALED), thought("", thoughtSignature=SEALED)]
 )
-def test_reasoning_of_another_that_may_not_be_seen_is_known_by_its_seal(signed: bytes) -> None:
+def test_sealed_signature_becomes_redacted_reasoning(signed: bytes) -> None:
     assert blocks(text("a"), signed, text("b")) == [
         *(BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)),
         *(BlockStart(1, RedactedReasoning("c2ln", "anthropic")), BlockStop(1)),
@@ -110,7 +110,7 @@ def test_reasoning_of_another_that_may_not_be_seen_is_known_by_its_seal(signed: 
     ]
 
 
-def test_halves_of_a_character_are_joined() -> None:
+def test_surrogate_halves_are_joined() -> None:
     high, low = "x\ud83d", "\ude42y"
     assert blocks(text(high), text(low)) == [
         *(BlockStart(0, Text()), TextDelta(0, "x"), TextDelta(0, "🙂y"), BlockStop(0)),
@@ -120,7 +120,7 @@ def test_halves_of_a_character_are_joined() -> None:
     ]
 
 
-def test_answers_are_told_apart_by_their_index() -> None:
+def test_candidates_are_distinguished_by_index() -> None:
     decoded = decode(
         *(parts({"text": "a"}), parts({"text": "b"}, index=1), parts({"text": "c"})),
         *(parts(finishReason="MAX_TOKENS", index=1), parts(finishReason="STOP")),
@@ -133,7 +133,7 @@ def test_answers_are_told_apart_by_their_index() -> None:
 
 
 @pytest.mark.parametrize("index", [-1, "1", None, True])
-def test_index_that_is_none_is_the_first(index: object) -> None:
+def test_invalid_candidate_index_means_the_first(index: object) -> None:
     payload = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "index": index}]}
     assert blocks(frame(payload)) == [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)]
 

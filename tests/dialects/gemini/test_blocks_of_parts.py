@@ -1,4 +1,4 @@
-"""What one part of an answer becomes."""
+"""Each kind of part and its events."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_call_is_signed_start_arguments_stop() -> None:
         ('{"a":NaN}', '{"a":null}'),
     ],
 )
-def test_arguments_are_the_text_of_the_wire(args: str, text: str | None) -> None:
+def test_arguments_are_byte_for_byte_those_of_the_wire(args: str, text: str | None) -> None:
     call = f'{{"functionCall": {{"id": "c1", "name": "f", "args": {args}}}}}'
     payload = f'{{"candidates": [{{"content": {{"parts": [{call}]}}, "finishReason": "STOP"}}]}}'
     events = decode(f"data: {payload}\r\n\r\n".encode()).events
@@ -92,7 +92,7 @@ def test_call_without_arguments_or_id(call: dict[str, Any]) -> None:
     assert decoded.events[-1] == MessageStop("tool_use", "STOP")
 
 
-def test_what_else_stands_beside_or_in_a_call_is_kept() -> None:
+def test_unknown_fields_of_a_call_are_kept() -> None:
     call = {"functionCall": {**CALL["functionCall"], "mood": 1}, "partMetadata": {"a": 1}}
     assert one(call)[:2] == [
         Opaque("gemini", "functionCall", '{"mood":1}'),
@@ -100,7 +100,7 @@ def test_what_else_stands_beside_or_in_a_call_is_kept() -> None:
     ]
 
 
-def test_partial_arguments_go_out_as_they_come() -> None:
+def test_partial_args_become_fragments_of_one_json_object() -> None:
     signed = {"functionCall": {"id": "c1", "name": "f", "willContinue": True}}
     entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
     last = {"jsonPath": "$.a", "stringValue": "y"}
@@ -115,14 +115,14 @@ def test_partial_arguments_go_out_as_they_come() -> None:
     ]
 
 
-def test_signature_may_come_with_more_arguments() -> None:
+def test_fragment_of_a_call_may_carry_its_signature() -> None:
     more = {"functionCall": {}, "thoughtSignature": "c2ln"}
     assert blocks(partial(id="c1", name="f", willContinue=True), parts(more)) == [
         *(BlockStart(0, ToolCall("c1", "f")), SignatureDelta(0, "c2ln", "google"), BlockStop(0)),
     ]
 
 
-def test_partial_call_that_goes_on_no_more_ends() -> None:
+def test_fragment_without_will_continue_ends_the_call() -> None:
     entry = {"jsonPath": "$.a", "numberValue": 1}
     started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
     ended = partial(partialArgs=[{"jsonPath": "$.b", "numberValue": 2}])
@@ -135,7 +135,7 @@ def test_partial_call_that_goes_on_no_more_ends() -> None:
     )
 
 
-def test_partial_call_that_nobody_ends_is_closed_by_what_follows() -> None:
+def test_unfinished_call_is_closed_by_the_next_block() -> None:
     entry = {"jsonPath": "$.a", "numberValue": 1}
     started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
     closed = [JSONDelta(0, "}"), BlockStop(0)]
@@ -145,7 +145,7 @@ def test_partial_call_that_nobody_ends_is_closed_by_what_follows() -> None:
         assert decoded.notes == (Note("missing_call_end", "tool call"),)
 
 
-def test_partial_call_that_is_cut_stays_cut() -> None:
+def test_call_that_is_cut_keeps_incomplete_arguments() -> None:
     entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
     started = partial(id="c1", name="f", partialArgs=[entry])
     assert decode(started, parts(finishReason="MAX_TOKENS")).events[2:] == [
@@ -165,7 +165,7 @@ def test_call_without_a_name_is_malformed(call: dict[str, Any]) -> None:
 # The provider's own tools
 
 
-def test_code_and_its_result_belong_together() -> None:
+def test_code_result_names_the_call_of_its_code() -> None:
     code, result = {"language": "PYTHON", "code": "1"}, {"outcome": "OUTCOME_OK", "output": "1"}
     events = blocks(parts({"executableCode": code}, {"codeExecutionResult": result}))
     start = events[0]
@@ -181,14 +181,14 @@ def test_code_and_its_result_belong_together() -> None:
     ]
 
 
-def test_call_that_the_stream_answers_asks_nobody() -> None:
+def test_call_with_a_result_is_not_left_to_the_client() -> None:
     answer = {"functionResponse": {"id": "c1", "name": "tide", "response": {"m": 2}}}
     events = decode(parts(CALL, answer, finishReason="STOP")).events
     result = ServerToolResult("c1", "functionResponse", answer["functionResponse"])
     assert events[4:] == [BlockStart(1, result), BlockStop(1), MessageStop("end_turn", "STOP")]
 
 
-def test_answer_without_an_id_is_to_the_call_of_its_name() -> None:
+def test_result_without_an_id_answers_the_call_of_its_name() -> None:
     other = {"functionCall": {"id": "c2", "name": "wind"}}
     answer = {"functionResponse": {"name": "wind", "response": {}}}
     events = decode(parts(CALL, other, answer, finishReason="STOP")).events
@@ -233,7 +233,7 @@ def test_data_is_an_image_or_a_document(value: dict[str, Any], block: Block) -> 
     ],
     ids=str,
 )
-def test_data_of_another_kind_is_opaque(value: dict[str, Any]) -> None:
+def test_file_of_another_type_is_opaque(value: dict[str, Any]) -> None:
     data = json.dumps(value, separators=(",", ":"))
     assert one({"inlineData": value}) == whole(OpaqueBlock("gemini", "inlineData", data))
 
@@ -245,14 +245,14 @@ def test_file_is_named_by_its_url() -> None:
     assert one({"fileData": text}) == whole(Document("text/csv", None, "https://files.example/b"))
 
 
-def test_image_of_a_thought_is_no_image_for_the_user() -> None:
+def test_image_within_a_thought_is_opaque() -> None:
     value = {"mimeType": "image/png", "data": "QUJD"}
     opaque = OpaqueBlock("gemini", "inlineData", '{"mimeType":"image/png","data":"QUJD"}')
     assert one({"inlineData": value, "thought": True}) == whole(opaque, {"thought": True})
 
 
 @pytest.mark.parametrize("field", ["functionCall", "executableCode", "toolCall", "novelty"])
-def test_part_that_nobody_knows_is_opaque(field: str) -> None:
+def test_unknown_part_is_opaque(field: str) -> None:
     assert one({field: "x"}) == whole(OpaqueBlock("gemini", field, '"x"'))
 
 
@@ -264,5 +264,5 @@ def test_field_beside_text_is_opaque() -> None:
 
 
 @pytest.mark.parametrize("part", [{}, {"text": ""}, {"text": None}, {"thought": True}], ids=str)
-def test_part_that_says_nothing_is_nothing(part: dict[str, Any]) -> None:
+def test_empty_part_gives_no_event(part: dict[str, Any]) -> None:
     assert one(part) == []

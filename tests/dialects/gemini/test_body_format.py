@@ -1,4 +1,4 @@
-"""A JSON array becomes the event stream that says the same."""
+"""A JSON array is rewritten as the equivalent event stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streamnorm.dialects.gemini.array import ArrayReader
 from support.gemini.strategies import make_gemini_array
 from support.made_streams import gives_back
 from support.mutations import cut_anywhere
@@ -16,6 +15,7 @@ from support.seeded import Dice, dice
 from support.streams import decode
 
 from streamnorm import Completed, validate
+from streamnorm.dialects.gemini.body_format import ArrayReader
 from streamnorm.sse import SSEDecoder
 
 texts = st.text('a,]}["{\\\n\u2028ä', max_size=6)
@@ -41,7 +41,7 @@ def payloads(text: str, size: int) -> list[str]:
     st.integers(1, 9),
     st.sampled_from(["", "\n", "\r\n"]),
 )
-def test_each_element_is_an_event(
+def test_each_element_becomes_one_event(
     elements: list[Any], indent: int | None, ascii: bool, size: int, end: str
 ) -> None:
     text = json.dumps(elements, indent=indent, ensure_ascii=ascii).replace("\n", end or "\n")
@@ -70,7 +70,7 @@ def test_array_without_its_bracket_has_not_ended(text: str) -> None:
     assert not reader.ended
 
 
-def test_nothing_comes_after_the_end() -> None:
+def test_bytes_after_the_array_are_ignored() -> None:
     reader = ArrayReader()
     assert reader.feed(b'[] {"a":1}') == b""
     assert reader.feed(b'[{"a":1}]') == b""
@@ -78,7 +78,7 @@ def test_nothing_comes_after_the_end() -> None:
 
 
 @given(d=dice(300))
-def test_array_gives_back_what_was_sent(d: Dice) -> None:
+def test_array_decodes_to_the_events_that_were_encoded(d: Dice) -> None:
     source = make_gemini_array(d)
     decoded = decode(cut_anywhere(d, source.body), "gemini")
     assert validate(decoded.events) == []

@@ -1,11 +1,10 @@
-"""Sources of an answer become citations, and what has no place is kept as it came."""
+"""Grounding and recitation metadata become citations; unreadable entries are kept."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from streamnorm.dialects.gemini.grounding import recited, supported
 from support.gemini.frames import blocks, parts, text, thought
 
 from streamnorm import (
@@ -20,6 +19,7 @@ from streamnorm import (
     TextDelta,
 )
 from streamnorm._core.text_offsets import TextOffsets
+from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 
 SEA = {"web": {"uri": "https://sea.example", "title": "sea"}}
 MAP = {"maps": {"uri": "https://map.example", "title": "Riff", "placeId": "p1"}}
@@ -48,7 +48,7 @@ def metadata(*supports: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def test_each_source_of_each_support_is_a_citation() -> None:
     told = metadata(support(None, 5, 0, 1), support(9, 13, 2, confidenceScores=[0.5]))
-    assert supported(told, place()) == (
+    assert grounding_from_wire(told, place()) == (
         [
             Citation("web", "https://sea.example", "sea", None, 0, 4),
             Citation("maps", "https://map.example", "Riff", None, 0, 4, {"placeId": "p1"}),
@@ -61,9 +61,9 @@ def test_each_source_of_each_support_is_a_citation() -> None:
     )
 
 
-def test_support_without_a_segment_is_of_the_whole_block() -> None:
+def test_support_without_a_segment_cites_the_whole_block() -> None:
     bare = {"groundingChunkIndices": [0]}
-    citations, _ = supported(metadata(bare, support(None, None, 1)), place())
+    citations, _ = grounding_from_wire(metadata(bare, support(None, None, 1)), place())
     assert [(c.kind, c.start, c.end) for c in citations] == [
         ("web", None, None),
         ("maps", None, None),
@@ -85,9 +85,9 @@ def test_support_without_a_segment_is_of_the_whole_block() -> None:
     ],
     ids=str,
 )
-def test_support_without_a_place_is_kept_with_all_sources(odd: Any) -> None:
+def test_unreadable_support_is_kept_with_all_sources(odd: Any) -> None:
     told = metadata(support(0, 5, 1), odd, webSearchQueries=["q"])
-    citations, rest = supported(told, place())
+    citations, rest = grounding_from_wire(told, place())
     assert [citation.kind for citation in citations] == ["maps"]
     assert rest == {
         "groundingChunks": [SEA, MAP, FILE],
@@ -97,31 +97,34 @@ def test_support_without_a_place_is_kept_with_all_sources(odd: Any) -> None:
 
 
 @pytest.mark.parametrize("chunk", [{}, {"web": 1}, {"web": {}, "maps": {}}, None], ids=str)
-def test_source_that_is_none_is_kept(chunk: object) -> None:
+def test_invalid_source_is_kept(chunk: object) -> None:
     told = {"groundingChunks": [chunk], "groundingSupports": [support(0, 5, 0)]}
-    assert supported(told, place()) == ([], told)
+    assert grounding_from_wire(told, place()) == ([], told)
 
 
-def test_source_that_nothing_cites_is_kept() -> None:
-    citations, rest = supported(metadata(support(0, 5, 0)), place())
+def test_uncited_source_is_kept() -> None:
+    citations, rest = grounding_from_wire(metadata(support(0, 5, 0)), place())
     assert len(citations) == 1
     assert rest == {"groundingChunks": [SEA, MAP, FILE]}
 
 
-def test_without_text_all_is_kept() -> None:
+def test_metadata_without_open_text_is_kept() -> None:
     told = metadata(support(0, 5, 0))
-    assert supported(told, None) == ([], told)
-    assert recited({"citations": [{"uri": "u"}]}, None) == ([], {"citations": [{"uri": "u"}]})
+    assert grounding_from_wire(told, None) == ([], told)
+    assert recitations_from_wire({"citations": [{"uri": "u"}]}, None) == (
+        [],
+        {"citations": [{"uri": "u"}]},
+    )
 
 
-def test_nothing_said_is_nothing_kept() -> None:
+def test_empty_metadata_gives_nothing() -> None:
     empty: dict[str, Any] = {
         "groundingChunks": [],
         "groundingSupports": None,
         "searchEntryPoint": {},
     }
-    assert supported(empty, place()) == ([], {})
-    assert recited({"citations": []}, place()) == ([], {})
+    assert grounding_from_wire(empty, place()) == ([], {})
+    assert recitations_from_wire({"citations": []}, place()) == ([], {})
 
 
 def test_recitation_names_its_sources() -> None:
@@ -130,7 +133,7 @@ def test_recitation_names_its_sources() -> None:
         "citations": [{"endIndex": 5, "uri": "u", "title": "t", "license": "mit"}, late, 3],
         "novelty": 1,
     }
-    assert recited(told, place()) == (
+    assert recitations_from_wire(told, place()) == (
         [Citation("citation", "u", "t", None, 0, 4, {"license": "mit"})],
         {"citations": [late, 3], "novelty": 1},
     )
@@ -152,7 +155,7 @@ def test_sources_find_the_text_that_is_still_open() -> None:
     ]
 
 
-def test_sources_told_twice_are_one() -> None:
+def test_repeated_source_is_cited_once() -> None:
     told = {
         "groundingChunks": [SEA],
         "groundingSupports": [support(0, 5, 0)],
@@ -167,7 +170,7 @@ def test_sources_told_twice_are_one() -> None:
     ]
 
 
-def test_sources_of_a_later_block_are_counted_over_the_whole_text() -> None:
+def test_offsets_of_a_later_block_count_the_whole_text() -> None:
     segment = {"startIndex": 4, "endIndex": 7, "text": "two"}
     told = {
         "groundingChunks": [SEA],

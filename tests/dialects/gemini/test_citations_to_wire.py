@@ -1,4 +1,4 @@
-"""Sources: their places are counted in bytes of the text that a client has."""
+"""Citations are written with byte offsets in the text that a client joins."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ A = {"web": {"uri": "https://a", "title": "A"}}
 B = {"web": {"uri": "https://b", "title": "A"}}
 
 
-def test_characters_become_bytes() -> None:
+def test_character_offsets_become_byte_offsets() -> None:
     assert told(*text(0, "Grüße, 😀 fjørd", web(1, 5), web(7, 8))) == [
         {
             "groundingMetadata": {
@@ -73,12 +73,12 @@ def test_characters_become_bytes() -> None:
     ]
 
 
-def test_source_of_the_whole_block_covers_it() -> None:
+def test_citation_of_the_whole_block_covers_it() -> None:
     (fields,) = told(*text(0, "é!", web(None, None)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(0, 3, "é!"), 0)]
 
 
-def test_sources_of_the_same_words_stand_together_and_each_once() -> None:
+def test_sources_of_one_segment_share_a_support_without_repetition() -> None:
     cited = [web(0, 2), web(0, 2, "https://b"), web(2, 4), web(0, 1)]
     (fields,) = told(*text(0, "abcd", *cited))
     assert fields["groundingMetadata"] == {
@@ -91,37 +91,37 @@ def test_sources_of_the_same_words_stand_together_and_each_once() -> None:
     }
 
 
-def test_place_beyond_the_text_ends_with_it() -> None:
+def test_range_beyond_the_text_ends_with_the_text() -> None:
     (fields,) = told(*text(0, "ab", web(1, 9), web(7, 9)))
     places = [s["segment"] for s in fields["groundingMetadata"]["groundingSupports"]]
     assert places == [segment(1, 2, "b"), segment(2, 2, "")]
 
 
-def test_text_that_a_client_joins_is_counted_from_its_beginning() -> None:
+def test_offsets_count_from_the_start_of_joined_text() -> None:
     (fields,) = told(*text(0, "é"), *text(1, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(3, 4, "c"), 0)]
 
 
-def test_text_behind_another_part_is_counted_anew() -> None:
+def test_offsets_restart_after_another_part() -> None:
     called: list[Event] = [BlockStart(1, ToolCall("c", "f")), BlockStop(1)]
     (fields,) = told(*text(0, "é"), *called, *text(2, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(1, 2, "c"), 0)]
 
 
-def test_text_behind_a_call_that_is_not_written_is_joined() -> None:
+def test_text_after_a_withdrawn_call_is_joined() -> None:
     called: list[Event] = [BlockStart(1, ToolCall("c", "f")), JSONDelta(1, "["), BlockStop(1)]
     (fields,) = told(*text(0, "é"), *called, *text(2, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(3, 4, "c"), 0)]
 
 
-def test_text_behind_signed_text_is_counted_anew() -> None:
+def test_offsets_restart_after_signed_text() -> None:
     start, delta, stop = text(0, "é")
     signed = [start, delta, SignatureDelta(0, "c2ln", "google"), stop]
     (fields,) = told(*signed, *text(1, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(1, 2, "c"), 0)]
 
 
-def test_source_of_another_dialect_is_written_as_a_page_without_its_words() -> None:
+def test_foreign_citation_is_a_web_source_without_cited_text() -> None:
     source = Citation("url_citation", "https://a", "A", "their words", 0, 1, extra={"content": "x"})
     writer = GeminiEncoder()
     events: list[Event] = [MessageStart("r", "m"), *text(0, "ab", source)]
@@ -131,20 +131,20 @@ def test_source_of_another_dialect_is_written_as_a_page_without_its_words() -> N
     assert fields["groundingMetadata"]["groundingChunks"] == [A]
 
 
-def test_sources_that_differ_only_in_their_words_are_one() -> None:
+def test_sources_that_differ_in_cited_text_alone_are_one() -> None:
     cited = [Citation("web_search_result_location", "https://a", "A", words) for words in "xy"]
     (fields,) = told(*text(0, "ab", *cited))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(0, 2, "ab"), 0)]
 
 
-def test_words_of_a_retrieved_source_are_kept() -> None:
+def test_cited_text_of_a_retrieved_source_is_kept() -> None:
     source = Citation("retrievedContext", "gs://a", "A", "their words", 0, 2)
     (fields,) = told(*text(0, "ab", source))
     chunk = {"retrievedContext": {"uri": "gs://a", "title": "A", "text": "their words"}}
     assert fields["groundingMetadata"]["groundingChunks"] == [chunk]
 
 
-def test_recited_source_has_its_own_list() -> None:
+def test_recited_source_is_written_to_citation_metadata() -> None:
     source = Citation("citation", "https://a", None, None, 1, 2, {"license": "MIT"})
     place = {"startIndex": 2, "endIndex": 3}
     for extras, fields in ((False, {}), (True, {"license": "MIT"})):
@@ -152,7 +152,7 @@ def test_recited_source_has_its_own_list() -> None:
         assert told(*text(0, "éb", source), extras=extras) == [{"citationMetadata": cited}]
 
 
-def test_recited_source_of_a_later_text_is_counted_in_all_of_the_text() -> None:
+def test_recited_source_counts_all_text_of_the_answer() -> None:
     """Which has no words beside its place that could tell where it begins."""
     source = Citation("citation", "https://a", None, None, 1, 2)
     call = [BlockStart(1, ToolCall("c", "f")), BlockStop(1)]
@@ -163,7 +163,7 @@ def test_recited_source_of_a_later_text_is_counted_in_all_of_the_text() -> None:
     assert told(*events) == [{"citationMetadata": cited}]
 
 
-def test_vendors_own_fields_go_back_where_they_were() -> None:
+def test_vendor_fields_of_a_source_are_written_back() -> None:
     def scored(score: float) -> Citation:
         extra = {"domain": "a.test", "confidenceScores": [score]}
         return Citation("web", f"https://{score}", None, None, 0, 2, extra)
@@ -180,13 +180,13 @@ def test_vendors_own_fields_go_back_where_they_were() -> None:
     }
 
 
-def test_sources_of_a_text_that_is_cut_are_told_before_the_error() -> None:
+def test_citations_of_a_cut_text_precede_the_error() -> None:
     *events, _ = text(0, "ab", web(0, 1))
     (fields,) = told(*events, StreamError("truncated", "cut"))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(0, 1, "a"), 0)]
 
 
-def test_empty_signed_text_has_nothing_to_cite() -> None:
+def test_empty_signed_text_has_no_citation() -> None:
     writer = GeminiEncoder()
     signed = SignatureDelta(0, "c2ln", "google")
     before, behind = CitationDelta(0, web(0, 0)), CitationDelta(0, web(None, None))

@@ -172,5 +172,5 @@ def assert_ends_as_said(source: Decoder, said: Said, body: bytes) -> None:
 
 
 @each_stream
-def test_first_frame_tells_the_dialect(stream: CorpusStream) -> None:
+def test_first_frame_is_recognised(stream: CorpusStream) -> None:
     assert DIALECT.recognises(Frame("message", json.dumps(chunks_of(stream)[0])))

@@ -1,4 +1,4 @@
-"""What belongs to the whole stream: frames, the array, the message's start and end, errors."""
+"""The message level: frames, the JSON array, start, end and errors."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_text_stream_gives_its_message() -> None:
 # The start
 
 
-def test_what_else_the_first_chunk_says_is_kept() -> None:
+def test_unknown_fields_of_the_first_chunk_are_kept() -> None:
     said = {"createTime": "t", "modelStatus": {"a": 1}, "promptFeedback": {"safetyRatings": []}}
     events = decode(chunk(candidate({"text": "a"}), nothing=None, **said), STOP).events
     assert events[0] == MessageStart(BEGUN_ID, "gemini-1", said)
     assert events[-1] == MessageStop("end_turn", "STOP")
 
 
-def test_what_a_later_chunk_says_anew_is_told_at_the_end() -> None:
+def test_unknown_fields_of_later_chunks_are_reported_at_the_end() -> None:
     events = decode(
         chunk(candidate({"text": "a"}), createTime="t", turnToken="v1"),
         chunk(candidate(finishReason="STOP", avgLogprobs=-1.5), createTime="t", turnToken="v2"),
@@ -77,7 +77,7 @@ def test_what_a_later_chunk_says_anew_is_told_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("payload", [{"candidates": None}, {"candidates": [1]}, {"responseId": 7}])
-def test_message_that_says_nothing_is_still_one(payload: dict[str, Any]) -> None:
+def test_empty_chunk_starts_a_message(payload: dict[str, Any]) -> None:
     end = frame({"candidates": [{"finishReason": "STOP"}]})
     assert decode(frame(payload), end).events == [
         MessageStart("", ""),
@@ -92,7 +92,7 @@ def test_content_may_be_missing(content: object) -> None:
     assert events == [BEGUN, *HELLO, MessageStop("end_turn", "STOP")]
 
 
-def test_first_counts_are_told_to_who_writes_the_start() -> None:
+def test_first_usage_is_known_with_the_message_start() -> None:
     source = GeminiDecoder()
     source.feed(chunk(candidate({"text": "a"}), usageMetadata={"promptTokenCount": 9}))
     assert source.first_usage == Usage(9)
@@ -101,7 +101,7 @@ def test_first_counts_are_told_to_who_writes_the_start() -> None:
     assert silent.first_usage is None
 
 
-def test_chunk_within_a_response_is_the_chunk() -> None:
+def test_chunk_is_read_within_a_response_envelope() -> None:
     """As Code Assist wraps it."""
     inner = {"candidates": [candidate({"text": "Hello"}, finishReason="STOP")], "responseId": "r"}
     assert decode(frame({"response": inner, "traceId": "t"})).events == [
@@ -118,19 +118,19 @@ def test_last_finish_reason_counts() -> None:
     assert [e for e in events if isinstance(e, BlockStop)] == [BlockStop(0)]
 
 
-def test_reason_that_says_nothing_replaces_none() -> None:
+def test_unspecified_finish_reason_replaces_no_other() -> None:
     vague = parts(finishReason="FINISH_REASON_UNSPECIFIED")
     assert decode(text("a", "STOP"), vague).events[-1] == MessageStop("end_turn", "STOP")
     assert decode(text("a"), vague).events[-1] == MessageStop("other", "FINISH_REASON_UNSPECIFIED")
 
 
 @pytest.mark.parametrize("finish", ["", None, [], {}])
-def test_reason_that_is_none_ends_nothing(finish: object) -> None:
+def test_invalid_finish_reason_ends_nothing(finish: object) -> None:
     outcome = decode(text("a"), parts(finishReason=finish)).outcome
     assert isinstance(outcome, Truncated)
 
 
-def test_prompt_that_is_blocked_is_refused() -> None:
+def test_blocked_prompt_is_a_refusal() -> None:
     feedback = {"blockReason": "SAFETY", "safetyRatings": []}
     decoded = decode(frame({"promptFeedback": feedback, "usageMetadata": COUNTS}))
     assert decoded.events == [
@@ -141,7 +141,7 @@ def test_prompt_that_is_blocked_is_refused() -> None:
     assert decoded.outcome == Completed("refusal", Usage(9, 4))
 
 
-def test_answer_that_is_blocked_is_refused() -> None:
+def test_blocked_answer_is_a_refusal() -> None:
     blocked = frame({"promptFeedback": {"blockReason": "OTHER"}})
     assert decode(text("Hello"), blocked).events[1:] == [
         *HELLO,
@@ -149,7 +149,7 @@ def test_answer_that_is_blocked_is_refused() -> None:
     ]
 
 
-def test_stream_without_a_finish_reason_is_cut() -> None:
+def test_stream_without_a_finish_reason_is_truncated() -> None:
     decoded = decode(text("Hello"))
     message = "stream ended after 1 frames, expected the end of its message"
     assert decoded.events[-1] == StreamError("truncated", message, retryable=True)
@@ -157,12 +157,12 @@ def test_stream_without_a_finish_reason_is_cut() -> None:
     assert isinstance(decode().outcome, Truncated)
 
 
-def test_answer_without_its_finish_reason_is_cut() -> None:
+def test_candidate_without_a_finish_reason_is_truncated() -> None:
     half = decode(text("a"), parts({"text": "b"}, index=1), STOP)
     assert isinstance(half.outcome, Truncated)
 
 
-def test_answers_without_the_first_are_malformed() -> None:
+def test_stream_without_candidate_0_is_malformed() -> None:
     outcome = decode(parts({"text": "b"}, index=1, finishReason="STOP")).outcome
     assert outcome == Failed(StreamError("malformed", "candidate 1 alone, expected candidate 0"))
 
@@ -180,14 +180,14 @@ def test_last_chunk_may_lack_its_blank_line() -> None:
     assert isinstance(decode(text("Hel", "STOP"), b"dat").outcome, Truncated)
 
 
-def test_done_ends_what_is_finished() -> None:
+def test_done_ends_a_finished_stream() -> None:
     decoded = decode(text("Hello"), frame("[DONE]"), STOP, frame("[DONE]"), text("late"))
     assert decoded.events == [BEGUN, *HELLO, MessageStop("end_turn", "STOP")]
     assert decoded.notes == (Note("stray_done", "frame", 2),)
     assert isinstance(decode(text("Hello", "STOP"), b"data: [DONE]").outcome, Completed)
 
 
-def test_closed_decoder_takes_no_more() -> None:
+def test_closed_decoder_refuses_bytes() -> None:
     source = GeminiDecoder()
     source.close()
     with pytest.raises(LocalProtocolError):
@@ -219,14 +219,14 @@ def test_error_is_read_in_every_shape(error: bytes) -> None:
         assert decoded.outcome == Failed(BUSY)
 
 
-def test_error_beside_an_answer_comes_after_it() -> None:
+def test_error_beside_a_candidate_follows_its_events() -> None:
     events = decode(chunk(candidate({"text": "a"}), **TOLD), STOP).events
     assert events == [BEGUN, BlockStart(0, Text()), TextDelta(0, "a"), BUSY]
     events = decode(text("b"), chunk(candidate({"text": "a"}), **TOLD), STOP).events
     assert events[-2:] == [TextDelta(0, "a"), BUSY]
 
 
-def test_failure_word_is_an_error_after_its_counts() -> None:
+def test_failed_finish_is_an_error_after_the_usage() -> None:
     word = "MALFORMED_FUNCTION_CALL"
     failed = candidate({"text": "b"}, finishReason=word, finishMessage="no call")
     decoded = decode(text("a"), chunk(failed, usageMetadata=COUNTS), STOP)
@@ -248,24 +248,24 @@ def test_frame_that_is_no_chunk_is_opaque(data: str) -> None:
     assert events[:2] == [Opaque("gemini", "frame", data), BEGUN]
 
 
-def test_frame_of_another_name_is_opaque() -> None:
+def test_frame_with_another_event_name_is_opaque() -> None:
     events = decode(b"event: ping\ndata: x\n\n", text("Hello"), STOP).events
     assert events[0] == Opaque("gemini", "ping", '"x"')
 
 
-def test_frame_that_says_nothing_is_nothing() -> None:
+def test_empty_frame_gives_no_event() -> None:
     events = decode(frame("{}"), frame(" "), frame("[]"), text("Hello"), STOP).events
     assert events == [BEGUN, *HELLO, MessageStop("end_turn", "STOP")]
 
 
-def test_chunks_without_a_blank_line_between_are_read() -> None:
+def test_joined_chunks_are_read_one_by_one() -> None:
     joined = text("Hel")[:-2] + text("lo")
     decoded = decode(joined, STOP)
     assert [e.text for e in decoded.events if isinstance(e, TextDelta)] == ["Hel", "lo"]
     assert decoded.notes == (Note("joined_frames", "frame"),)
 
 
-def test_what_is_joined_behind_the_end_is_not_read() -> None:
+def test_chunk_joined_behind_the_end_is_ignored() -> None:
     joined = STOP[:-2] + frame("[DONE]")[:-2] + text("late")
     decoded = decode(text("a"), joined)
     assert [e.text for e in decoded.events if isinstance(e, TextDelta)] == ["a"]
@@ -313,7 +313,7 @@ def test_array_is_read_as_the_stream(start: bytes) -> None:
     assert decode(start + array(*stream)) == decode(*stream)
 
 
-def test_element_of_an_array_goes_out_when_it_ends() -> None:
+def test_element_of_an_array_is_decoded_when_it_ends() -> None:
     source = GeminiDecoder()
     body = array(text("Hello"), STOP, indent=None)
     end = body.index(b"gemini-1") + len('gemini-1"}')

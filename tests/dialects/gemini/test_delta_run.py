@@ -68,7 +68,7 @@ ON_RUN = {
 
 
 @pytest.mark.parametrize("name", ON_RUN)
-def test_more_text_is_on_the_run(name: str) -> None:
+def test_consecutive_text_stays_on_the_run(name: str) -> None:
     data, words = ON_RUN[name]
     reading = read_chunks("gemini", *BEGUN, data, data, text("d"))
     assert reading.on_run[-3:] == [1, 1, 1]
@@ -90,7 +90,7 @@ def test_run_names_the_block_that_a_text_extends() -> None:
     assert reader.run.delta.index == 1
 
 
-def test_more_of_a_thought_is_on_the_run() -> None:
+def test_consecutive_thoughts_stay_on_the_run() -> None:
     reading = read_chunks("gemini", *BEGUN, thought("c"), thought("d"), thought("e"), text("f"))
     assert reading.events[4:6] == [[ReasoningDelta(1, "d")], [ReasoningDelta(1, "e")]]
     assert reading.on_run[3:] == [0, 1, 1, 0]
@@ -131,7 +131,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_chunk_that_says_more_is_read_in_full(name: str) -> None:
+def test_chunk_with_other_fields_is_read_in_full(name: str) -> None:
     """And the chunks around it are read as they would be without the run."""
     chunks = [*BEGUN, text("c"), text("c"), REFUSED[name], text("c"), text("c"), counted("c")]
     reading = read_chunks("gemini", *chunks)
@@ -141,7 +141,7 @@ def test_chunk_that_says_more_is_read_in_full(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_chunk_that_is_refused_changes_nothing(name: str) -> None:
+def test_refused_chunk_leaves_the_run_unchanged(name: str) -> None:
     reader = begin()
     offered = [raw for raw in reader.split(REFUSED[name]) if isinstance(raw, bytes)]
     run = reader.run
@@ -162,7 +162,7 @@ def test_chunk_that_is_refused_changes_nothing(name: str) -> None:
     ],
     ids=["call", "signature", "half a character", "failure"],
 )
-def test_nothing_is_on_the_run_behind_a_block_that_cannot_be_extended(data: bytes) -> None:
+def test_run_ends_with_a_block_that_cannot_be_extended(data: bytes) -> None:
     reading = read_chunks("gemini", *BEGUN, data, text("c"), text("d"))
     assert reading.on_run[3:5] == [0, 0]
 
@@ -180,7 +180,7 @@ def test_another_candidate_is_read_in_full_and_leaves_the_text_open() -> None:
     assert reading.events[4] == [TextDelta(0, "d")]
 
 
-def test_half_a_character_waits_for_the_other_half() -> None:
+def test_high_surrogate_waits_for_its_pair() -> None:
     reading = read_chunks("gemini", *BEGUN, text("c \ud83d"), text("\ude00 d"), text("e"))
     assert reading.events[3:] == [[TextDelta(0, "c ")], [TextDelta(0, "😀 d")], [TextDelta(0, "e")]]
     reading = read_chunks("gemini", *BEGUN, text("c \ud83d"), text("d"))
@@ -226,7 +226,7 @@ def test_tokens_are_reported_with_the_chunk_that_changes_them() -> None:
     assert reading.on_run[3:] == [1] * len(numbers)
 
 
-def test_count_that_is_left_out_stays() -> None:
+def test_missing_count_keeps_its_last_value() -> None:
     more = {"thoughtsTokenCount": 5, "totalTokenCount": 16}
     partial = chunk(candidate({"text": "c"}), usageMetadata={"totalTokenCount": 20})
     chunks = [counted("c", **more), counted("c", **more), partial, partial, counted("c")]
@@ -254,7 +254,7 @@ def test_count_that_is_left_out_stays() -> None:
         chunk(candidate({"text": "c"}), usageMetadata={}),
     ],
 )
-def test_counts_of_another_form_are_read_as_without_the_run(odd: bytes) -> None:
+def test_invalid_counts_read_as_without_the_run(odd: bytes) -> None:
     plain = [counted("c", candidatesTokenCount=number) for number in (3, 4, 5)]
     reading = read_chunks("gemini", *BEGUN, *plain, odd, *plain, odd, *plain)
     if reading.decoder.outcome is None:

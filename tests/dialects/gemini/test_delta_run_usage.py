@@ -1,4 +1,4 @@
-"""Delta runs of chunks that report tokens, with other numbers in each."""
+"""Delta runs of chunks that report other token counts each."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_chunks_with_other_numbers_are_on_the_run(details: dict[str, Any]) -> No
         (b'"gemini-1"}', b'"gemini-1", "vendor": 1}'),
     ],
 )
-def test_chunk_that_is_not_like_those_before_reads_as_in_full(told: bytes, instead: bytes) -> None:
+def test_chunk_unlike_those_before_reads_as_in_full(told: bytes, instead: bytes) -> None:
     chunks = [counted(text, n) for n, text in enumerate("abcd")]
     odd = counted("~", 7).replace(told, instead)
     assert odd != counted("~", 7)

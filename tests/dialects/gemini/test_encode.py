@@ -154,13 +154,13 @@ def test_arguments_that_are_no_object_fail_the_answer(arguments: str, reason: St
 
 
 @pytest.mark.parametrize(("reason", "word"), [("max_tokens", "MAX_TOKENS"), ("refusal", "SAFETY")])
-def test_stop_that_broke_a_call_off_says_why_it_is_missing(reason: StopReason, word: str) -> None:
+def test_stop_reason_that_cut_a_call_is_reported(reason: StopReason, word: str) -> None:
     events = [*call(0, '{"a":'), MessageStop(reason)]
     assert encode(*events) == [end(word)]
     assert losses(*events) == (DROPPED,)
 
 
-def test_nothing_follows_an_answer_that_failed() -> None:
+def test_nothing_follows_a_failed_answer() -> None:
     writer = GeminiEncoder()
     for event in [START, *call(0, "["), MessageStop("tool_use")]:
         writer.encode(event)
@@ -183,7 +183,7 @@ def test_call_that_is_open_when_the_stream_fails_is_not_written() -> None:
     assert losses(*events) == (DROPPED,)
 
 
-def test_signature_of_text_is_a_part_that_ends_it() -> None:
+def test_signature_of_text_is_an_empty_signed_part() -> None:
     signed = SignatureDelta(0, "c2ln", "google")
     assert encode(BlockStart(0, Text()), TextDelta(0, "a"), signed, BlockStop(0)) == [
         chunk({"text": "a"}),
@@ -191,7 +191,7 @@ def test_signature_of_text_is_a_part_that_ends_it() -> None:
     ]
 
 
-def test_signature_of_thoughts_is_a_thought() -> None:
+def test_signature_of_thoughts_is_an_empty_thought_part() -> None:
     signed = SignatureDelta(0, "c2ln", "google")
     assert encode(BlockStart(0, Reasoning()), signed, BlockStop(0)) == [
         chunk({"text": "", "thoughtSignature": "c2ln", "thought": True})
@@ -199,7 +199,7 @@ def test_signature_of_thoughts_is_a_thought() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_signature_of_a_call_stands_beside_it(first: bool) -> None:
+def test_signature_of_a_call_is_in_its_part(first: bool) -> None:
     start, *rest, stop = call(0, "{}")
     signed: Event = SignatureDelta(0, "c2ln", "google")
     rest = [signed, *rest] if first else [*rest, signed]
@@ -245,7 +245,7 @@ def test_files_are_parts(block: Image | Document, part: dict[str, Any]) -> None:
     ],
     ids=repr,
 )
-def test_what_has_no_place_is_lost(block: Image | Document) -> None:
+def test_block_without_a_gemini_part_is_a_loss(block: Image | Document) -> None:
     events = [BlockStart(0, block), BlockStop(0)]
     assert encode(*events) == []
     (loss,) = losses(*events)
@@ -270,7 +270,7 @@ def test_stops(reason: StopReason, word: str) -> None:
     assert losses(MessageStop(reason)) == ((lost,) if reason == "stop_sequence" else ())
 
 
-def test_usage_is_told_once_at_the_end() -> None:
+def test_usage_is_written_once_at_the_end() -> None:
     counts = [UsageUpdate(Usage(9, 1)), UsageUpdate(Usage(90, 40, 8, 2, 30))]
     wire = {
         "promptTokenCount": 90,
@@ -284,14 +284,14 @@ def test_usage_is_told_once_at_the_end() -> None:
     assert losses(*events) == (Loss("usage", "cache_write_tokens", 1, "dropped"),)
 
 
-def test_count_that_nobody_said_is_zero() -> None:
+def test_unknown_count_is_written_as_zero() -> None:
     wire = {"promptTokenCount": 9, "candidatesTokenCount": 0, "totalTokenCount": 9}
     events = [UsageUpdate(Usage(9)), MessageStop("end_turn")]
     assert encode(*events) == [end("STOP", usageMetadata=wire)]
     assert losses(*events) == (Loss("usage_unknown", "output_tokens", 1, "written as 0"),)
 
 
-def test_more_reasoning_than_output_is_output() -> None:
+def test_reasoning_tokens_never_exceed_output_tokens() -> None:
     wire = {
         "promptTokenCount": 9,
         "candidatesTokenCount": 0,
@@ -304,14 +304,14 @@ def test_more_reasoning_than_output_is_output() -> None:
     assert losses(*events) == (Loss("usage", "reasoning_tokens", 1, "written as output_tokens"),)
 
 
-def test_usage_is_told_whoever_asks_for_it() -> None:
+def test_usage_is_written_without_include_usage() -> None:
     """Only clients of Chat Completions have to ask."""
     events = [UsageUpdate(Usage(9, 4)), MessageStop("end_turn")]
     assert encode(*events, include_usage=False) == encode(*events)
     assert "usageMetadata" in encode(*events)[0]
 
 
-def test_reasoning_is_left_out_where_nobody_wants_it() -> None:
+def test_reasoning_none_leaves_reasoning_out() -> None:
     thought = [BlockStart(0, Reasoning()), ReasoningDelta(0, "Hm"), BlockStop(0)]
     assert encode(*thought, reasoning=None) == []
 
@@ -358,12 +358,12 @@ def test_error_comes_first_in_its_frame(error: StreamError, wire: dict[str, Any]
 
 
 @pytest.mark.parametrize("word", ["UNEXPECTED_TOOL_CALL", "malformed_function_call"])
-def test_finish_that_means_failure_is_told_as_one(word: str) -> None:
+def test_failed_finish_is_written_as_finish_reason(word: str) -> None:
     failed = chunk({"text": ""}, finishReason=word.upper(), finishMessage="sorry")
     assert encode(StreamError("upstream", "sorry", word)) == [failed]
 
 
-def test_line_ends_of_unicode_do_not_cut_a_line_for_anyone() -> None:
+def test_unicode_line_ends_are_escaped() -> None:
     text = "a\u2028b\u2029c\x85d"
     writer = GeminiEncoder()
     events = [START, BlockStart(0, Text()), TextDelta(0, text)]
@@ -384,7 +384,7 @@ def test_delta_writer_writes_what_render_does() -> None:
         assert writer.delta_writer(0)("é") == writer.encode(delta)
 
 
-def test_sign_of_life_is_a_blank_line() -> None:
+def test_ping_is_a_blank_line() -> None:
     assert GeminiEncoder().ping() == b"\r\n"
 
 

@@ -63,7 +63,7 @@ def candidate(**fields: Any) -> dict[str, Any]:
 NAMES = {"modelVersion": "m", "responseId": "r"}
 
 
-def test_line_ends_of_unicode_in_a_whole_part_do_not_cut_a_line_for_anyone() -> None:
+def test_unicode_line_ends_in_a_whole_part_are_escaped() -> None:
     content = {"output": "a\u2028b\u2029c\x85d"}
     data = json.dumps(content, ensure_ascii=False)
     for block, field in (
@@ -78,7 +78,7 @@ def test_line_ends_of_unicode_in_a_whole_part_do_not_cut_a_line_for_anyone() -> 
         assert part == {field: content}
 
 
-def test_fields_of_the_message_stand_where_they_stood() -> None:
+def test_unknown_fields_of_the_message_are_written_back() -> None:
     start = MessageStart("r", "m", {"createTime": "2026-11-22T07:00:00Z"})
     extra = {"safetyRatings": [], "avgLogprobs": -0.5, "modelStatus": {"stage": "STABLE"}}
     usage = Usage(19, 4, extra={"toolUsePromptTokenCount": 7, "trafficType": "ON_DEMAND"})
@@ -104,13 +104,13 @@ def test_fields_of_the_message_stand_where_they_stood() -> None:
     ]
 
 
-def test_total_that_the_vendor_counted_otherwise_stays() -> None:
+def test_total_that_is_no_sum_is_written_back() -> None:
     usage = UsageUpdate(Usage(9, 4, extra={"totalTokenCount": 99}))
     payloads, _ = encode(MessageStart("r", "m"), usage, MessageStop("end_turn"))
     assert payloads[1]["usageMetadata"]["totalTokenCount"] == 99
 
 
-def test_fields_of_another_vendor_stay_away() -> None:
+def test_fields_of_another_vendor_are_left_out() -> None:
     payloads, losses = encode(
         MessageStart("r", "m", {"x": 1}),
         BlockStart(0, ToolCall("c", "f"), extra={"x": 1}),
@@ -123,13 +123,13 @@ def test_fields_of_another_vendor_stay_away() -> None:
     assert losses == ()
 
 
-def test_fields_of_a_part_stand_beside_it() -> None:
+def test_unknown_fields_of_a_part_are_written_back() -> None:
     start = BlockStart(0, ToolCall("c", "f"), extra={"partMetadata": {"n": 1}})
     call = {"functionCall": {"id": "c", "name": "f", "args": {}}}
     assert parts(start, BlockStop(0)) == [{**call, "partMetadata": {"n": 1}}]
 
 
-def test_call_that_the_provider_executed_is_its_own_part() -> None:
+def test_server_tool_call_is_its_own_part() -> None:
     code = '{"language":"PYTHON", "code":"print(1.0)\\n"}'
     executed = ServerToolCall("x", "code_execution", kind="executableCode")
     assert parts(BlockStart(0, executed), JSONDelta(0, code), BlockStop(0)) == [
@@ -138,20 +138,20 @@ def test_call_that_the_provider_executed_is_its_own_part() -> None:
 
 
 @pytest.mark.parametrize("kind", ["codeExecutionResult", "toolResponse", "functionResponse"])
-def test_result_of_such_a_call_is_its_own_part(kind: str) -> None:
+def test_server_tool_result_is_its_own_part(kind: str) -> None:
     result = ServerToolResult("x", kind, {"outcome": "OUTCOME_OK", "output": "1"})
     assert parts(BlockStart(0, result), BlockStop(0)) == [
         {kind: {"outcome": "OUTCOME_OK", "output": "1"}}
     ]
 
 
-def test_part_that_only_gemini_knows_is_written_as_it_came() -> None:
+def test_opaque_part_is_written_unchanged() -> None:
     block = OpaqueBlock("gemini", "videoClip", '{"frames":[1,\n2]}')
     start = BlockStart(0, block, extra={"thought": True})
     assert parts(start, BlockStop(0)) == [{"videoClip": {"frames": [1, 2]}, "thought": True}]
 
 
-def test_image_that_is_a_thought_stays_one_where_fields_of_the_vendor_are_left_out() -> None:
+def test_image_within_a_thought_stays_a_thought_without_extras() -> None:
     block = OpaqueBlock("gemini", "inlineData", '{"mimeType":"image/png","data":"aWNl"}')
     start = BlockStart(0, block, extra={"thought": True, "partMetadata": {"n": 1}})
     payloads, _ = encode(MessageStart("r", "m"), start, BlockStop(0), extras=False)
@@ -168,30 +168,30 @@ def written(*opaque: Opaque) -> tuple[list[Any], tuple[Loss, ...]]:
 
 
 @pytest.mark.parametrize("name", ["groundingMetadata", "citationMetadata", "logprobsResult"])
-def test_data_of_an_answer_is_a_field_of_its_candidate(name: str) -> None:
+def test_opaque_data_of_a_candidate_is_its_field(name: str) -> None:
     frames, losses = written(Opaque("gemini", name, '{"n":[1]}', 0))
     assert frames == [{"candidates": [candidate(**{name: {"n": [1]}})], **NAMES}]
     assert losses == ()
 
 
-def test_data_of_a_part_is_a_field_of_one() -> None:
+def test_opaque_data_of_a_part_is_its_field() -> None:
     frames, losses = written(Opaque("gemini", "videoMetadata", '{"fps":1}', 0))
     content = {"parts": [{"text": "", "videoMetadata": {"fps": 1}}], "role": "model"}
     assert frames == [{"candidates": [{"content": content, "index": 0}], **NAMES}]
     assert losses == ()
 
 
-def test_frame_that_nobody_knows_is_a_frame() -> None:
+def test_opaque_frame_is_written_as_a_frame() -> None:
     assert written(Opaque("gemini", "frame", '{"vendor":1}')) == ([{"vendor": 1}], ())
 
 
 @pytest.mark.parametrize(("name", "data"), [("frame", "[1]"), ("ping", '"x"'), ("frame", "{")])
-def test_frame_that_no_client_reads_is_lost(name: str, data: str) -> None:
+def test_opaque_frame_that_no_client_reads_is_a_loss(name: str, data: str) -> None:
     lost = Loss("opaque", name, 1, "no object, dropped")
     assert written(Opaque("gemini", name, data)) == ([], (lost,))
 
 
-def test_data_of_another_dialect_is_lost() -> None:
+def test_opaque_data_of_another_dialect_is_a_loss() -> None:
     lost = Loss("opaque", "openai_chat logprobs", 1, "dropped")
     assert written(Opaque("openai_chat", "logprobs", "{}", 0)) == ([], (lost,))
 
@@ -236,18 +236,18 @@ def test_blocked_prompt_has_no_candidates() -> None:
 
 
 @given(d=dice(300))
-def test_what_is_encoded_is_what_was_projected(d: Dice) -> None:
+def test_encoded_events_decode_to_the_projected_ones(d: Dice) -> None:
     there_and_back(make_stream(d, 1 + d.below(2), failing=d.flag(5), calls_only=True))
 
 
 @each_recording_of("openai_chat", "anthropic")
-def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recording) -> None:
+def test_encoded_recording_decodes_to_the_projected_events(recording: Recording) -> None:
     reader = decoder(str(recording.dialect), server=recording.server)
     there_and_back(reader.feed(recording.body) + reader.close())
 
 
 @each_recording_of("gemini")
-def test_recording_that_is_written_anew_keeps_what_stands_beside_it(recording: Recording) -> None:
+def test_reencoded_recording_keeps_fields_without_a_unified_event(recording: Recording) -> None:
     reader = GeminiDecoder()
     events = reader.feed(recording.body) + reader.close()
     passed, _ = project(events, "gemini")
@@ -261,7 +261,7 @@ def test_recording_that_is_written_anew_keeps_what_stands_beside_it(recording: R
             assert got.raw_stop_reason == wanted.raw_stop_reason
 
 
-def test_reasoning_that_may_not_be_seen_is_a_signed_thought() -> None:
+def test_redacted_reasoning_is_a_signed_thought() -> None:
     for issuer, value in (("google", "c2ln"), ("x", "c24xLXJlZGFjdGVkLnguYzJsbg==")):
         block = RedactedReasoning("c2ln", issuer)
         assert parts(BlockStart(0, block), BlockStop(0), extras=False) == [

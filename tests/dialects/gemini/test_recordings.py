@@ -60,13 +60,13 @@ def test_outcome_is_what_the_last_event_says(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_notes_tell_what_was_forgiven(recording: Recording) -> None:
+def test_notes_name_what_was_forgiven(recording: Recording) -> None:
     _, source = decode(recording)
     assert {note.kind for note in source.notes} == NOTES.get(recording.name, set())
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_companion_says_that_nobody_sent_it(recording: Recording) -> None:
+def test_companion_marks_the_recording_as_written(recording: Recording) -> None:
     assert (recording.provenance, recording.dialect) == ("written", "gemini")
     assert recording.path is not None
     assert recording.server == recording.path.parent.name
@@ -80,7 +80,7 @@ SUCCESSES = [
 
 
 @pytest.mark.parametrize("recording", SUCCESSES, ids=str)
-def test_stream_that_is_cut_is_no_success(recording: Recording) -> None:
+def test_cut_stream_is_never_completed(recording: Recording) -> None:
     body = recording.body
     ends = (b'"finishReason"', b'"blockReason"', b"event: interaction.complete")
     finish = max(map(body.rfind, ends))

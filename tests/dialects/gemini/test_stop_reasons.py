@@ -1,11 +1,15 @@
-"""What Gemini's finish reasons mean."""
+"""Finish reasons as stop reasons and errors, and back."""
 
 from __future__ import annotations
 
 import pytest
-from streamnorm.dialects.gemini.stops import failed_finish, stop_reason
 
-from streamnorm import StreamError
+from streamnorm import MessageStop, StopReason, StreamError
+from streamnorm.dialects.gemini.stop_reasons import (
+    failed_finish,
+    stop_reason_from_wire,
+    stop_reason_to_wire,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,18 +35,18 @@ from streamnorm import StreamError
         ("9", "other"),
     ],
 )
-def test_word_has_its_reason(word: str, reason: str) -> None:
-    assert stop_reason(word, called=False) == reason
+def test_finish_reason_has_its_stop_reason(word: str, reason: str) -> None:
+    assert stop_reason_from_wire(word, called=False) == reason
 
 
 @pytest.mark.parametrize("word", ["STOP", "1"])
-def test_call_decides_what_a_stop_is_for(word: str) -> None:
-    assert stop_reason(word, called=True) == "tool_use"
+def test_client_tool_call_makes_a_stop_tool_use(word: str) -> None:
+    assert stop_reason_from_wire(word, called=True) == "tool_use"
 
 
 @pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER"])
-def test_call_does_not_hide_another_reason(word: str) -> None:
-    assert stop_reason(word, called=True) == stop_reason(word, called=False)
+def test_client_tool_call_changes_no_other_reason(word: str) -> None:
+    assert stop_reason_from_wire(word, called=True) == stop_reason_from_wire(word, called=False)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +56,30 @@ def test_call_does_not_hide_another_reason(word: str) -> None:
         *("MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE"),
     ],
 )
-def test_word_of_a_failure_is_an_error(word: str) -> None:
+def test_failed_finish_reason_is_an_error(word: str) -> None:
     assert failed_finish(word, "") == StreamError(
         "upstream", f"the provider ended with '{word}'", word
     )
     assert failed_finish(word, "why") == StreamError("upstream", "why", word)
 
 
-def test_word_of_no_failure_is_no_error() -> None:
+def test_other_finish_reason_is_no_error() -> None:
     assert failed_finish("STOP", "why") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "raw", "word"),
+    [
+        ("refusal", "RECITATION", "RECITATION"),
+        ("refusal", "content_filter", "SAFETY"),
+        ("refusal", "STOP", "SAFETY"),
+        ("other", "NO_IMAGE", "NO_IMAGE"),
+        ("other", "SAFETY", "OTHER"),
+        ("end_turn", "OTHER", "STOP"),
+        ("max_tokens", None, "MAX_TOKENS"),
+    ],
+)
+def test_finish_reason_that_was_read_is_written_again(
+    reason: StopReason, raw: str | None, word: str
+) -> None:
+    assert stop_reason_to_wire(MessageStop(reason, raw)) == word

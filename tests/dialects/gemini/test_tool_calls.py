@@ -1,4 +1,4 @@
-"""Values of paths become the JSON text that they are."""
+"""`partialArgs` become fragments of one JSON object."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streamnorm.dialects.gemini.partial_args import PartialArguments
 
 from streamnorm import Limits
 from streamnorm._core.failures import Fatal
+from streamnorm.dialects.gemini.tool_calls import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts
@@ -65,13 +65,13 @@ def string(path: str, text: str, **fields: Any) -> dict[str, Any]:
 
 
 @given(trees, st.integers(0, 3))
-def test_text_is_the_value(tree: dict[str, Any], cut: int) -> None:
+def test_fragments_join_to_the_value(tree: dict[str, Any], cut: int) -> None:
     text = "".join(written(*entries(tree, cut=cut)))
     assert json.loads(text or "{}") == tree
     assert text in ("", json.dumps(tree, separators=(",", ":"), ensure_ascii=False))
 
 
-def test_text_goes_out_with_each_entry() -> None:
+def test_each_entry_gives_its_text_at_once() -> None:
     assert written(
         string("$.a.b", "x", willContinue=True),
         string("$.a.b", 'y"', willContinue=True),
@@ -87,19 +87,19 @@ def test_text_goes_out_with_each_entry() -> None:
     ]
 
 
-def test_string_that_nobody_ends_is_ended() -> None:
+def test_unfinished_string_is_closed() -> None:
     assert written(string("$.a", "x", willContinue=True)) == ['{"a":"x', '"}']
     pieces = [string("$.a", "x", willContinue=True), string("$.b", "y")]
     assert written(*pieces) == ['{"a":"x', '","b":"y"', "}"]
 
 
-def test_half_of_a_character_waits_for_the_other() -> None:
+def test_high_surrogate_waits_for_its_pair() -> None:
     pieces = [string("$.a", "\ud83d", willContinue=True), string("$.a", "\ude42")]
     assert written(*pieces) == ['{"a":"', '🙂"', "}"]
     assert written(string("$.a", "\ud83d", willContinue=True)) == ['{"a":"', '�"}']
 
 
-def test_no_entry_is_no_text() -> None:
+def test_call_without_entries_has_no_text() -> None:
     assert written() == [""]
 
 
@@ -126,7 +126,7 @@ def test_no_entry_is_no_text() -> None:
     ],
     ids=str,
 )
-def test_path_that_the_text_cannot_take_is_malformed(told: list[dict[str, Any]]) -> None:
+def test_path_out_of_order_is_malformed(told: list[dict[str, Any]]) -> None:
     with pytest.raises(Fatal) as raised:
         written(*told)
     assert raised.value.error.kind == "malformed"

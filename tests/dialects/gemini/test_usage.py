@@ -1,4 +1,4 @@
-"""Gemini's counts of tokens as snapshots."""
+"""Token counts of Gemini as snapshots of usage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def merged(*told: dict[str, Any]) -> Usage:
     return reader.usage
 
 
-def test_thoughts_and_tools_are_counted_in() -> None:
+def test_thoughts_and_tools_are_included_in_the_totals() -> None:
     usage = merged(
         {
             "promptTokenCount": 100,
@@ -33,7 +33,7 @@ def test_thoughts_and_tools_are_counted_in() -> None:
     assert usage == Usage(107, 16, 40, None, 11, {"toolUsePromptTokenCount": 7})
 
 
-def test_what_nobody_said_is_none() -> None:
+def test_unreported_count_is_none() -> None:
     assert merged({}) == Usage()
     assert merged({"promptTokenCount": 9, "totalTokenCount": 9}) == Usage(input_tokens=9)
     assert merged({"thoughtsTokenCount": 3, "totalTokenCount": 3}) == Usage(
@@ -55,7 +55,7 @@ def test_total_is_kept_where_it_is_no_sum() -> None:
     )
 
 
-def test_count_that_is_none_is_kept_as_it_came() -> None:
+def test_invalid_count_is_kept_in_extra() -> None:
     assert merged({"promptTokenCount": "many", "candidatesTokenCount": 4.0}) == Usage(
         output_tokens=4, extra={"promptTokenCount": "many"}
     )
@@ -70,21 +70,21 @@ def test_same_counts_change_nothing() -> None:
 COUNTS = Counts(prompt_token_count=9, candidates_token_count=1, traffic_type=Raw(b'"X"'))
 
 
-def test_counts_are_expected_once_some_like_them_were_merged() -> None:
+def test_counts_match_others_that_were_merged() -> None:
     reader = UsageReader()
-    assert not reader.expects(COUNTS)
+    assert not reader.matches_last(COUNTS)
     reader.merge({"promptTokenCount": 9, "candidatesTokenCount": 1, "trafficType": "X"})
-    assert not reader.expects(COUNTS)
-    reader.expect(COUNTS)
-    assert reader.expects(COUNTS)
-    reader.count(structs.replace(COUNTS))
-    assert not reader.renew()
-    reader.count(structs.replace(COUNTS, candidates_token_count=4))
-    assert reader.renew()
+    assert not reader.matches_last(COUNTS)
+    reader.set_last(COUNTS)
+    assert reader.matches_last(COUNTS)
+    reader.add_pending(structs.replace(COUNTS))
+    assert not reader.refresh()
+    reader.add_pending(structs.replace(COUNTS, candidates_token_count=4))
+    assert reader.refresh()
     assert reader.usage == Usage(9, 4, extra={"trafficType": "X"})
-    assert not reader.renew()
+    assert not reader.refresh()
     reader.merge({})
-    assert not reader.expects(COUNTS)
+    assert not reader.matches_last(COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_counts_are_expected_once_some_like_them_were_merged() -> None:
         "service_tier",
     ],
 )
-def test_counts_that_say_something_else_are_not_expected(name: str) -> None:
+def test_counts_with_other_fields_do_not_match(name: str) -> None:
     reader = UsageReader()
-    reader.expect(COUNTS)
-    assert not reader.expects(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
+    reader.set_last(COUNTS)
+    assert not reader.matches_last(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
 
 
-def test_count_that_is_not_reported_again_stays() -> None:
+def test_count_that_is_not_repeated_stays() -> None:
     reader = UsageReader()
     told = {
         "promptTokenCount": 9,
@@ -115,18 +115,18 @@ def test_count_that_is_not_reported_again_stays() -> None:
         "totalTokenCount": 30,
     }
     reader.merge(told)
-    reader.expect(Counts())
+    reader.set_last(Counts())
     assert reader.usage == Usage(
         12, 9, 2, None, 5, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
-    reader.count(Counts(thoughts_token_count=6))
-    assert reader.renew()
+    reader.add_pending(Counts(thoughts_token_count=6))
+    assert reader.refresh()
     assert reader.usage == Usage(
         12, 10, 2, None, 6, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
 
 
-def test_snapshots_that_were_given_away_stay_as_they_are() -> None:
+def test_earlier_snapshots_never_change() -> None:
     reader = UsageReader()
     reader.merge({"promptTokenCount": 1, "trafficType": "X"})
     first = reader.usage

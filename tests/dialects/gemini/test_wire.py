@@ -1,4 +1,4 @@
-"""The typed reader takes chunks of plain text alone; the others lose nothing."""
+"""Typed decoding accepts chunks of plain text alone, and JSON text of arguments is kept."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_plain_text_is_read() -> None:
     ],
     ids=json.dumps,
 )
-def test_chunk_that_says_more_is_left_to_the_general_reader(payload: dict[str, Any]) -> None:
+def test_chunk_with_other_fields_is_not_a_text_chunk(payload: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         decode_text(json.dumps(payload))
 
 
-def test_arguments_are_taken_as_they_stand() -> None:
+def test_arguments_keep_their_json_text() -> None:
     call = '{"functionCall": {"name": "f", "args": {"a" : 1.0,  "b":"\\u00e4"}}}'
     text = f'{{"candidates": [{{"content": {{"parts": [{{"text": "x"}}, {call}]}}}}, {{}}]}}'
     (first, second), nothing = raw_parts(text)

@@ -1,4 +1,4 @@
-"""The whole of an interaction: how it begins, its status, counts and end."""
+"""The whole interaction: start, status, token counts and end."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_interaction_is_a_message() -> None:
     assert got.notes == ()
 
 
-def test_frames_without_names_are_told_by_what_they_hold() -> None:
+def test_frames_without_event_names_are_read_by_event_type() -> None:
     body = CREATED + HI + completed() + DONE
     bare = b"".join([line + b"\n" for line in body.split(b"\n") if line[:6] != b"event:"])
     assert decode(bare).events == decode(body).events
 
 
-def test_names_of_frames_stand_in_for_what_they_lack() -> None:
+def test_event_name_replaces_a_missing_event_type() -> None:
     body = CREATED + HI + completed()
     names = [b', "event_type": "' + name + b'"' for name in (b"interaction.created",)]
     names += [b', "event_type": "step.' + word + b'"' for word in (b"start", b"delta", b"stop")]
@@ -68,7 +68,7 @@ def test_names_of_frames_stand_in_for_what_they_lack() -> None:
     assert decode(bare).events == decode(body).events
 
 
-def test_fields_nobody_knows_are_kept() -> None:
+def test_unknown_fields_are_kept() -> None:
     told = {"id": "v1", "model": "m", "status": "in_progress", "object": "interaction", "x": None}
     end = {"id": "v1", "status": "completed", "object": "interaction", "service_tier": "flex"}
     got = decode(
@@ -85,20 +85,20 @@ def test_fields_nobody_knows_are_kept() -> None:
     ]
 
 
-def test_agent_answers_in_place_of_a_model() -> None:
+def test_agent_is_named_as_the_model() -> None:
     got = decode(event("interaction.created", interaction={"agent": "a-1"}), HI, completed())
     assert got.events[0] == MessageStart("", "a-1", {"agent": "a-1"})
 
 
 @pytest.mark.parametrize("word", ["start", "in_progress", "queued"])
-def test_interaction_may_begin_under_another_name(word: str) -> None:
+def test_interaction_may_start_with_another_event(word: str) -> None:
     told = {"id": "v1", "status": "in_progress"}
     got = decode(event(f"interaction.{word}", interaction=told), HI, completed())
     assert got.events[0] == MessageStart("v1")
     assert got.notes == ()
 
 
-def test_status_tells_the_id_where_nothing_else_did() -> None:
+def test_status_update_can_start_the_message() -> None:
     update = event(
         "interaction.status_update",
         interaction_id="v7",
@@ -116,7 +116,7 @@ def test_status_tells_the_id_where_nothing_else_did() -> None:
     ]
 
 
-def test_stream_that_goes_on_where_another_broke_off_has_no_start() -> None:
+def test_resumed_stream_has_no_start() -> None:
     got = decode(delta(4, "text", text="Hi"), stop(4), completed())
     assert got.events == [MessageStart(), *SAID, MessageStop("end_turn", "completed")]
     assert kinds(got) == {"missing_start": 1, "misplaced_delta": 1}
@@ -147,23 +147,23 @@ def test_status_is_the_reason(status: str, reason: str) -> None:
     ("status", "reason"),
     [("completed", "tool_use"), ("requires_action", "tool_use"), ("incomplete", "max_tokens")],
 )
-def test_call_that_nobody_answered_is_the_reason(status: str, reason: str) -> None:
+def test_call_without_a_result_makes_the_stop_tool_use(status: str, reason: str) -> None:
     got = decode(CREATED, step("function_call", id="c", name="f"), completed(status))
     assert got.events[-1] == MessageStop(reason, status)  # type: ignore[arg-type]  # by hand
 
 
-def test_token_to_go_on_with_makes_it_a_pause() -> None:
+def test_continuation_token_makes_the_stop_a_pause() -> None:
     got = decode(CREATED, HI, completed("incomplete", **TOKEN))
     assert got.events[-1] == MessageStop("pause", "incomplete", extra=TOKEN)
 
 
-def test_end_without_a_status_is_what_it_is_called() -> None:
+def test_last_event_without_a_status_is_read_by_its_name() -> None:
     assert decode(CREATED, HI, completed(None)).events[-1] == MessageStop("end_turn", "completed")
     got = decode(CREATED, HI, event("interaction.requires_continuation"))
     assert got.events[-1] == MessageStop("pause", "requires_continuation")
 
 
-def test_status_alone_ends_nothing_before_the_stream_does() -> None:
+def test_status_update_alone_does_not_end_the_stream() -> None:
     update = event("interaction.status_update", interaction_id="v1", status="completed")
     assert decode(CREATED, start(0, "model_output"), update, HI, DONE).events[-1] == MessageStop(
         "end_turn", "completed"
@@ -172,13 +172,13 @@ def test_status_alone_ends_nothing_before_the_stream_does() -> None:
     assert isinstance(got.outcome, Truncated)
 
 
-def test_end_of_the_stream_is_no_end_of_what_goes_on() -> None:
+def test_end_of_an_unfinished_interaction_is_truncated() -> None:
     got = decode(CREATED, HI, DONE)
     assert isinstance(got.outcome, Truncated)
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_failure_is_an_error_of_the_provider(status: str) -> None:
+def test_failed_status_is_an_upstream_error(status: str) -> None:
     message = f"the interaction ended as {status!r}"
     plain = StreamError("upstream", message, status)
     update = event("interaction.status_update", interaction_id="v1", status=status)
@@ -187,14 +187,14 @@ def test_failure_is_an_error_of_the_provider(status: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["error", "errors"])
-def test_failure_has_the_words_of_the_provider(field: str) -> None:
+def test_failed_status_has_the_message_of_the_provider(field: str) -> None:
     told = {"code": "rate_limit_exceeded", "message": "slow down"}
     error = told if field == "error" else [{}, told]
     got = decode(CREATED, completed("failed", **{field: error}))
     assert got.events[-1] == StreamError("upstream", "slow down", "rate_limit_exceeded", 429, True)
 
 
-def test_error_ends_the_stream_whatever_is_open() -> None:
+def test_error_event_ends_the_stream() -> None:
     for kind in ("error", "message"):
         told = {"error": {"code": "internal_error", "message": "no"}}
         named = f"event: {kind}\n".encode() + frame({**told, "event_type": "error"})
@@ -204,12 +204,12 @@ def test_error_ends_the_stream_whatever_is_open() -> None:
     assert bare.events[-1] == StreamError("upstream", "no")
 
 
-def test_error_in_plain_words_is_one() -> None:
+def test_error_event_may_hold_plain_text() -> None:
     got = decode(CREATED, b"event: error\ndata: overloaded\n\n")
     assert got.events[-1] == StreamError("upstream", "overloaded")
 
 
-def test_error_that_says_nothing_is_one() -> None:
+def test_empty_error_event_is_an_error() -> None:
     got = decode(CREATED, event("error"))
     assert got.events[-1] == StreamError("upstream", "", extra={"event_type": "error"})
 
@@ -217,7 +217,7 @@ def test_error_that_says_nothing_is_one() -> None:
 # Counts
 
 
-def test_counts_are_those_of_the_last_word() -> None:
+def test_last_reported_counts_win() -> None:
     first = {"total_input_tokens": 5, "total_tool_use_tokens": 2, "total_cached_tokens": 1}
     last = {"total_output_tokens": 4, "total_thought_tokens": 3, "total_tokens": 14}
     got = decode(
@@ -262,17 +262,17 @@ def test_last_event_may_lack_its_blank_line() -> None:
         b'event: interaction.status_update\ndata: {"status": "completed"}',
     ],
 )
-def test_half_an_end_is_a_cut(rest: bytes) -> None:
+def test_half_a_last_frame_is_truncated(rest: bytes) -> None:
     got = decode(CREATED + HI + rest)
     assert got.events[-1] == CUT
 
 
-def test_error_at_the_very_end_is_told() -> None:
+def test_error_in_an_unterminated_frame_is_reported() -> None:
     for rest in (event("error", error={"message": "no"}), frame({"error": {"message": "no"}})):
         assert decode(CREATED + rest.rstrip()).events[-1] == StreamError("upstream", "no")
 
 
-def test_steps_that_only_the_end_tells_are_told() -> None:
+def test_steps_of_the_last_event_alone_are_read() -> None:
     steps = [
         {"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1.50}},
         {"type": "model_output", "content": [{"type": "text", "text": "Hi"}]},

@@ -1,4 +1,4 @@
-"""Frames of an interaction: what they may lack, what bounds them, and whose they are."""
+"""Frames of an interaction: missing fields, bounds, detection, and the variant of `gemini`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_frame_that_nests_too_deep_passes_a_limit() -> None:
     )
 
 
-def test_frames_nobody_knows_are_kept() -> None:
+def test_unknown_frames_are_opaque() -> None:
     got = decode(
         CREATED,
         b"data:\n\n",
@@ -77,7 +77,7 @@ def test_frames_nobody_knows_are_kept() -> None:
     ]
 
 
-def test_id_of_the_last_event_is_known() -> None:
+def test_resume_token_is_the_last_event_id() -> None:
     """From there the vendor goes on with a stream that broke off."""
     source = decoder("gemini")
     source.feed(event("interaction.created", interaction={}, event_id="e1"))
@@ -91,7 +91,7 @@ def test_id_of_the_last_event_is_known() -> None:
     assert error.extra == {"event_id": "e2"}
 
 
-def test_stream_that_breaks_off_tells_where_it_goes_on() -> None:
+def test_truncated_stream_carries_its_resume_token() -> None:
     for source in (decoder(OWN), decoder("gemini"), decoder()):
         source.feed(event("interaction.created", interaction={}, event_id="e1"))
         (error,) = source.close()
@@ -110,7 +110,7 @@ def test_ids_and_names_are_bounded() -> None:
         assert decode(body, limits=limits).events[-1] == passed
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_kept_bytes_are_bounded() -> None:
     limits = Limits(max_accumulated_bytes=300)
     bodies = [
         [delta(n, "text", text="a") for n in range(9)],
@@ -137,7 +137,7 @@ def test_what_is_kept_is_bounded() -> None:
         Frame("message", '{"event_type":"content.delta","index":0}'),
     ],
 )
-def test_frames_are_told_from_those_of_others(frame: Frame) -> None:
+def test_interaction_frames_are_detected_as_gemini(frame: Frame) -> None:
     assert detect(frame) == "gemini"
 
 
@@ -151,11 +151,11 @@ def test_frames_are_told_from_those_of_others(frame: Frame) -> None:
         Frame("message", '{"event_type":1}'),
     ],
 )
-def test_frames_of_others_are_not_taken_for_it(frame: Frame) -> None:
+def test_frames_of_other_dialects_are_not_detected(frame: Frame) -> None:
     assert detect(frame) is None
 
 
-def test_stream_without_a_name_is_found_out() -> None:
+def test_unnamed_stream_is_detected() -> None:
     for body in (CREATED + HI + completed(), (CREATED + HI + completed()).replace(b"\n\n", b"\n")):
         source = decoder()
         events = source.feed(body + b"\n") + source.close()
@@ -163,7 +163,7 @@ def test_stream_without_a_name_is_found_out() -> None:
         assert source.dialect == "gemini"
 
 
-def test_frames_may_come_without_their_bytes() -> None:
+def test_frames_can_be_fed_without_bytes() -> None:
     told = [
         ("interaction.created", {"interaction": {"id": "v1", "model": "m"}}),
         ("step.start", {"index": 0, "step": {"type": "model_output"}}),
@@ -178,7 +178,7 @@ def test_frames_may_come_without_their_bytes() -> None:
         assert isinstance(source.outcome, Completed)
 
 
-def test_chunks_of_the_other_api_stay_what_they_are() -> None:
+def test_started_generate_content_never_becomes_an_interaction() -> None:
     """What speaks of events in a chunk of `generateContent` is no event."""
     chunk = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
     later = json.dumps({"event_type": "step.stop", "candidates": []})

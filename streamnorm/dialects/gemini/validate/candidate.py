@@ -1,14 +1,13 @@
-"""The letter of one candidate: its parts, its calls in pieces, its sources, its finish."""
+"""Strict validator of one candidate: parts, fragments of calls, sources, finish reason."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm.dialects.gemini.shapes import DATA, MODIFIERS, VALUES
-
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count
+from streamnorm.dialects.gemini.validate.shapes import DATA, MODIFIERS, VALUES
 
 __all__ = ["Candidate"]
 
@@ -17,23 +16,23 @@ class Candidate:
     """One candidate of a stream.
 
     Args:
-        index: Which one.
+        index: Index of the candidate.
 
     Attributes:
-        finished: Whether a finishReason came.
+        finished: Whether a finishReason was sent.
     """
 
     def __init__(self, index: int) -> None:
         self.finished = False
         self._index = index
-        self._calls = False  # whether a call goes on
+        self._call_goes_on = False
 
     def read(self, candidate: dict[str, Any], where: str) -> Iterator[str]:
-        """Yield what is wrong with the candidate in the next chunk, but for its shape.
+        """Yield the violations of the candidate in the next chunk, except those of its shape.
 
         Args:
             candidate: An entry of `candidates`.
-            where: Where it stands.
+            where: Path of the entry.
         """
         content = candidate.get("content")
         parts = content.get("parts") if is_object(content) else None
@@ -48,9 +47,9 @@ class Candidate:
             yield from self.left_open("finishReason")
 
     def left_open(self, what: str) -> Iterator[str]:
-        """Yield whether a call should have ended before something, once."""
-        if self._calls:
-            self._calls = False
+        """Yield a violation, once, if a call has not ended before `what`."""
+        if self._call_goes_on:
+            self._call_goes_on = False
             yield f"{what} while a call of candidate {self._index} goes on, expected its end"
 
     def _part(self, part: dict[str, Any], where: str) -> Iterator[str]:
@@ -65,7 +64,7 @@ class Candidate:
     def _call(self, call: dict[str, Any], where: str) -> Iterator[str]:
         if "name" in call:
             yield from self.left_open("another call")
-        elif not self._calls:
+        elif not self._call_goes_on:
             yield f"{where}.name is missing, expected one, since no call goes on"
         pieces = call.get("partialArgs")
         goes_on = call.get("willContinue") is True
@@ -77,11 +76,11 @@ class Candidate:
             if len(values) > 1:
                 found = f"{where}.partialArgs[{number}] holds {' and '.join(values)}"
                 yield f"{found}, expected one of them"
-        self._calls = goes_on
+        self._call_goes_on = goes_on
 
 
 def _check_sources(grounding: dict[str, Any], where: str) -> Iterator[str]:
-    """Yield which supports name a source that is not there."""
+    """Yield the supports that name a missing source."""
     chunks, supports = grounding.get("groundingChunks", []), grounding.get("groundingSupports")
     if not is_array(chunks) or not is_array(supports):
         return

@@ -1,9 +1,8 @@
-"""What each chunk of Gemini must hold, for the checker.
+"""Shapes of Gemini's chunks, parts and errors.
 
 https://ai.google.dev/api/generate-content and the types of the official SDK (read
-2026-11-22).  Fields that are not named here may be there; those that hold nothing are
-left out, never null.  Words that the vendor does not document are told: its client
-warns of them.
+2026-11-22).  Other fields are allowed; empty fields are left out, never null.  Undocumented
+enumeration values are violations: the vendor's client warns of them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _base64(symbols: str) -> str:
 
 
 _BASE64 = re.compile(f"{_base64('[A-Za-z0-9+/]')}|{_base64('[A-Za-z0-9_-]')}")
-# Clients decode it, and throw where they cannot.
+# Clients decode it and raise where they cannot.
 _BYTES = Shape(
     "padded Base64",
     lambda value: isinstance(value, str) and _BASE64.fullmatch(value) is not None,
@@ -71,7 +70,7 @@ VALUES: dict[str, Shape] = {
     "boolValue": BOOLEAN,
     "nullValue": word("NULL_VALUE"),
 }
-"""The values of a piece of arguments, which has one of them at most."""
+"""Values of an entry of `partialArgs`, which has at most one."""
 
 _PIECE = object_of({"jsonPath": NAME}, {**VALUES, "willContinue": BOOLEAN})
 
@@ -95,7 +94,7 @@ DATA: dict[str, Shape] = {
     "inlineData": object_of({"mimeType": NAME, "data": _BYTES}),
     "fileData": object_of({"fileUri": NAME}, {"mimeType": TEXT}),
 }
-"""The fields of a part of which it has one."""
+"""Data fields of a part, which has exactly one."""
 
 MODIFIERS: dict[str, Shape] = {
     "thought": BOOLEAN,
@@ -104,7 +103,7 @@ MODIFIERS: dict[str, Shape] = {
     "videoMetadata": OBJECT,
     "mediaResolution": ANYTHING,
 }
-"""The fields of a part that say more of the one."""
+"""Fields of a part that modify its data."""
 
 _RATINGS = array(object_of({"category": TEXT}, {"probability": TEXT, "blocked": BOOLEAN}))
 _SPAN = {"startIndex": COUNT, "endIndex": COUNT}
@@ -194,4 +193,4 @@ ERROR = object_of(
         )
     }
 )
-"""What stands in for a chunk when something failed."""
+"""Payload of a failed stream, in place of a chunk."""

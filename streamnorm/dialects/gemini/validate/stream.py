@@ -1,19 +1,18 @@
-"""The letter of Gemini's `streamGenerateContent`: what its chunks must hold.
+"""Strict validator of `streamGenerateContent` with `alt=sse`: chunks, and the whole stream.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
-2026-11-22), and what google-genai needs: it takes no line but `data: `, throws at Base64
-without its padding and at arguments that are no object, and sees an error only where it
-stands alone.
+2026-11-22), and the rules of google-genai: it accepts `data: ` lines alone, raises at Base64
+without padding and at arguments that are no object, and finds an error only in a payload
+without other fields.
 
     stream      = chunk+ | chunk* error
     candidate n = part* finishReason, n dense from 0; candidates may interleave
-    part        = one field of data, and what says more of it
+    part        = one data field, and fields that modify it
     call        = {name, args} | {name, …, willContinue} {partialArgs, willContinue}* end
 
-Older models say the finishReason in every chunk, and any may send counts, or more, behind
-it.  A prompt that is blocked has no candidates.  This is the letter of `alt=sse`: of the
-JSON array that the API sends without it, each line is told, and so is each event of the
-Interactions API.
+Older models repeat the finishReason in every chunk, and any model may send token counts, or
+more, after it.  A blocked prompt has no candidates.  In the JSON array that the API sends
+without `alt=sse` every line is a violation, and so is every event of the Interactions API.
 """
 
 from __future__ import annotations
@@ -21,18 +20,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm.dialects.gemini.check_parts import Candidate
-from streamnorm.dialects.gemini.shapes import CHUNK, ERROR
-
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count, parse_object, problems
+from streamnorm.dialects.gemini.validate.candidate import Candidate
+from streamnorm.dialects.gemini.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
 __all__ = ["GeminiChecker"]
 
 _CONSTANT = ("responseId", "modelVersion")
-_SAYS = ("candidates", "promptFeedback", "usageMetadata")
+_REQUIRED_ONE_OF = ("candidates", "promptFeedback", "usageMetadata")
 _SUMMED = (
     "promptTokenCount",
     "candidatesTokenCount",
@@ -42,20 +40,20 @@ _SUMMED = (
 
 
 class GeminiChecker(Checker):
-    """Check one stream."""
+    """Validate one stream."""
 
     bare = True
     data_alone = True
 
     def __init__(self) -> None:
-        self._latest: dict[str, object] = {}  # what should be the same in all chunks
+        self._constants: dict[str, object] = {}  # fields that are equal in all chunks
         self._candidates: dict[int, Candidate] = {}
         self._next = 0
         self._blocked = False
-        self._over = False  # an error came
+        self._failed = False  # an error was sent
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if self._over:
+        if self._failed:
             yield "frame after an error, expected nothing"
             return
         if frame.event != "message":
@@ -65,7 +63,7 @@ class GeminiChecker(Checker):
         if chunk is None:
             return
         if "error" in chunk:
-            self._over = True
+            self._failed = True
             yield from problems(ERROR, chunk, "")
             if len(chunk) > 1:
                 yield f"error beside {len(chunk) - 1} fields, expected it alone"
@@ -74,7 +72,7 @@ class GeminiChecker(Checker):
         yield from self._chunk(chunk)
 
     def missing(self) -> list[str]:
-        if self._over or self._blocked:
+        if self._failed or self._blocked:
             return []
         if not self._candidates:
             return ["no candidate, expected one"]
@@ -86,14 +84,14 @@ class GeminiChecker(Checker):
         return lacking
 
     def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
-        if not any(name in chunk for name in _SAYS):
-            yield f"chunk without {', '.join(_SAYS)}, expected one of them"
+        if not any(name in chunk for name in _REQUIRED_ONE_OF):
+            yield f"chunk without {', '.join(_REQUIRED_ONE_OF)}, expected one of them"
         for name in _CONSTANT:
             value = chunk.get(name)
             if isinstance(value, str):
-                if self._latest.get(name, value) != value:
+                if self._constants.get(name, value) != value:
                     yield f"{name} is not that of the chunk before, expected one throughout"
-                self._latest[name] = value
+                self._constants[name] = value
         feedback = chunk.get("promptFeedback")
         self._blocked = self._blocked or (is_object(feedback) and "blockReason" in feedback)
         found = chunk.get("candidates")
@@ -121,7 +119,7 @@ class GeminiChecker(Checker):
 
 
 def _check_counts(usage: dict[str, Any]) -> Iterator[str]:
-    """Yield which counts contradict each other."""
+    """Yield the counts that contradict each other."""
     counts = [usage.get(name, 0) for name in _SUMMED]
     total = usage.get("totalTokenCount", 0)
     if is_count(total) and all(is_count(count) for count in counts) and total != sum(counts):

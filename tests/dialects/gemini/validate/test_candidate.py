@@ -1,4 +1,4 @@
-"""The letter of one Gemini candidate: its parts, its calls in pieces, its sources."""
+"""Violations within a candidate: parts, fragments of calls, sources."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ BROKEN: dict[str, tuple[list[Chunk], int, str]] = {
 
 
 @pytest.mark.parametrize(("chunks", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     chunks: list[Chunk], position: int, message: str
 ) -> None:
     assert validate(sse(*chunks, FINISH), "gemini") == [Violation(position, message)]
@@ -211,7 +211,7 @@ def test_cut_stream_lacks_the_end_of_its_call_and_its_own() -> None:
         (candidate(groundingMetadata=1), "groundingMetadata is an integer, expected an object"),
     ],
 )
-def test_what_is_of_another_kind_is_told_and_no_more(found: Chunk, message: str) -> None:
+def test_value_of_another_type_is_one_violation(found: Chunk, message: str) -> None:
     assert validate(sse(chunk(found), FINISH), "gemini") == [
         Violation(0, f"candidates[0].{message}")
     ]

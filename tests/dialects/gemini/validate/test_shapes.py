@@ -1,4 +1,4 @@
-"""The letter of Gemini: the fields of each chunk and of each part."""
+"""Violations of the fields of chunks and parts."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_field_of_a_candidate_must_be_of_its_kind(name: str) -> None:
         ),
     ],
 )
-def test_words_of_a_candidate_must_be_known(fields: Chunk, problem: str) -> None:
+def test_enumeration_values_of_a_candidate_must_be_known(fields: Chunk, problem: str) -> None:
     told = validate(sse(chunk(candidate(**{"finishReason": "STOP", **fields}))), "gemini")
     assert len(told) == 1
     assert told[0].message.startswith(f"candidates[0].{problem}")

@@ -1,4 +1,4 @@
-"""The letter of Gemini: its frames, the order of its chunks, its counts and ends."""
+"""Violations of frames, chunk order, token counts and the end."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("chunks", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     chunks: list[Chunk | str], position: int, message: str
 ) -> None:
     assert validate(sse(*chunks), "gemini") == [Violation(position, message)]
@@ -206,5 +206,5 @@ def test_array_is_no_event_stream() -> None:
         ({**text(), "responseId": 1}, "responseId is an integer, expected a string"),
     ],
 )
-def test_what_is_of_another_kind_is_told_and_no_more(chunk: Chunk, message: str) -> None:
+def test_value_of_another_type_is_one_violation(chunk: Chunk, message: str) -> None:
     assert validate(sse(chunk, FINISH), "gemini") == [Violation(0, message)]

@@ -1,4 +1,4 @@
-"""What the model writes in an interaction: answers with sources and files, and thoughts."""
+"""Answers with citations and files, and thoughts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def note(index: int, end: int | None, **fields: object) -> tuple[str, dict[str, 
 # Answers
 
 
-def test_text_may_stand_in_the_start() -> None:
+def test_start_may_hold_text() -> None:
     contents = [{"type": "text", "text": "a"}, {"text": "b"}, {"type": "text", "text": ""}]
     got = blocks(step("model_output", ("text", {"text": "c"}), content=contents))
     assert got == [
@@ -68,13 +68,13 @@ def test_text_without_a_type_is_text() -> None:
     assert blocks(body) == [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)]
 
 
-def test_text_of_no_length_is_nothing() -> None:
+def test_empty_text_gives_no_event() -> None:
     texts = [("text", {"text": text}) for text in ("a", "", "b")]
     got = blocks(step("model_output", *texts))
     assert got[1:-1] == [TextDelta(0, "a"), TextDelta(0, "b")]
 
 
-def test_halves_of_a_character_are_joined() -> None:
+def test_surrogate_halves_are_joined() -> None:
     halves = [("text", {"text": half}) for half in ("a\ud83d", "\ude00b", "c", "\ud83d", "")]
     got = blocks(step("model_output", *halves, note(1, 5)))
     assert got == [
@@ -89,7 +89,7 @@ def test_halves_of_a_character_are_joined() -> None:
     assert blocks(step("model_output", *halves[3:]))[1] == TextDelta(0, "\ufffd")
 
 
-def test_files_stand_between_texts() -> None:
+def test_file_ends_the_text_before_it() -> None:
     png = {"mime_type": "image/png", "data": "aGk=", "resolution": "low"}
     got = blocks(
         step(
@@ -111,7 +111,7 @@ def test_files_stand_between_texts() -> None:
     ]
 
 
-def test_what_is_no_block_is_kept_beside_the_text() -> None:
+def test_unknown_content_is_opaque() -> None:
     """Sound comes in so many pieces that each must not be a block."""
     got = blocks(
         step(
@@ -136,7 +136,7 @@ def test_what_is_no_block_is_kept_beside_the_text() -> None:
     ]
 
 
-def test_signature_ends_the_text_that_it_signs() -> None:
+def test_signature_ends_its_text() -> None:
     def sign(text: str) -> tuple[str, dict[str, str]]:
         return "thought_signature", {"signature": text}
 
@@ -155,7 +155,7 @@ def test_signature_ends_the_text_that_it_signs() -> None:
     ]
 
 
-def test_signature_of_another_vendor_comes_back_as_it_was() -> None:
+def test_tagged_signature_has_its_original_issuer() -> None:
     tagged = base64.b64encode(tag_signature("sig", "anthropic").encode()).decode()
     got = blocks(step("thought", ("thought_signature", {"signature": tagged})))
     assert got[1] == SignatureDelta(0, "sig", "anthropic")
@@ -182,7 +182,7 @@ def test_signature_of_another_vendor_comes_back_as_it_was() -> None:
         ),
     ],
 )
-def test_source_has_its_place_in_characters(
+def test_byte_offsets_of_an_annotation_become_characters(
     annotation: dict[str, object], citation: Citation
 ) -> None:
     cited = ("text_annotation", {"annotations": [annotation]})
@@ -202,19 +202,19 @@ def test_source_has_its_place_in_characters(
         7,
     ],
 )
-def test_what_is_no_source_or_has_no_place_is_kept(annotation: object) -> None:
+def test_invalid_annotation_is_opaque(annotation: object) -> None:
     cited = ("text_annotation_delta", {"annotations": [annotation]})
     got = blocks(step("model_output", ("text", {"text": "abc"}), cited))
     assert [event.index for event in got if isinstance(event, Opaque)] == [0]
     assert not any(isinstance(event, CitationDelta) for event in got)
 
 
-def test_source_without_a_text_is_kept() -> None:
+def test_annotation_without_open_text_is_opaque() -> None:
     got = blocks(step("model_output", note(0, 1), ("text_annotation_delta", {"annotations": 1})))
     assert [type(event) for event in got] == [Opaque]
 
 
-def test_source_counts_within_its_own_text() -> None:
+def test_annotation_counts_within_its_own_text() -> None:
     image = ("image", {"mime_type": "image/png", "data": "aGk="})
     got = blocks(
         step("model_output", ("text", {"text": "é"}), image, ("text", {"text": "bc"}), note(1, 2))
@@ -247,17 +247,17 @@ def test_thought_may_be_whole_in_its_start() -> None:
     ]
 
 
-def test_thought_without_a_word_is_a_block_once_it_stops() -> None:
+def test_empty_thought_is_a_block_when_it_stops() -> None:
     assert blocks(step("thought")) == [BlockStart(0, Reasoning()), BlockStop(0)]
 
 
-def test_thought_that_never_stops_holds_nobody_up() -> None:
+def test_empty_thought_without_a_stop_is_no_block() -> None:
     got = decode(CREATED, start(0, "thought"), start(1, "model_output"), completed())
     assert got.events[1:-1] == []
     assert kinds(got) == {"missing_block_stop": 2}
 
 
-def test_thought_is_never_text_for_the_user() -> None:
+def test_text_within_a_thought_is_reasoning() -> None:
     got = blocks(
         step(
             "thought",
@@ -277,7 +277,7 @@ def test_thought_is_never_text_for_the_user() -> None:
     assert blocks(body)[1] == ReasoningDelta(0, "a")
 
 
-def test_half_a_character_comes_before_the_signature() -> None:
+def test_lone_surrogate_is_replaced_before_the_signature() -> None:
     half, sign = {"text": "a\ud83d"}, ("thought_signature", {"signature": "QQ=="})
     thought = blocks(step("thought", ("thought_summary", {"content": half}), sign))
     assert thought[2:] == [
@@ -289,7 +289,7 @@ def test_half_a_character_comes_before_the_signature() -> None:
     ]
 
 
-def test_images_of_a_summary_are_kept() -> None:
+def test_image_of_a_summary_is_opaque() -> None:
     got = blocks(
         step(
             "thought",
@@ -308,7 +308,7 @@ def test_images_of_a_summary_are_kept() -> None:
     ]
 
 
-def test_thought_behind_a_signature_is_another() -> None:
+def test_thought_after_a_signature_is_a_new_block() -> None:
     say = ("thought_summary", {"content": {"text": "a"}})
     signs = [("thought_signature", {"signature": s}) for s in ("", "QQ==", "QQ==", "Qg==")]
     got = decode(CREATED, step("thought", say, *signs, say, summary=[{}, {}]), completed())
@@ -341,13 +341,13 @@ def test_steps_may_overlap() -> None:
     ]
 
 
-def test_step_that_never_stops_does_at_the_end() -> None:
+def test_open_step_is_stopped_at_the_end() -> None:
     got = decode(CREATED, start(0, "model_output"), delta(0, "text", text="a"), completed())
     assert got.events[-2] == BlockStop(0)
     assert kinds(got) == {"missing_block_stop": 1}
 
 
-def test_number_that_is_used_again_is_another_step() -> None:
+def test_reused_index_starts_another_step() -> None:
     again = start(0, "model_output") + delta(0, "text", text="a")
     got = decode(CREATED, again, again, stop(0), stop(0), completed())
     assert [event for event in got.events if isinstance(event, TextDelta)] == [
@@ -357,7 +357,7 @@ def test_number_that_is_used_again_is_another_step() -> None:
     assert kinds(got) == {"reused_index": 1, "extra_block_stop": 1}
 
 
-def test_what_comes_behind_a_stop_is_another_block_of_its_kind() -> None:
+def test_delta_after_a_stop_starts_a_block_of_its_kind() -> None:
     got = decode(CREATED, step("thought"), delta(0, "text", text="a"), stop(0), completed())
     assert got.events[3:-1] == [
         *(BlockStart(1, Reasoning()), ReasoningDelta(1, "a"), BlockStop(1)),
@@ -365,7 +365,7 @@ def test_what_comes_behind_a_stop_is_another_block_of_its_kind() -> None:
     assert kinds(got) == {"misplaced_delta": 1}
 
 
-def test_steps_without_numbers_are_told_by_their_order() -> None:
+def test_steps_without_an_index_are_numbered_in_order() -> None:
     said = [event("step.start", step={"type": "model_output"})]
     said += [event("step.delta", delta={"type": "text", "text": "a"}), event("step.stop")]
     got = decode(CREATED, *said, *said, completed())
@@ -375,7 +375,7 @@ def test_steps_without_numbers_are_told_by_their_order() -> None:
     ]
 
 
-def test_delta_tells_the_step_that_it_is_of() -> None:
+def test_delta_without_a_step_starts_one_of_its_kind() -> None:
     say = delta(4, "thought_summary", content={"text": "t"})
     got = decode(CREATED, say, stop(4), delta(5, "image", uri="u", mime_type="image/png"), stop(5))
     assert got.events[1:-1] == [
@@ -385,6 +385,6 @@ def test_delta_tells_the_step_that_it_is_of() -> None:
     assert kinds(got) == {"misplaced_delta": 2}
 
 
-def test_deltas_nobody_knows_are_kept_where_no_step_is() -> None:
+def test_unknown_delta_without_a_step_is_opaque() -> None:
     got = blocks(delta(3, "news", n=1), event("step.delta", index=3), event("step.start", index=3))
     assert got[:2] == [Opaque(OWN, "news", '{"type":"news","n":1}'), Opaque(OWN, "delta", "{}")]

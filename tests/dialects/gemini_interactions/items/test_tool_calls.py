@@ -1,4 +1,4 @@
-"""Tools in an interaction: the client's calls, the provider's, results, and types unknown."""
+"""Client and server tool calls, results, and steps of unknown type."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def call(*middle: JSONDelta | SignatureDelta, signature: str | None = None) -> l
 # The client's
 
 
-def test_arguments_pass_piece_by_piece() -> None:
+def test_arguments_are_passed_on_fragment_by_fragment() -> None:
     got = blocks(step("function_call", *args("", '{"a"', "", ":1}"), **CALL, arguments={}))
     assert got == call(JSONDelta(0, '{"a"'), JSONDelta(0, ":1}"))
 
@@ -62,7 +62,7 @@ def test_call_without_arguments_has_none() -> None:
     assert blocks(step("function_call", **CALL)) == call()
 
 
-def test_whole_arguments_pass_as_they_stand_on_the_wire() -> None:
+def test_whole_arguments_keep_their_json_text() -> None:
     data = json.dumps({"a": 1.5}).encode()
     body = step("function_call", **CALL, arguments={"a": 1.5}).replace(data, b'{ "a":1.50}')
     assert blocks(body) == call(JSONDelta(0, '{ "a":1.50}'))
@@ -70,19 +70,19 @@ def test_whole_arguments_pass_as_they_stand_on_the_wire() -> None:
     assert blocks(text) == call(JSONDelta(0, '{"a"\ufffd'))
 
 
-def test_whole_arguments_that_are_no_strict_json_pass_all_the_same() -> None:
+def test_whole_arguments_need_not_be_strict_json() -> None:
     body = step("function_call", **CALL, arguments={"a": 1}).replace(b'"a": 1', b'"a": NaN')
     assert blocks(body) == call(JSONDelta(0, '{"a":null}'))
     named = step("function_call", **CALL, arguments="x").replace(b'"x"', b'"x", "n": NaN')
     assert blocks(named) == call(JSONDelta(0, "x"))
 
 
-def test_halves_of_a_character_in_arguments_are_joined() -> None:
+def test_surrogate_halves_in_arguments_are_joined() -> None:
     got = blocks(step("function_call", *args('"\ud83d', '\ude00"', "\ud83d"), **CALL))
     assert got == call(JSONDelta(0, '"'), JSONDelta(0, '\U0001f600"'), JSONDelta(0, "\ufffd"))
 
 
-def test_arguments_in_pieces_take_the_place_of_those_of_the_start() -> None:
+def test_fragments_replace_the_arguments_of_the_start() -> None:
     got = decode(
         CREATED, step("function_call", *args("{}", " "), **CALL, arguments={"a": 1}), completed()
     )
@@ -90,7 +90,7 @@ def test_arguments_in_pieces_take_the_place_of_those_of_the_start() -> None:
     assert kinds(got) == {"placeholder_arguments": 1}
 
 
-def test_signature_of_a_call_is_the_calls() -> None:
+def test_call_carries_its_signature() -> None:
     sign = ("thought_signature", {"signature": "Qg=="})
     more = ("function_call", {"signature": "Qw=="})
     got = blocks(
@@ -105,7 +105,7 @@ def test_signature_of_a_call_is_the_calls() -> None:
     )
 
 
-def test_fields_of_a_call_that_nobody_knows_are_kept() -> None:
+def test_unknown_fields_of_a_call_are_kept() -> None:
     got = blocks(step("function_call", ("news", {"n": 1}), **CALL, caller="x", y=None))
     assert got == [
         BlockStart(0, ToolCall("c", "f"), extra={"caller": "x"}),
@@ -114,7 +114,7 @@ def test_fields_of_a_call_that_nobody_knows_are_kept() -> None:
     ]
 
 
-def test_call_may_come_whole_in_its_delta() -> None:
+def test_delta_may_hold_a_whole_call() -> None:
     whole = ("function_call", {**CALL, "arguments": {"a": 1}, "signature": "QQ=="})
     early = ("thought_signature", {"signature": "Qg=="})
     got = decode(CREATED, step("function_call", early, whole, whole), completed())
@@ -127,7 +127,7 @@ def test_call_may_come_whole_in_its_delta() -> None:
     assert kinds(got) == {"resent_arguments": 1}
 
 
-def test_call_without_an_id_gets_one() -> None:
+def test_call_without_an_id_gets_a_minted_one() -> None:
     got = decode(CREATED, step("function_call", name="f"), completed())
     start = got.events[1]
     assert isinstance(start, BlockStart)
@@ -175,13 +175,13 @@ def test_arguments_that_contradict_each_other_are_malformed(
     assert got.events[-1] == StreamError("malformed", message)
 
 
-def test_arguments_behind_the_stop_go_to_no_other_call() -> None:
+def test_arguments_after_the_stop_never_reach_another_call() -> None:
     late = delta(0, "arguments_delta", arguments="{}")
     got = decode(CREATED, step("function_call", **CALL), late, completed())
     assert isinstance(got.events[-1], StreamError)
 
 
-def test_call_that_was_answered_is_not_the_clients() -> None:
+def test_call_with_a_result_is_not_left_to_the_client() -> None:
     named = step("function_result", result="x", name="f")
     for answer in (step("function_result", call_id="c", result="x"), named):
         got = decode(CREATED, step("function_call", **CALL), answer, completed())
@@ -202,7 +202,7 @@ def test_call_that_was_answered_is_not_the_clients() -> None:
 # The provider's
 
 
-def test_call_of_the_provider_is_no_call_of_the_clients() -> None:
+def test_server_tool_call_is_never_a_client_tool_call() -> None:
     told = {"arguments": {"q": "a"}, "signature": "s", "search_type": "web_search"}
     got = decode(
         CREATED,
@@ -218,7 +218,7 @@ def test_call_of_the_provider_is_no_call_of_the_clients() -> None:
     ]
 
 
-def test_call_of_the_provider_may_have_its_arguments_anywhere() -> None:
+def test_server_tool_call_may_have_its_arguments_in_start_or_delta() -> None:
     known = {"id": "m1", "name": "search", "server_name": "archive"}
     started = [
         BlockStart(
@@ -237,7 +237,7 @@ def test_call_of_the_provider_may_have_its_arguments_anywhere() -> None:
     assert blocks(step(kind, (kind, whole), **known, arguments={"q": 0})) == started
 
 
-def test_call_of_the_provider_without_an_id_gets_one_and_its_result_finds_it() -> None:
+def test_server_tool_call_without_an_id_is_found_by_its_result() -> None:
     got = decode(
         CREATED,
         step("url_context_call", ("news", {})),
@@ -251,7 +251,7 @@ def test_call_of_the_provider_without_an_id_gets_one_and_its_result_finds_it() -
     assert kinds(got) == {"minted_id": 1}
 
 
-def test_result_is_whole_once_it_stops() -> None:
+def test_result_is_one_block_when_it_stops() -> None:
     first = {"call_id": "s1", "signature": "", "result": [{"a": 1}], "x": None}
     got = blocks(
         step(
@@ -275,7 +275,7 @@ def test_result_is_whole_once_it_stops() -> None:
     ]
 
 
-def test_text_of_a_result_has_no_half_characters() -> None:
+def test_text_of_a_result_has_no_lone_surrogates() -> None:
     got = blocks(step("x_result", call_id="c", text="a\ud83d", content=[{"text": "\ude00"}]))
     assert got[0] == BlockStart(
         0,
@@ -287,7 +287,7 @@ def test_text_of_a_result_has_no_half_characters() -> None:
     )
 
 
-def test_result_that_never_stops_is_told_at_the_end() -> None:
+def test_unstopped_result_is_reported_at_the_end() -> None:
     got = decode(CREATED, start(0, "x_result", call_id="c", result="r"), completed())
     assert got.events[1:3] == [
         BlockStart(0, ServerToolResult("c", "x_result_step", {"call_id": "c", "result": "r"})),
@@ -295,7 +295,7 @@ def test_result_that_never_stops_is_told_at_the_end() -> None:
     ]
 
 
-def test_delta_of_a_tool_tells_its_step() -> None:
+def test_tool_delta_without_a_step_starts_one() -> None:
     got = blocks(
         delta(0, "x_result", call_id="c", result="r"), stop(0), delta(1, "y_call", id="y"), stop(1)
     )
@@ -309,7 +309,7 @@ def test_delta_of_a_tool_tells_its_step() -> None:
 # Types unknown
 
 
-def test_step_of_a_type_nobody_knows_is_a_block() -> None:
+def test_step_of_unknown_type_is_an_opaque_block() -> None:
     got = blocks(
         start(0, "user_input", content=[{"type": "text", "text": "hi"}]),
         delta(0, "text", text="more"),

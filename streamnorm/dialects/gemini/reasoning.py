@@ -1,0 +1,64 @@
+"""Thought signatures, and reasoning of other vendors that travels as one.
+
+https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
+signatures as Base64.  A foreign signature is therefore the Base64 of a tagged value that
+names its issuer.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+
+from streamnorm._core.blocks import RedactedReasoning
+from streamnorm._core.ids import (
+    seal_reasoning,
+    sealed_reasoning,
+    tag_signature,
+    untag_signature,
+    unwrap_base64,
+)
+
+__all__ = [
+    "redacted_from_wire",
+    "redacted_to_wire",
+    "signature_from_wire",
+    "signature_to_wire",
+]
+
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
+
+
+def signature_from_wire(signature: str) -> tuple[str, str | None]:
+    """Return a signature and its issuer: the one in our tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or (signature, "google")
+
+
+def signature_to_wire(signature: str, issuer: str | None) -> str:
+    """Return a signature as Base64: Google's own unchanged, any other tagged with its issuer."""
+    if issuer == "google" and _is_base64(signature):
+        return signature
+    return b64encode(tag_signature(signature, issuer).encode("utf-8", "replace")).decode()
+
+
+def redacted_from_wire(signature: str) -> RedactedReasoning | None:
+    """Return the redacted reasoning that `redacted_to_wire` wrote as a signature, else None."""
+    sealed = sealed_reasoning(unwrap_base64(signature))
+    return None if sealed is None else RedactedReasoning(*sealed)
+
+
+def redacted_to_wire(block: RedactedReasoning) -> str:
+    """Return redacted reasoning of another vendor as a signature."""
+    return b64encode(seal_reasoning(block.data, block.issuer).encode("utf-8", "replace")).decode()
+
+
+def _is_base64(text: str) -> bool:
+    """Return whether text is padded Base64 that we did not write ourselves."""
+    if len(text) % 4 or _BASE64.fullmatch(text) is None:
+        return False
+    symbols = b"-_" if "-" in text or "_" in text else b"+/"
+    data = b64decode(text, altchars=symbols)
+    if b64encode(data, altchars=symbols).decode() != text:  # bits behind the last byte
+        return False
+    value = data.decode("utf-8", "replace")
+    return untag_signature(value) is None and sealed_reasoning(value) is None

@@ -1,0 +1,1 @@
+"""Strict validator of Gemini streams."""
