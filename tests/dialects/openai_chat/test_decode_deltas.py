@@ -1,4 +1,4 @@
-"""What one delta holds, in which order, and under which names."""
+"""The content of a delta: its fields, their order, and parts."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_delta_is_read_as_reasoning_then_text_then_refusal_then_calls() -> None:
 
 
 @pytest.mark.parametrize("role", ["assistant", "", None])
-def test_role_on_every_delta_says_nothing(role: str | None) -> None:
+def test_role_on_every_delta_is_ignored(role: str | None) -> None:
     deltas = [{"role": role, "content": text} for text in ("a", "b")]
     assert blocks(*deltas) == (Text("ab"),)
 
 
-def test_text_in_the_chunk_that_finishes_comes_first() -> None:
+def test_text_in_the_last_chunk_is_read() -> None:
     assert message(content("a"), content("b", "stop"), DONE).text == "ab"
 
 
@@ -67,18 +67,18 @@ def whole(text: str, **fields: Any) -> bytes:
     return b"data: " + json.dumps({"id": "1", "choices": [{**part, **fields}]}).encode() + b"\n\n"
 
 
-def test_whole_message_behind_the_deltas_is_not_repeated() -> None:
+def test_whole_message_after_deltas_is_ignored() -> None:
     assert message(content("a"), content("b"), whole("ab"), DONE).blocks == (Text("ab"),)
     assert message(calls(call(0, "x", "f", A)), whole("ab"), DONE).blocks == (
         ToolCall("x", "f", A),
     )
 
 
-def test_whole_message_beside_a_delta_is_not_repeated() -> None:
+def test_whole_message_beside_a_delta_is_ignored() -> None:
     assert message(whole("ab", delta={"content": "a"}), DONE).blocks == (Text("a"),)
 
 
-def test_whole_message_without_deltas_is_the_answer() -> None:
+def test_whole_message_without_deltas_is_read() -> None:
     assert message(whole("ab"), DONE).blocks == (Text("ab"),)
 
 
@@ -88,7 +88,7 @@ def test_whole_message_of_another_shape_is_malformed() -> None:
     assert error.kind == "malformed"
 
 
-def test_empty_text_between_pieces_of_a_call_ends_nothing() -> None:
+def test_empty_text_between_fragments_of_a_call_starts_no_block() -> None:
     deltas = [
         {"tool_calls": [call(0, "x", "f", A[:3])], "content": ""},
         {"content": ""},
@@ -97,7 +97,7 @@ def test_empty_text_between_pieces_of_a_call_ends_nothing() -> None:
     assert blocks(*deltas) == (ToolCall("x", "f", A),)
 
 
-def test_white_space_before_a_call_is_text_like_any_other() -> None:
+def test_white_space_before_a_call_is_text() -> None:
     assert blocks({"content": "\n\n"}, {"tool_calls": [call(0, "x", "f", A)]}) == (
         *(Text("\n\n"), ToolCall("x", "f", A)),
     )
@@ -113,7 +113,7 @@ def test_content_in_parts_is_read_part_by_part() -> None:
     assert blocks({"content": parts}) == (Reasoning(("think",)), Text("text"))
 
 
-def test_empty_parts_begin_no_block() -> None:
+def test_empty_parts_start_no_block() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": ""}]}
     assert blocks({"content": ["", {"type": "text", "text": ""}, thinking]}) == ()
 
@@ -132,11 +132,11 @@ UNKNOWN: list[Any] = [
 
 
 @pytest.mark.parametrize("part", UNKNOWN)
-def test_part_of_another_shape_is_opaque(part: Any) -> None:
+def test_unknown_part_is_opaque(part: Any) -> None:
     assert opaques({"content": [part]}) == [("content_part", part)]
 
 
-def test_thought_of_another_shape_is_opaque() -> None:
+def test_unknown_part_within_thinking_is_opaque() -> None:
     part = {"type": "thinking", "thinking": [{"type": "reference", "ids": [1]}, "t"]}
     assert opaques({"content": [part]}) == [
         *(("content_part", {"type": "reference", "ids": [1]}), ("content_part", "t")),
@@ -144,7 +144,7 @@ def test_thought_of_another_shape_is_opaque() -> None:
 
 
 @pytest.mark.parametrize("name", ["audio", "executed_tools", "images"])
-def test_what_has_no_event_is_opaque_right_behind_the_delta(name: str) -> None:
+def test_field_without_unified_event_is_opaque_right_after_the_delta(name: str) -> None:
     decoded = decode(chunk({"content": "a", name: [{"id": 1}]}), content("b"), END)
     assert decoded.events[1:5] == [
         *(BlockStart(0, Text()), TextDelta(0, "a")),
@@ -153,7 +153,7 @@ def test_what_has_no_event_is_opaque_right_behind_the_delta(name: str) -> None:
     assert opaques({name: None}, {name: []}) == []
 
 
-def test_opaque_data_never_holds_half_a_character() -> None:
+def test_opaque_data_never_holds_a_lone_surrogate() -> None:
     assert opaques({"content": [{"type": "x", "text": "\ud83d"}]}) == [
         ("content_part", {"type": "x", "text": "�"})
     ]

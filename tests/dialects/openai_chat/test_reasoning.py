@@ -1,4 +1,4 @@
-"""`reasoning_details`: reasoning with its signatures, there and back."""
+"""Reasoning and `reasoning_details`, in both directions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def encoded_details(*events: Event) -> list[dict[str, Any]]:
     return told
 
 
-def test_text_and_its_signature_are_of_one_index() -> None:
+def test_text_and_its_signature_share_an_index() -> None:
     assert encoded_details(
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
         *(SignatureDelta(0, "c2ln", "anthropic"), BlockStop(0)),
@@ -74,7 +74,7 @@ def test_text_and_its_signature_are_of_one_index() -> None:
 
 
 @pytest.mark.parametrize(("issuer", "format"), ISSUERS.items())
-def test_issuer_is_told_by_the_format(issuer: str, format: str) -> None:
+def test_issuer_is_written_as_format(issuer: str, format: str) -> None:
     signed = [BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0)]
     (detail,) = encoded_details(*signed)
     assert detail == {"type": "reasoning.text", "index": 0, "signature": "c2ln", "format": format}
@@ -82,7 +82,7 @@ def test_issuer_is_told_by_the_format(issuer: str, format: str) -> None:
 
 
 @pytest.mark.parametrize("issuer", ["deepseek", None])
-def test_issuer_without_a_format_seals_the_value(issuer: str | None) -> None:
+def test_signature_of_an_issuer_without_format_is_sealed(issuer: str | None) -> None:
     sealed = tag_signature("c2ln", issuer)
     numbering = ReasoningDetails()
     numbering.begin()
@@ -97,13 +97,13 @@ def test_issuer_without_a_format_seals_the_value(issuer: str | None) -> None:
 
 
 @pytest.mark.parametrize("format", ["azure-openai-responses-v1", "something-new", None, 7])
-def test_format_of_another_is_read_as_far_as_it_is_known(format: object) -> None:
+def test_issuer_is_read_from_known_formats_alone(format: object) -> None:
     issuer = "openai" if format == "azure-openai-responses-v1" else None
     detail = {"type": "reasoning.text", "signature": "c2ln", "format": format}
     assert detail_from_wire(detail).signature == ("c2ln", issuer)
 
 
-def test_redacted_reasoning_is_anthropic_s_as_it_is_and_of_others_sealed() -> None:
+def test_redacted_reasoning_is_sealed_unless_anthropic_issued_it() -> None:
     assert ReasoningDetails().redacted_to_wire("ZGF0YQ==", "anthropic") == {
         "type": "reasoning.encrypted",
         "index": 0,
@@ -120,7 +120,7 @@ def test_redacted_reasoning_is_anthropic_s_as_it_is_and_of_others_sealed() -> No
 
 
 @pytest.mark.parametrize("issuer", [*ISSUERS, "deepseek", None])
-def test_reasoning_comes_back_block_by_block(issuer: str | None) -> None:
+def test_reasoning_round_trips_block_by_block(issuer: str | None) -> None:
     events: list[Event] = [
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), SignatureDelta(0, "c2ln", issuer)),
         *(BlockStop(0), BlockStart(1, RedactedReasoning("ZGF0YQ==", issuer)), BlockStop(1)),
@@ -153,11 +153,11 @@ def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_reasoning_under_either_name_is_reasoning(name: str) -> None:
+def test_reasoning_is_read_from_either_field(name: str) -> None:
     assert blocks({name: "a"}, {name: "b"}, {"content": "c"}) == (Reasoning(("ab",)), Text("c"))
 
 
-def test_reasoning_under_both_names_is_read_once() -> None:
+def test_reasoning_in_both_fields_is_read_once() -> None:
     assert blocks({"reasoning_content": "a", "reasoning": "a"}) == (Reasoning(("a",)),)
 
 
@@ -165,7 +165,7 @@ def with_details(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"reasoning_details": list(items), **fields}
 
 
-def test_reasoning_details_go_before_the_plain_field() -> None:
+def test_reasoning_details_take_precedence_over_the_plain_field() -> None:
     detail = {"type": "reasoning.text", "text": "a", "index": 0}
     assert blocks(with_details(detail, reasoning="a")) == (Reasoning(("a",)),)
 
@@ -176,7 +176,7 @@ def test_reasoning_summary_is_reasoning() -> None:
     )
 
 
-def test_plain_field_is_read_where_the_details_have_no_text() -> None:
+def test_plain_field_is_read_if_the_details_have_no_text() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e", "format": "openai-responses-v1"}
     assert blocks(with_details(detail, reasoning="a")) == (Reasoning(("a",), "e", "openai"),)
     assert blocks(with_details({"type": "reasoning.text", "text": None}, reasoning="a")) == (
@@ -216,7 +216,7 @@ def test_encrypted_reasoning_of_others_signs_the_reasoning_before_it() -> None:
     assert blocks({"reasoning": "a"}, with_details(detail)) == (Reasoning(("a",), "e==", "xai"),)
 
 
-def test_encrypted_reasoning_without_reasoning_stands_alone() -> None:
+def test_encrypted_reasoning_without_open_reasoning_is_a_block_of_its_own() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e==", "format": "openai-responses-v1"}
     assert blocks(with_details(detail), {"content": "c"}) == (
         RedactedReasoning("e==", "openai"),
@@ -234,14 +234,14 @@ def test_encrypted_reasoning_of_google_signs_the_call_of_its_id() -> None:
     )
 
 
-def test_detail_of_another_type_is_opaque() -> None:
+def test_detail_of_unknown_type_is_opaque() -> None:
     detail = {"type": "reasoning.server_tool_call", "x": 1}
     assert opaques(with_details(detail)) == [("reasoning_details", detail)]
     empty = {"type": "reasoning.encrypted", "data": ""}
     assert decode(chunk(with_details(empty)), END).events[1:-1] == []
 
 
-def test_detail_that_is_no_object_is_passed_over() -> None:
+def test_detail_that_is_no_object_is_ignored() -> None:
     assert blocks({"reasoning_details": ["a", None], "reasoning": "b"}) == (Reasoning(("b",)),)
 
 
@@ -259,7 +259,7 @@ def test_reasoning_that_resumes_is_a_new_block() -> None:
     )
 
 
-def test_signature_never_holds_half_a_character() -> None:
+def test_signature_never_holds_a_lone_surrogate() -> None:
     detail = {"type": "reasoning.text", "text": "a", "signature": "s\ud83d"}
     events = decode(chunk(with_details(detail)), END).events
     assert SignatureDelta(0, "s�") in events
