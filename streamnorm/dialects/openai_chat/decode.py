@@ -41,7 +41,7 @@ from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.quirks import quirks_of
 from streamnorm.dialects.openai_chat.reasoning import detail_from_wire
-from streamnorm.dialects.openai_chat.tool_calls import call_fragment_from_wire
+from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
 
