@@ -62,8 +62,7 @@ def _nested_error(error: object, check_depth: Callable[[object], None]) -> Strea
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
     """Return the object of an error, with the vendor's other fields if `extras`."""
     status = error.status_hint or 0
-    is_client_error = error.status_hint is not None and 400 <= error.status_hint < 500
-    default = "invalid_request_error" if is_client_error else "server_error"
+    default = "invalid_request_error" if 400 <= status < 500 else "server_error"
     type, code = _TO_WIRE.get(status, (default, None))
     source_code = error.code if error.kind == "upstream" else error.kind
     if extras and error.kind == "upstream":  # decoded from this dialect: its own type and code

@@ -64,3 +64,11 @@ def test_finish_reason_that_means_failure_is_an_error(word: str, status: int | N
     last: Event = decode(content("hi"), chunk({}, word), DONE).events[-1]
     assert isinstance(last, StreamError)
     assert (last.kind, last.code, last.status_hint) == ("upstream", word, status)
+
+
+def test_error_of_the_same_dialect_is_written_with_its_own_type_and_code() -> None:
+    extra: dict[str, object] = {"type": "model_error", "param": "model", "inner": 1}
+    error = StreamError("upstream", "m", "no_model", 404, extra=extra)
+    assert json.loads(encoder("openai_chat", extras=True).error_body(error)) == {
+        "error": {"message": "m", "code": "no_model", **extra}
+    }
