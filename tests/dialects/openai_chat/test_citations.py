@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import DONE, chunk, content, decode, message
+from support.openai_chat.chunks import DONE, blocks_of, chunk, content, decode, opaques_of
 
 from streamnorm import (
-    Block,
     BlockStart,
     BlockStop,
     Citation,
@@ -25,6 +24,9 @@ from streamnorm import (
     encoder,
 )
 from streamnorm.dialects.openai_chat.citations import Annotations
+
+END = chunk({}, "stop") + DONE
+URL = {"url": "https://e.org", "title": "E", "content": "words", "start_index": 1, "end_index": 3}
 
 SOURCE = Citation("url_citation", "https://u", "T", "words")
 SPAN = {"url": "https://u", "title": "T", "content": "words"}
@@ -122,24 +124,9 @@ def test_choice_without_citations_has_no_annotations() -> None:
     assert citations.to_wire() == []
 
 
-END = chunk({}, "stop") + DONE
-
-
-def blocks(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
-    return message(*map(chunk, deltas), END).blocks
-
-
-def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
-    events: list[Event] = decode(*map(chunk, deltas), END).events
-    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
-
-
-URL = {"url": "https://e.org", "title": "E", "content": "words", "start_index": 1, "end_index": 3}
-
-
 def test_annotation_becomes_a_citation_of_the_text() -> None:
     annotation = {"type": "url_citation", "url_citation": {**URL, "extra": 1, "none": None}}
-    assert blocks({"content": "text"}, {"annotations": [annotation]}) == (
+    assert blocks_of({"content": "text"}, {"annotations": [annotation]}) == (
         Text(
             "text", (Citation("url_citation", "https://e.org", "E", "words", 1, 3, {"extra": 1}),)
         ),
@@ -147,14 +134,14 @@ def test_annotation_becomes_a_citation_of_the_text() -> None:
 
 
 def test_flat_annotation_becomes_a_citation() -> None:
-    assert blocks({"content": "text", "annotations": [{"type": "url_citation", **URL}]}) == (
+    assert blocks_of({"content": "text", "annotations": [{"type": "url_citation", **URL}]}) == (
         Text("text", (Citation("url_citation", "https://e.org", "E", "words", 1, 3),)),
     )
 
 
 def test_offsets_are_read_only_in_the_first_text_block() -> None:
     deltas = [{"content": "a"}, {"reasoning": "r"}, {"content": "b"}]
-    read = blocks(*deltas, {"annotations": [{"type": "url_citation", **URL}]})
+    read = blocks_of(*deltas, {"annotations": [{"type": "url_citation", **URL}]})
     assert read[2] == Text(
         "b",
         (
@@ -171,15 +158,15 @@ def test_offsets_are_read_only_in_the_first_text_block() -> None:
 
 def test_fields_of_unexpected_type_go_to_extra() -> None:
     odd = {"type": "file", "url": 5, "title": None, "start_index": True}
-    assert blocks({"content": "a"}, {"annotations": [odd]}) == (
+    assert blocks_of({"content": "a"}, {"annotations": [odd]}) == (
         Text("a", (Citation("file", extra={"url": 5, "start_index": True}),)),
     )
 
 
 def test_annotation_without_open_text_or_type_is_opaque() -> None:
     sourced = {"type": "url_citation", "url_citation": {}}
-    assert opaques({"annotations": [sourced]}) == [("annotations", sourced)]
-    assert opaques({"content": "a"}, {"annotations": [{"url": "u"}, "x"]}) == [
+    assert opaques_of({"annotations": [sourced]}) == [("annotations", sourced)]
+    assert opaques_of({"content": "a"}, {"annotations": [{"url": "u"}, "x"]}) == [
         *(("annotations", {"url": "u"}), ("annotations", "x")),
     ]
 

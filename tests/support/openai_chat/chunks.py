@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from streamnorm import Event, Message, Note, Outcome, accumulate, decoder, validate
+from streamnorm import Block, Event, Message, Note, Opaque, Outcome, accumulate, decoder, validate
 
 __all__ = [
     "DONE",
     "Decoded",
     "anonymous",
+    "blocks_of",
     "call",
     "calls",
     "chunk",
@@ -22,6 +23,7 @@ __all__ = [
     "decode",
     "frame",
     "message",
+    "opaques_of",
     "reasoning",
 ]
 
@@ -103,6 +105,17 @@ def _decode(pieces: list[bytes], dialect: str | None, options: dict[str, Any]) -
 def message(*frames: bytes, choice: int = 0, **options: Any) -> Message:
     """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events, choice=choice)
+
+
+def blocks_of(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
+    """Return the blocks of a stream of deltas that ends by `stop`."""
+    return message(*map(chunk, deltas), chunk({}, "stop"), DONE).blocks
+
+
+def opaques_of(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
+    """Return name and value of the opaque events of such a stream."""
+    events = decode(*map(chunk, deltas), chunk({}, "stop"), DONE).events
+    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
 
 
 def anonymous(id: str) -> bool:
