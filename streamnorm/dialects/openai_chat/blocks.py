@@ -45,23 +45,18 @@ from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ThinkTags
 from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
-from streamnorm.dialects.openai_chat.tool_calls import (
-    COMPLETE_ENDS,
-    Call,
-    CallFragment,
+from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS
+from streamnorm.dialects.openai_chat.tool_calls.calls import Call, ToolCalls
+from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
+from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
     HeldText,
     PendingStarts,
     TextKind,
-    ToolCalls,
 )
 
 __all__ = ["ChoiceBlocks", "StreamState"]
 
-_BLOCKS: dict[TextKind, type[Text | Reasoning | Refusal]] = {
-    "text": Text,
-    "reasoning": Reasoning,
-    "refusal": Refusal,
-}
+_BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
 _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
     "text": TextDelta,
     "reasoning": ReasoningDelta,
@@ -291,7 +286,7 @@ class ChoiceBlocks:
         self, kind: TextKind, text: str, events: list[Event], *, is_held: bool = False
     ) -> None:
         if self._kind != kind:
-            self._start_block(_BLOCKS[kind](), events, kind=kind)
+            self._start_block(_BLOCKS[kind], events, kind=kind)
         if is_held or self._state.may_hold_surrogates or self._carry:
             text, self._carry = rejoin(self._carry, text)
             if not text:

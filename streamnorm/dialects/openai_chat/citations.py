@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
-
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import is_object
 
@@ -39,11 +37,6 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
     )
 
 
-class _Span(Struct):
-    start: int
-    end: int | None = None
-
-
 class Annotations:
     """The annotations of one choice as they are written, all of them at its end.
 
@@ -53,18 +46,19 @@ class Annotations:
 
     def __init__(self) -> None:
         self._characters = 0
-        self._spans: dict[int, _Span] = {}  # by block
+        self._starts: dict[int, int] = {}  # by block, within the text of the choice
+        self._ends: dict[int, int] = {}
         self._cited: list[tuple[int, Citation]] = []
         self._opaque: list[Any] = []
 
     def start_block(self, index: int) -> None:
         """Record the start of a text block."""
-        self._spans[index] = _Span(self._characters)
+        self._starts[index] = self._characters
 
     def stop_block(self, index: int, characters: int) -> None:
         """Record the stop of a text block, and the length of its text."""
         self._characters += characters
-        self._spans[index].end = self._characters
+        self._ends[index] = self._characters
 
     def add(self, index: int, citation: Citation) -> None:
         """Add a citation of a text block."""
@@ -76,20 +70,17 @@ class Annotations:
 
     def to_wire(self) -> list[Any]:
         """Return all annotations, with offsets within the text of the whole choice."""
-        placed = [_to_wire(self._spans[index], citation) for index, citation in self._cited]
-        return [*placed, *self._opaque]
+        return [*(self._to_wire(*cited) for cited in self._cited), *self._opaque]
 
-
-def _to_wire(span: _Span, citation: Citation) -> dict[str, Any]:
-    start = span.start if citation.start is None else span.start + citation.start
-    end = span.end if citation.end is None else span.start + citation.end
-    fields = {
-        "start_index": start,
-        "end_index": end,
-        "url": citation.url,
-        # The reference requires the title of a page.
-        "title": citation.title or ("" if citation.kind == "url_citation" else None),
-        "content": citation.cited_text,
-    }
-    known = {key: value for key, value in fields.items() if value is not None}
-    return {"type": citation.kind, citation.kind: {**(citation.extra or {}), **known}}
+    def _to_wire(self, index: int, citation: Citation) -> dict[str, Any]:
+        start = self._starts[index]
+        fields = {
+            "start_index": start + (citation.start or 0),
+            "end_index": self._ends.get(index) if citation.end is None else start + citation.end,
+            "url": citation.url,
+            # The reference requires the title of a page.
+            "title": citation.title or ("" if citation.kind == "url_citation" else None),
+            "content": citation.cited_text,
+        }
+        known = {key: value for key, value in fields.items() if value is not None}
+        return {"type": citation.kind, citation.kind: {**(citation.extra or {}), **known}}

@@ -41,7 +41,7 @@ from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.quirks import quirks_of
 from streamnorm.dialects.openai_chat.reasoning import detail_from_wire
-from streamnorm.dialects.openai_chat.tool_calls import call_fragment_from_wire
+from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
 
@@ -75,7 +75,7 @@ class ChatDecoder(Decoder):
         self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
-        self._last_fields: dict[str, Any] = {}  # unknown fields of chunks with a finish reason
+        self._last_fields: dict[str, Any] = {}  # unknown fields of last chunks
         self._stored_chars = 0  # of the chunks that unknown fields were stored from
         self._side_fields: dict[str, Any] = {}  # as last emitted
 
@@ -144,9 +144,10 @@ class ChatDecoder(Decoder):
 
     def _read_chunk(self, frame: Frame, chunk: wire.Chunk, events: list[Event]) -> None:
         choices = chunk.choices or ()
-        closing = not choices or any(choice.finish_reason for choice in choices)
+        # Unknown fields are stored from the first chunk and from all that may be the last.
+        is_last = not choices or any(choice.finish_reason for choice in choices)
         value: dict[str, Any] = {}
-        if closing or not self._started or chunk.error or frame.event == "error":
+        if is_last or not self._started or chunk.error or frame.event == "error":
             value = self._json_object(frame.data)
         if not choices or frame.event == "error":
             error = find_error(value)
@@ -163,7 +164,7 @@ class ChatDecoder(Decoder):
         if not self._started:
             self._store(self._first_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
             self._start(chunk, events)
-        elif closing:
+        elif is_last:
             self._store(self._last_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
         for number, choice in enumerate(choices):
             self._read_choice(choice, events)

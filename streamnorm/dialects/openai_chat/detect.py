@@ -34,9 +34,7 @@ def recognises(frame: Frame) -> bool:
 def is_terminal(frame: Frame, value: object) -> bool:
     """Return whether a frame is `[DONE]`, an error, or a chunk with a finish reason.
 
-    Args:
-        frame: The frame.
-        value: Its data as JSON; None if that is no JSON.
+    `value` is its data as JSON, None if that is no JSON.
     """
     if frame.data.startswith(DONE):
         return True

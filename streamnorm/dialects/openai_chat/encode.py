@@ -37,7 +37,10 @@ from streamnorm.dialects.openai_chat.errors import error_to_wire
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
-from streamnorm.dialects.openai_chat.tool_calls import call_signature_to_wire, call_start_to_wire
+from streamnorm.dialects.openai_chat.tool_calls.fragments import (
+    call_signature_to_wire,
+    call_start_to_wire,
+)
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 __all__ = ["ChatEncoder"]

@@ -38,10 +38,8 @@ def chunk_error(
 ) -> StreamError | None:
     """Return the error of a chunk, of `x_groq`, or of a choice; None if there is none.
 
-    Args:
-        chunk: The chunk.
-        value: The chunk as plain JSON; needed only if `chunk.error` is set.
-        check_depth: Raises `Fatal` if a value nests too deep.
+    `value` is the chunk as plain JSON, needed only if it has an `error`; `check_depth`
+    raises `Fatal` if a value nests too deep.
     """
     if chunk.error and (error := find_error(value)) is not None:
         return error
@@ -62,15 +60,9 @@ def _nested_error(error: object, check_depth: Callable[[object], None]) -> Strea
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return the body of an error.
-
-    Args:
-        error: The error.
-        extras: Whether to write the vendor's own fields back.
-    """
+    """Return the object of an error, with the vendor's other fields if `extras`."""
     status = error.status_hint or 0
-    is_client_error = error.status_hint is not None and 400 <= error.status_hint < 500
-    default = "invalid_request_error" if is_client_error else "server_error"
+    default = "invalid_request_error" if 400 <= status < 500 else "server_error"
     type, code = _TO_WIRE.get(status, (default, None))
     source_code = error.code if error.kind == "upstream" else error.kind
     if extras and error.kind == "upstream":  # decoded from this dialect: its own type and code

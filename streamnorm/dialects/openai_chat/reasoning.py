@@ -10,15 +10,9 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.ids import tag_signature, untag_signature
-from streamnorm.dialects.openai_chat.tool_calls import Signature
+from streamnorm.dialects.openai_chat.tool_calls.fragments import Signature
 
-__all__ = [
-    "EncryptedReasoning",
-    "ReasoningDetail",
-    "ReasoningDetails",
-    "ThinkTags",
-    "detail_from_wire",
-]
+__all__ = ["EncryptedReasoning", "ReasoningDetails", "ThinkTags", "detail_from_wire"]
 
 _ISSUERS = {
     "anthropic-claude-v1": "anthropic",
@@ -39,36 +33,21 @@ _TYPES = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"
 
 
 class EncryptedReasoning(Struct):
-    """Reasoning that only its issuer can read.
-
-    Attributes:
-        data: The encrypted value.
-        issuer: Its issuer; None if unknown.
-        owner: Id of the detail, which at Google is that of a tool call.
-        is_block: Whether it is a block of its own, as at Anthropic; elsewhere it may sign
-            the reasoning before it, or a call.
-    """
+    """Reasoning that only its issuer can read."""
 
     data: str
     issuer: str | None
-    owner: object
-    is_block: bool
+    owner: object  # id of the detail; at Google that of a tool call
+    is_block: bool  # as at Anthropic; elsewhere it may sign reasoning or a call
 
 
 class ReasoningDetail(Struct):
-    """The content of one entry of `reasoning_details`.
-
-    Attributes:
-        text: Its text or summary; may be empty.
-        signature: Signature of the reasoning so far.
-        encrypted: Reasoning or a signature that only its issuer can read.
-        opaque: The entry itself, if its type is unknown and nothing else was read.
-    """
+    """The content of one entry of `reasoning_details`."""
 
     text: str
     signature: Signature | None
     encrypted: EncryptedReasoning | None
-    opaque: dict[str, Any] | None
+    opaque: dict[str, Any] | None  # the entry itself, if nothing is known of it
 
 
 def detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
@@ -137,7 +116,7 @@ class ThinkTags:
     """Splitter of text into reasoning, between `<think>` and `</think>`, and text.
 
     Raw model servers leave the tags in the text.  The opening tag counts at the start of a
-    choice, after at most some white space; any later one is text.  Only what may become a
+    choice, after at most some white space; any later one is text.  Only a possible part of a
     tag is held.
     """
 
@@ -179,7 +158,6 @@ class ThinkTags:
             self._state = "after"
             parts: _Parts = [("reasoning", reasoning), ("text", rest)]
             return [part for part in parts if part[1]]
-        keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
-        self._held = text[len(text) - keep :]
-        reasoning = text[: len(text) - keep]
+        held = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
+        reasoning, self._held = text[: len(text) - held], text[len(text) - held :]
         return [("reasoning", reasoning)] if reasoning else []

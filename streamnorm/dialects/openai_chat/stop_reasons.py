@@ -37,18 +37,12 @@ def stop_from_wire(
         finish_reason: The last finish reason; None if none was sent.
         choice: Index of the choice.
         has_calls: Whether the choice holds a client tool call.
-        is_executable: Whether the arguments of all its calls are whole.
+        is_executable: Whether the arguments of all its calls are complete.
         is_refused: Whether the choice holds a refusal.
-        extra: Unknown fields of the choice's last chunk; a stop sequence is removed.
+        extra: Unknown fields of the last chunk; the stop sequence is removed from them.
     """
-    sequence = next(
-        (
-            extra.pop(key)
-            for key in ("stop_reason", "matched_stop")
-            if isinstance(extra.get(key), str)
-        ),
-        None,
-    )
+    fields = [key for key in ("stop_reason", "matched_stop") if isinstance(extra.get(key), str)]
+    sequence = extra.pop(fields[0]) if fields else None
     reason = _reason((finish_reason or "").lower(), sequence, has_calls=has_calls)
     if finish_reason is None and has_calls and not is_executable:
         reason = "other"
@@ -73,10 +67,5 @@ def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> Sto
 
 
 def finish_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
-    """Return the finish reason of a choice.
-
-    Args:
-        reason: The stop reason.
-        is_refused: Whether a refusal was written, which needs no further word.
-    """
+    """Return the finish reason of a choice; a refusal that was written states itself."""
     return "stop" if reason == "refusal" and is_refused else _TO_WIRE[reason]

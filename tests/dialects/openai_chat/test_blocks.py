@@ -1,4 +1,4 @@
-"""Where blocks begin and end, and what waits behind a held start."""
+"""The blocks of a choice: their starts and stops."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def detail(**fields: object) -> bytes:
     return chunk({"reasoning_details": [fields]})
 
 
-def test_text_continues_its_block() -> None:
+def test_consecutive_text_deltas_share_a_block() -> None:
     assert decode(content("a"), content("b"), END).events[1:-1] == [
         *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
     ]
 
 
-def test_block_of_text_ends_right_before_the_next_one_begins() -> None:
+def test_text_block_stops_right_before_the_next_block_starts() -> None:
     decoded = decode(reasoning("r"), content("t"), refusal("n"), reasoning("s"), content("u"), END)
     assert decoded.events[1:-1] == [
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "r"), BlockStop(0)),
@@ -50,7 +50,7 @@ def test_block_of_text_ends_right_before_the_next_one_begins() -> None:
     ]
 
 
-def test_text_goes_on_in_its_block_between_arguments_of_an_open_call() -> None:
+def test_text_between_arguments_of_an_open_call_stays_in_its_block() -> None:
     decoded = decode(
         *(calls(call(0, "x", "f", A[:3])), content("a"), calls(call(0, arguments=A[3:6]))),
         *(content("b"), calls(call(0, arguments=A[6:])), content("c"), END),
@@ -68,7 +68,7 @@ def test_text_after_a_call_is_a_new_block() -> None:
     )
 
 
-def test_blocks_that_end_together_stop_in_order() -> None:
+def test_blocks_that_stop_together_stop_in_index_order() -> None:
     decoded = decode(
         *(calls(call(0, "x", "f", "[")), content("a"), calls(call(0, arguments="]"), call(1, "y"))),
         *(calls(call(1, None, "g", A)), END),
@@ -77,7 +77,7 @@ def test_blocks_that_end_together_stop_in_order() -> None:
     assert stops == [BlockStop(0), BlockStop(1), BlockStop(2)]
 
 
-def test_signed_reasoning_is_followed_by_a_new_block() -> None:
+def test_reasoning_after_a_signature_starts_a_new_block() -> None:
     signed = detail(type="reasoning.text", signature="s", format="anthropic-claude-v1")
     decoded = decode(reasoning("r"), signed, reasoning("q"), END)
     assert decoded.events[1:-1] == [
@@ -86,14 +86,14 @@ def test_signed_reasoning_is_followed_by_a_new_block() -> None:
     ]
 
 
-def test_signature_of_no_reasoning_is_a_block_of_its_own() -> None:
+def test_signature_without_open_reasoning_is_a_block_of_its_own() -> None:
     signed = detail(type="reasoning.text", signature="s", format="anthropic-claude-v1")
     assert message(content("a"), signed, content("b"), END).blocks == (
         *(Text("a"), Reasoning((), "s", "anthropic"), Text("b")),
     )
 
 
-def test_everything_of_a_choice_carries_its_number() -> None:
+def test_blocks_and_stops_carry_their_choice() -> None:
     decoded = decode(
         *(content("a", choice=1), content("b"), calls(call(0, "x", "f", A), choice=1)),
         *(chunk({}, "stop"), chunk({}, "tool_calls", 1), DONE),
@@ -106,52 +106,52 @@ def test_everything_of_a_choice_carries_its_number() -> None:
     ]
 
 
-def test_choices_do_not_end_each_others_blocks() -> None:
+def test_choices_do_not_stop_each_others_blocks() -> None:
     frames = (content("a"), content("x", choice=1), content("b"), content("y", choice=1))
     ends = (chunk({}, "stop"), chunk({}, "stop", 1), DONE)
     assert message(*frames, *ends).blocks == (Text("ab"),)
     assert message(*frames, *ends, choice=1).blocks == (Text("xy"),)
 
 
-def test_choice_that_is_not_the_first_is_no_answer_alone() -> None:
+def test_stream_without_choice_0_is_malformed() -> None:
     events, _, _ = decode(content("a", "stop", 1), DONE)
     assert events[-1] == StreamError("malformed", "choice 1 alone, expected choice 0")
 
 
 @pytest.mark.parametrize("make", [content, reasoning, refusal])
-def test_character_cut_in_half_over_two_chunks_is_joined(make: object) -> None:
+def test_surrogate_pair_split_over_two_chunks_is_joined(make: object) -> None:
     assert callable(make)
     decoded = decode(make("a\ud83d"), make("\ude00b"), END)
     texts = [event.text for event in decoded.events if hasattr(event, "text")]
     assert texts == ["a", "😀b"]
 
 
-def test_half_a_character_alone_begins_its_block_and_waits() -> None:
+def test_high_surrogate_alone_starts_its_block_and_is_held() -> None:
     decoded = decode(content("\ud83d"), content(""), content("\ude00"), content("b"), END)
     assert decoded.events[1:-1] == [
         *(BlockStart(0, Text()), TextDelta(0, "😀"), TextDelta(0, "b"), BlockStop(0)),
     ]
 
 
-def test_half_a_character_that_is_never_completed_is_replaced() -> None:
+def test_lone_surrogate_becomes_a_replacement_character() -> None:
     assert message(content("a\ud83d"), content("b"), END).text == "a�b"
     assert message(content("a\ud83d"), END).text == "a�"
     assert message(content("\ude00"), END).text == "�"
 
 
-def test_half_a_character_is_completed_before_the_next_block() -> None:
+def test_held_surrogate_is_replaced_before_the_next_block() -> None:
     frames = (content("a\ud83d"), calls(call(0, "x", "f", A)), content("\ude00"), END)
     assert message(*frames).blocks == (Text("a�"), ToolCall("x", "f", A), Text("�"))
 
 
-def test_half_a_character_is_completed_before_a_signature() -> None:
+def test_held_surrogate_is_replaced_before_a_signature() -> None:
     decoded = decode(reasoning("r\ud83d"), detail(type="reasoning.text", signature="s"), END)
     assert decoded.events[2:5] == [
         *(ReasoningDelta(0, "r"), ReasoningDelta(0, "�"), SignatureDelta(0, "s")),
     ]
 
 
-def test_stream_without_a_block_is_an_empty_answer() -> None:
+def test_stream_without_content_has_no_blocks() -> None:
     assert decode(chunk({"role": "assistant", "content": ""}), END).events[1:] == [
         MessageStop("end_turn", "stop")
     ]

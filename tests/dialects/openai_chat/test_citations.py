@@ -1,4 +1,4 @@
-"""Sources of a text: once, at its end, with their place in the whole answer."""
+"""Citations and annotations, in both directions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import DONE, chunk, content, decode, message
+from support.openai_chat.chunks import DONE, blocks_of, chunk, content, decode, opaques_of
 
 from streamnorm import (
-    Block,
     BlockStart,
     BlockStop,
     Citation,
@@ -25,6 +24,9 @@ from streamnorm import (
     encoder,
 )
 from streamnorm.dialects.openai_chat.citations import Annotations
+
+END = chunk({}, "stop") + DONE
+URL = {"url": "https://e.org", "title": "E", "content": "words", "start_index": 1, "end_index": 3}
 
 SOURCE = Citation("url_citation", "https://u", "T", "words")
 SPAN = {"url": "https://u", "title": "T", "content": "words"}
@@ -50,14 +52,14 @@ def cited(start: int, end: int) -> dict[str, Any]:
     }
 
 
-def test_source_without_a_place_covers_its_block() -> None:
+def test_citation_without_offsets_covers_its_block() -> None:
     assert annotations(
         *(BlockStart(0, Text()), TextDelta(0, "é😀"), CitationDelta(0, SOURCE), TextDelta(0, "b")),
         BlockStop(0),
     ) == [cited(0, 3)]
 
 
-def test_source_without_a_title_has_an_empty_one() -> None:
+def test_citation_without_title_is_written_with_an_empty_one() -> None:
     """The reference requires one, and the AI SDK refuses the chunk without."""
     bare = Citation("url_citation", "https://u")
     told = {"start_index": 0, "end_index": 1, "url": "https://u", "title": ""}
@@ -66,7 +68,7 @@ def test_source_without_a_title_has_an_empty_one() -> None:
     ) == [{"type": "url_citation", "url_citation": told}]
 
 
-def test_place_counts_from_the_start_of_the_answer() -> None:
+def test_offsets_count_from_the_start_of_the_choice() -> None:
     part = Citation("url_citation", "https://u", "T", "words", 1, 2)
     assert annotations(
         *(BlockStart(0, Text()), TextDelta(0, "abc"), CitationDelta(0, part), BlockStop(0)),
@@ -76,7 +78,7 @@ def test_place_counts_from_the_start_of_the_answer() -> None:
     ) == [cited(1, 2), cited(3, 5), cited(4, 5)]
 
 
-def test_source_of_another_dialect_is_told_by_its_address() -> None:
+def test_citation_of_another_dialect_is_written_as_url_citation() -> None:
     found = Citation(
         "web_search_result_location", "https://u", "T", "words", extra={"encrypted_index": "i"}
     )
@@ -91,12 +93,12 @@ def test_source_of_another_dialect_is_told_by_its_address() -> None:
 
 
 @pytest.mark.parametrize("kind", ["char_location", "search_result_location"])
-def test_source_without_an_address_has_no_place(kind: str) -> None:
+def test_citation_without_url_is_not_written(kind: str) -> None:
     events = [BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, Citation(kind, title="T"))]
     assert annotations(*events, BlockStop(0)) == []
 
 
-def test_fields_of_a_source_come_back() -> None:
+def test_unknown_fields_of_an_annotation_round_trip() -> None:
     told = {
         "type": "url_citation",
         "url_citation": {"start_index": 0, "end_index": 2, **SPAN, "n": 1},
@@ -107,7 +109,7 @@ def test_fields_of_a_source_come_back() -> None:
     assert annotations(*(e for e in events if getattr(e, "index", None) == 0)) == [told]
 
 
-def test_source_that_no_text_was_open_for_is_told_at_the_end_as_it_was() -> None:
+def test_opaque_annotation_is_written_unchanged_at_the_end() -> None:
     loose = {"type": "url_citation", "url": "https://v"}
     assert annotations(
         Opaque("openai_chat", "annotations", json.dumps(loose)),
@@ -115,46 +117,31 @@ def test_source_that_no_text_was_open_for_is_told_at_the_end_as_it_was() -> None
     ) == [cited(0, 1), loose]
 
 
-def test_answer_without_sources_tells_of_none() -> None:
+def test_choice_without_citations_has_no_annotations() -> None:
     citations = Annotations()
     citations.start_block(0)
     citations.stop_block(0, 3)
     assert citations.to_wire() == []
 
 
-END = chunk({}, "stop") + DONE
-
-
-def blocks(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
-    return message(*map(chunk, deltas), END).blocks
-
-
-def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
-    events: list[Event] = decode(*map(chunk, deltas), END).events
-    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
-
-
-URL = {"url": "https://e.org", "title": "E", "content": "words", "start_index": 1, "end_index": 3}
-
-
-def test_annotation_is_a_source_of_the_text() -> None:
+def test_annotation_becomes_a_citation_of_the_text() -> None:
     annotation = {"type": "url_citation", "url_citation": {**URL, "extra": 1, "none": None}}
-    assert blocks({"content": "text"}, {"annotations": [annotation]}) == (
+    assert blocks_of({"content": "text"}, {"annotations": [annotation]}) == (
         Text(
             "text", (Citation("url_citation", "https://e.org", "E", "words", 1, 3, {"extra": 1}),)
         ),
     )
 
 
-def test_flat_annotation_is_a_source_too() -> None:
-    assert blocks({"content": "text", "annotations": [{"type": "url_citation", **URL}]}) == (
+def test_flat_annotation_becomes_a_citation() -> None:
+    assert blocks_of({"content": "text", "annotations": [{"type": "url_citation", **URL}]}) == (
         Text("text", (Citation("url_citation", "https://e.org", "E", "words", 1, 3),)),
     )
 
 
-def test_characters_of_a_source_count_only_where_there_is_one_text() -> None:
+def test_offsets_are_read_only_in_the_first_text_block() -> None:
     deltas = [{"content": "a"}, {"reasoning": "r"}, {"content": "b"}]
-    read = blocks(*deltas, {"annotations": [{"type": "url_citation", **URL}]})
+    read = blocks_of(*deltas, {"annotations": [{"type": "url_citation", **URL}]})
     assert read[2] == Text(
         "b",
         (
@@ -169,22 +156,22 @@ def test_characters_of_a_source_count_only_where_there_is_one_text() -> None:
     )
 
 
-def test_odd_fields_of_a_source_are_kept_as_they_are() -> None:
+def test_fields_of_unexpected_type_go_to_extra() -> None:
     odd = {"type": "file", "url": 5, "title": None, "start_index": True}
-    assert blocks({"content": "a"}, {"annotations": [odd]}) == (
+    assert blocks_of({"content": "a"}, {"annotations": [odd]}) == (
         Text("a", (Citation("file", extra={"url": 5, "start_index": True}),)),
     )
 
 
-def test_annotation_without_a_text_or_a_type_is_opaque() -> None:
+def test_annotation_without_open_text_or_type_is_opaque() -> None:
     sourced = {"type": "url_citation", "url_citation": {}}
-    assert opaques({"annotations": [sourced]}) == [("annotations", sourced)]
-    assert opaques({"content": "a"}, {"annotations": [{"url": "u"}, "x"]}) == [
+    assert opaques_of({"annotations": [sourced]}) == [("annotations", sourced)]
+    assert opaques_of({"content": "a"}, {"annotations": [{"url": "u"}, "x"]}) == [
         *(("annotations", {"url": "u"}), ("annotations", "x")),
     ]
 
 
-def test_source_goes_to_the_open_text() -> None:
+def test_citation_belongs_to_the_open_text_block() -> None:
     annotation = {"type": "url_citation", "url_citation": {"url": "u"}}
     decoded = decode(content("a"), chunk({"annotations": [annotation]}), END)
     assert decoded.events[3:5] == [CitationDelta(0, Citation("url_citation", "u")), BlockStop(0)]

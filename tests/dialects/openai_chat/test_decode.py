@@ -1,4 +1,4 @@
-"""What belongs to the whole stream: frames, first and last chunk, the end."""
+"""The Chat decoder: frames, first and last chunks, the end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def opaques(*frames: bytes) -> list[tuple[str, str]]:
 # The first chunk
 
 
-def test_first_chunk_starts_the_message_and_its_unknown_fields_are_kept() -> None:
+def test_first_chunk_starts_the_message_with_its_unknown_fields() -> None:
     first = chunk(
         {"role": "assistant"},
         object="chat.completion.chunk",
@@ -54,11 +54,11 @@ def test_first_chunk_starts_the_message_and_its_unknown_fields_are_kept() -> Non
 
 
 @pytest.mark.parametrize("object", ["", None, "chat.completion", "anything"])
-def test_object_is_never_looked_at(object: str | None) -> None:
+def test_object_field_is_ignored(object: str | None) -> None:
     assert message(content("a", object=object), END, DONE).text == "a"
 
 
-def test_empty_first_chunk_starts_nothing_but_is_kept() -> None:
+def test_empty_first_chunk_starts_no_message_but_its_fields_are_stored() -> None:
     azure = {"id": "", "model": "", "object": "", "created": 0, "choices": []}
     first = frame({**azure, "prompt_filter_results": [1], "system_fingerprint": ""})
     reader = decoder("openai_chat")
@@ -68,26 +68,26 @@ def test_empty_first_chunk_starts_nothing_but_is_kept() -> None:
     )
 
 
-def test_fields_of_an_empty_first_chunk_stand_unless_they_are_empty() -> None:
+def test_fields_of_an_empty_first_chunk_count_unless_empty() -> None:
     first = frame({"id": "", "choices": [], "created": 7})
     assert decode(first, TEXT, END, DONE).events[0] == MessageStart(
         "chatcmpl-1", "gpt", {"created": 7}
     )
 
 
-def test_message_without_id_and_model_starts_all_the_same() -> None:
+def test_message_without_id_and_model_starts() -> None:
     bare = frame({"choices": [{"delta": {"content": "a"}}]})
     assert decode(bare, DONE).events[:2] == [MessageStart(), BlockStart(0, Text())]
 
 
-def test_message_id_that_is_a_number_is_its_digits() -> None:
+def test_numeric_message_id_becomes_its_digits() -> None:
     assert decode(content("a", id=17), DONE).events[0] == MessageStart("17", "gpt")
 
 
 # The last chunks
 
 
-def test_fields_that_only_the_end_has_are_kept_with_the_stop() -> None:
+def test_unknown_fields_of_the_last_chunks_go_to_the_stop() -> None:
     first = content("a", created=1, provider="x")
     finish = chunk({}, "stop", created=2, tier="flex", void=None)
     usage = frame(
@@ -97,7 +97,7 @@ def test_fields_that_only_the_end_has_are_kept_with_the_stop() -> None:
     assert last == MessageStop("end_turn", "stop", extra={"tier": "flex", "moderation": {}})
 
 
-def test_unknown_fields_of_the_last_choice_are_kept_with_its_stop() -> None:
+def test_unknown_fields_of_a_finished_choice_go_to_its_stop() -> None:
     part = {"index": 1, "delta": {}, "finish_reason": "stop", "content_filter_results": {"a": 1}}
     frames = (TEXT, content("b", choice=1), END, frame({"id": "1", "choices": [part]}))
     assert decode(*frames, DONE).events[-2:] == [
@@ -114,7 +114,7 @@ def test_unknown_fields_between_the_first_and_the_last_chunk_are_dropped() -> No
 # The end
 
 
-def test_done_ends_the_message_and_all_that_follows_is_ignored() -> None:
+def test_frames_after_done_are_ignored() -> None:
     decoded = decode(TEXT, END, DONE, content("late"), b"data: {broken\n\n", DONE)
     assert decoded.events[-3:] == [
         *(TextDelta(0, "hi"), BlockStop(0), MessageStop("end_turn", "stop")),
@@ -125,11 +125,11 @@ def test_done_ends_the_message_and_all_that_follows_is_ignored() -> None:
 @pytest.mark.parametrize(
     "done", [b"data:[DONE]\n\n", b"data: [DONE] \n\n", b"data: [DONE]\r\n\r\n"]
 )
-def test_done_is_found_in_every_spelling(done: bytes) -> None:
+def test_done_is_recognised_in_every_spelling(done: bytes) -> None:
     assert decode(TEXT, END, done).outcome == Completed("end_turn", Usage())
 
 
-def test_missing_done_is_forgiven_where_every_answer_has_finished() -> None:
+def test_missing_done_is_forgiven_if_every_choice_has_finished() -> None:
     assert decode(TEXT, END).outcome == Completed("end_turn", Usage(), ("no_done",))
     two = (TEXT, content("b", choice=1), END)
     assert isinstance(decode(*two).outcome, Truncated)
@@ -144,7 +144,7 @@ def test_done_before_any_chunk_is_malformed() -> None:
     assert decode(empty, DONE).events == [StreamError("malformed", "[DONE] before the first chunk")]
 
 
-def test_empty_answer_is_an_answer() -> None:
+def test_stream_of_usage_alone_completes() -> None:
     usage = frame(
         {"id": "chatcmpl-1", "model": "gpt", "choices": [], "usage": {"prompt_tokens": 1}}
     )
@@ -155,7 +155,7 @@ def test_empty_answer_is_an_answer() -> None:
     assert decoded.outcome == Completed("end_turn", Usage(1), ("no_finish",))
 
 
-def test_cut_says_after_how_many_frames() -> None:
+def test_truncation_states_the_number_of_frames() -> None:
     error = decode(TEXT, TEXT).events[-1]
     message = "stream ended after 2 frames, expected the end of its message"
     assert error == StreamError("truncated", message, retryable=True)
@@ -195,7 +195,7 @@ def test_half_a_frame_after_the_finish_is_a_cut_too(rest: bytes) -> None:
 
 
 @pytest.mark.parametrize("rest", [b": keep-al", b"\n", b"event: x", b"id: 1"])
-def test_what_is_no_frame_after_the_finish_is_no_cut(rest: bytes) -> None:
+def test_bytes_that_are_no_data_frame_after_the_finish_are_no_cut(rest: bytes) -> None:
     assert isinstance(decode(TEXT, END, rest).outcome, Completed)
 
 
@@ -209,7 +209,7 @@ def test_stops_come_last_in_the_order_of_choices() -> None:
     ]
 
 
-def test_outcome_tells_why_choice_0_ended() -> None:
+def test_outcome_has_the_stop_reason_of_choice_0() -> None:
     frames = (content("x", choice=-1), TEXT, chunk({}, "length", -1), END)
     assert decode(*frames, DONE).outcome == Completed("end_turn", Usage())
 
@@ -227,12 +227,12 @@ def test_two_chunks_in_one_frame_are_read_line_by_line() -> None:
     assert decoded.notes == (Note("joined_frames", "frame"),)
 
 
-def test_what_follows_the_end_within_its_frame_is_ignored() -> None:
+def test_lines_after_done_within_its_frame_are_ignored() -> None:
     joined = END.rstrip() + b"\n" + DONE.rstrip() + b"\n" + content("late")
     assert decode(TEXT, joined).events == decode(TEXT, END, DONE).events
 
 
-def test_chunk_over_several_lines_is_one() -> None:
+def test_chunk_over_several_data_lines_is_read() -> None:
     lines = json.dumps(json.loads(content("a")[6:]), indent=1).splitlines()
     pretty = b"".join(b"data: %b\n" % line.encode() for line in lines) + b"\n"
     decoded = decode(pretty, END, DONE)
@@ -247,7 +247,7 @@ def test_broken_line_between_two_chunks_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("blank", [b"data:\n\n", b"data:   \n\n", b"data\ndata\n\n", b": ping\n\n"])
-def test_empty_frame_is_nothing(blank: bytes) -> None:
+def test_empty_frame_is_ignored(blank: bytes) -> None:
     assert decode(blank, TEXT, blank, END, blank, DONE) == decode(TEXT, END, DONE)
 
 
@@ -269,7 +269,7 @@ def test_payload_that_is_no_chunk_is_malformed_and_never_quoted(payload: str, pr
     assert error.message.startswith(problem)
 
 
-def test_object_without_choices_is_opaque_and_nothing_else() -> None:
+def test_object_without_choices_is_opaque() -> None:
     for body, name in (({"type": "ping"}, "frame"), ({"object": "ping", "id": "2"}, "ping")):
         opaque = Opaque("openai_chat", name, json.dumps(body, separators=(",", ":")))
         plain = decode(TEXT, END, DONE).events
@@ -277,17 +277,17 @@ def test_object_without_choices_is_opaque_and_nothing_else() -> None:
         assert decode(TEXT, frame(body), END, DONE).events == [*plain[:3], opaque, *plain[3:]]
 
 
-def test_chunk_without_choices_that_says_nothing_is_no_event() -> None:
+def test_chunk_without_choices_and_content_is_no_event() -> None:
     empty = frame({"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"})
     assert decode(TEXT, empty, END, DONE) == decode(TEXT, END, DONE)
 
 
-def test_frame_of_another_name_is_opaque_under_it() -> None:
+def test_frame_with_an_event_name_is_opaque_under_that_name() -> None:
     named = (frame({"a": 1}, "vendor"), frame("no json", "vendor"))
     assert opaques(TEXT, *named, END, DONE) == [("vendor", '{"a":1}'), ("vendor", '"no json"')]
 
 
-def test_chunk_under_another_name_is_a_chunk() -> None:
+def test_chunk_with_an_event_name_is_read() -> None:
     assert message(b"event: chunk\n" + content("a"), content("b"), END, DONE).text == "ab"
 
 
@@ -300,7 +300,7 @@ def test_logprobs_follow_their_delta() -> None:
     ]
 
 
-def test_number_that_json_does_not_have_is_null() -> None:
+def test_nan_and_infinity_become_null() -> None:
     choice = '{"delta":{"content":"a"},"logprobs":{"x":[NaN,-Infinity]}}'
     wire = frame(f'{{"id":"1","choices":[{choice}]}}')
     decoded = decode(wire, END, DONE)
@@ -310,7 +310,7 @@ def test_number_that_json_does_not_have_is_null() -> None:
 
 
 @pytest.mark.parametrize("name", ["citations", "search_results", "related_questions", "images"])
-def test_list_beside_the_choices_is_reported_when_it_changes(name: str) -> None:
+def test_list_beside_the_choices_is_emitted_when_it_changes(name: str) -> None:
     def with_list(text: str, value: Any) -> bytes:
         return content(text, **{name: value})
 
@@ -318,20 +318,20 @@ def test_list_beside_the_choices_is_reported_when_it_changes(name: str) -> None:
     assert opaques(*frames, END, DONE) == [(name, "[1]"), (name, "[1,2]")]
 
 
-def test_replacement_characters_pass() -> None:
+def test_replacement_characters_are_kept() -> None:
     assert message(content("\ufffd\ufffd"), END, DONE).text == "\ufffd\ufffd"
     assert message(TEXT.replace(b"hi", b"\xff\xfe"), END, DONE).text == "\ufffd\ufffd"
 
 
-def test_numbers_in_strings_are_read() -> None:
+def test_index_in_a_string_is_read() -> None:
     wire = frame({"id": "1", "choices": [{"index": "0", "delta": {"content": "a"}}]})
     decoded = decode(wire, END, DONE)
     assert accumulate(decoded.events).text == "a"
     assert decoded.notes == (Note("unusual_json", "chunk"),)
 
 
-def test_more_of_the_same_is_read_like_the_first() -> None:
-    """Chunks that only go on are read by a shape of their own; it must not matter."""
+def test_empty_fields_on_further_chunks_change_nothing() -> None:
+    """The delta run reads such chunks with shapes of its own."""
     for odd in ({"citations": []}, {"x_groq": {}}, {"usage": None}, {"related_questions": []}):
         frames = [content("a"), content("b"), calls(call(0, "x", "f", "[1"))]
         rest = [*(chunk({"tool_calls": [call(0, arguments=t)]}, **odd) for t in (",", "2", "]"))]
@@ -346,7 +346,7 @@ def test_more_of_the_same_is_read_like_the_first() -> None:
         )
 
 
-def test_empty_pieces_of_what_goes_on_are_no_events() -> None:
+def test_empty_deltas_of_an_open_block_are_no_events() -> None:
     empty = (chunk({"reasoning": ""}), content(""), calls(call(0, arguments="")))
     for first, more in (
         (content("a"), content("b")),
@@ -357,7 +357,7 @@ def test_empty_pieces_of_what_goes_on_are_no_events() -> None:
         assert with_empty == decode(first, more, more, END, DONE)
 
 
-def test_named_error_is_one_even_where_text_was_expected() -> None:
+def test_frame_named_error_ends_the_stream_even_if_it_holds_a_chunk() -> None:
     events = decode(TEXT, content("more"), b"event: error\n" + content("boom"), DONE).events
     assert isinstance(events[-1], StreamError)
     assert "boom" not in accumulate(events).text

@@ -1,4 +1,4 @@
-"""What one delta holds, in which order, and under which names."""
+"""The content of a delta: its fields, their order, and parts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message
+from support.openai_chat.chunks import (
+    DONE,
+    blocks_of,
+    call,
+    calls,
+    chunk,
+    content,
+    decode,
+    message,
+    opaques_of,
+)
 
 from streamnorm import (
-    Block,
     BlockStart,
     Citation,
-    Event,
     Opaque,
     Reasoning,
     Refusal,
@@ -25,15 +33,6 @@ END = chunk({}, "stop") + DONE
 A = '{"a":1}'
 
 
-def blocks(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
-    return message(*map(chunk, deltas), END).blocks
-
-
-def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
-    events: list[Event] = decode(*map(chunk, deltas), END).events
-    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
-
-
 def test_delta_is_read_as_reasoning_then_text_then_refusal_then_calls() -> None:
     delta = {
         "tool_calls": [call(0, "x", "f", A)],
@@ -41,18 +40,18 @@ def test_delta_is_read_as_reasoning_then_text_then_refusal_then_calls() -> None:
         "content": "text",
         "reasoning_content": "thought",
     }
-    assert blocks(delta) == (
+    assert blocks_of(delta) == (
         *(Reasoning(("thought",)), Text("text"), Refusal("no"), ToolCall("x", "f", A)),
     )
 
 
 @pytest.mark.parametrize("role", ["assistant", "", None])
-def test_role_on_every_delta_says_nothing(role: str | None) -> None:
+def test_role_on_every_delta_is_ignored(role: str | None) -> None:
     deltas = [{"role": role, "content": text} for text in ("a", "b")]
-    assert blocks(*deltas) == (Text("ab"),)
+    assert blocks_of(*deltas) == (Text("ab"),)
 
 
-def test_text_in_the_chunk_that_finishes_comes_first() -> None:
+def test_text_in_the_last_chunk_is_read() -> None:
     assert message(content("a"), content("b", "stop"), DONE).text == "ab"
 
 
@@ -67,18 +66,18 @@ def whole(text: str, **fields: Any) -> bytes:
     return b"data: " + json.dumps({"id": "1", "choices": [{**part, **fields}]}).encode() + b"\n\n"
 
 
-def test_whole_message_behind_the_deltas_is_not_repeated() -> None:
+def test_whole_message_after_deltas_is_ignored() -> None:
     assert message(content("a"), content("b"), whole("ab"), DONE).blocks == (Text("ab"),)
     assert message(calls(call(0, "x", "f", A)), whole("ab"), DONE).blocks == (
         ToolCall("x", "f", A),
     )
 
 
-def test_whole_message_beside_a_delta_is_not_repeated() -> None:
+def test_whole_message_beside_a_delta_is_ignored() -> None:
     assert message(whole("ab", delta={"content": "a"}), DONE).blocks == (Text("a"),)
 
 
-def test_whole_message_without_deltas_is_the_answer() -> None:
+def test_whole_message_without_deltas_is_read() -> None:
     assert message(whole("ab"), DONE).blocks == (Text("ab"),)
 
 
@@ -88,17 +87,17 @@ def test_whole_message_of_another_shape_is_malformed() -> None:
     assert error.kind == "malformed"
 
 
-def test_empty_text_between_pieces_of_a_call_ends_nothing() -> None:
+def test_empty_text_between_fragments_of_a_call_starts_no_block() -> None:
     deltas = [
         {"tool_calls": [call(0, "x", "f", A[:3])], "content": ""},
         {"content": ""},
         {"tool_calls": [call(0, arguments=A[3:])], "content": None},
     ]
-    assert blocks(*deltas) == (ToolCall("x", "f", A),)
+    assert blocks_of(*deltas) == (ToolCall("x", "f", A),)
 
 
-def test_white_space_before_a_call_is_text_like_any_other() -> None:
-    assert blocks({"content": "\n\n"}, {"tool_calls": [call(0, "x", "f", A)]}) == (
+def test_white_space_before_a_call_is_text() -> None:
+    assert blocks_of({"content": "\n\n"}, {"tool_calls": [call(0, "x", "f", A)]}) == (
         *(Text("\n\n"), ToolCall("x", "f", A)),
     )
 
@@ -110,17 +109,17 @@ def test_content_in_parts_is_read_part_by_part() -> None:
         "xt",
         {"type": "text", "text": ""},
     ]
-    assert blocks({"content": parts}) == (Reasoning(("think",)), Text("text"))
+    assert blocks_of({"content": parts}) == (Reasoning(("think",)), Text("text"))
 
 
-def test_empty_parts_begin_no_block() -> None:
+def test_empty_parts_start_no_block() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": ""}]}
-    assert blocks({"content": ["", {"type": "text", "text": ""}, thinking]}) == ()
+    assert blocks_of({"content": ["", {"type": "text", "text": ""}, thinking]}) == ()
 
 
 def test_signed_thinking_part_keeps_its_signature() -> None:
     part = {"type": "thinking", "thinking": [{"text": "t"}], "signature": "s"}
-    assert blocks({"content": [part]}) == (Reasoning(("t",), "s", "mistral"),)
+    assert blocks_of({"content": [part]}) == (Reasoning(("t",), "s", "mistral"),)
 
 
 UNKNOWN: list[Any] = [
@@ -132,32 +131,32 @@ UNKNOWN: list[Any] = [
 
 
 @pytest.mark.parametrize("part", UNKNOWN)
-def test_part_of_another_shape_is_opaque(part: Any) -> None:
-    assert opaques({"content": [part]}) == [("content_part", part)]
+def test_unknown_part_is_opaque(part: Any) -> None:
+    assert opaques_of({"content": [part]}) == [("content_part", part)]
 
 
-def test_thought_of_another_shape_is_opaque() -> None:
+def test_unknown_part_within_thinking_is_opaque() -> None:
     part = {"type": "thinking", "thinking": [{"type": "reference", "ids": [1]}, "t"]}
-    assert opaques({"content": [part]}) == [
+    assert opaques_of({"content": [part]}) == [
         *(("content_part", {"type": "reference", "ids": [1]}), ("content_part", "t")),
     ]
 
 
 @pytest.mark.parametrize("name", ["audio", "executed_tools", "images"])
-def test_what_has_no_event_is_opaque_right_behind_the_delta(name: str) -> None:
+def test_field_without_unified_event_is_opaque_right_after_the_delta(name: str) -> None:
     decoded = decode(chunk({"content": "a", name: [{"id": 1}]}), content("b"), END)
     assert decoded.events[1:5] == [
         *(BlockStart(0, Text()), TextDelta(0, "a")),
         *(Opaque("openai_chat", name, '[{"id":1}]', 0), TextDelta(0, "b")),
     ]
-    assert opaques({name: None}, {name: []}) == []
+    assert opaques_of({name: None}, {name: []}) == []
 
 
-def test_opaque_data_never_holds_half_a_character() -> None:
-    assert opaques({"content": [{"type": "x", "text": "\ud83d"}]}) == [
+def test_opaque_data_never_holds_a_lone_surrogate() -> None:
+    assert opaques_of({"content": [{"type": "x", "text": "\ud83d"}]}) == [
         ("content_part", {"type": "x", "text": "�"})
     ]
     annotation = {"type": "x", "x": {"content": "\ud83d", "text": "\ude00"}}
-    assert blocks({"content": "a"}, {"annotations": [annotation]}) == (
+    assert blocks_of({"content": "a"}, {"annotations": [annotation]}) == (
         Text("a", (Citation("x", cited_text="�", extra={"text": "�"}),)),
     )

@@ -1,4 +1,4 @@
-"""Delta runs: chunks that only extend the text, the reasoning or the calls of choice 0."""
+"""Delta runs: chunks that only extend blocks of choice 0."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_deltas_of_an_open_block_are_on_the_run(name: str) -> None:
     assert reading.on_run == [0] + [1] * len(TEXTS)
 
 
-def test_arguments_are_on_the_run_whatever_their_pieces() -> None:
+def test_arguments_are_on_the_run_however_they_are_split() -> None:
     fragments = ["city", '":"', " San", " Fran", '"', " ", ",", '"a', '":', "[1", "]", "}"]
     reading = read(STARTED[0], *arguments(0, *fragments), *arguments(0, ""))
     assert reading.events[1:] == [*([JSONDelta(0, text)] for text in fragments), []]
@@ -59,7 +59,7 @@ def test_arguments_of_interleaved_calls_are_on_the_run() -> None:
     assert refused == [(0, "}")]
 
 
-def test_run_names_the_block_that_a_fragment_extends() -> None:
+def test_run_delta_has_the_block_of_the_fragment() -> None:
     reader = decoder("openai_chat")
     for data in (content("hi"), *STARTED):
         reader.feed(data)
@@ -83,7 +83,7 @@ def test_index_of_a_call_may_be_any_number() -> None:
 
 
 @pytest.mark.parametrize("end", ["}", '"}', "} ", "\n}"])
-def test_call_with_a_block_behind_it_stops_with_the_fragment_that_completes_it(end: str) -> None:
+def test_followed_call_stops_with_the_fragment_that_completes_it(end: str) -> None:
     whole = 'a":1' if end[0] != '"' else 'a":"1'
     reading = read(*STARTED, *arguments(0, whole, end), *arguments(1, 'a":1', "}", ""))
     assert reading.events[3] == [JSONDelta(0, end), BlockStop(0)]
@@ -103,7 +103,7 @@ def test_fragment_that_may_repeat_or_restart_arguments_is_read_in_full() -> None
     assert placeholder.on_run == [0, 0, 1]
 
 
-def test_call_without_arguments_yet_is_read_in_full() -> None:
+def test_first_arguments_of_a_call_are_read_in_full() -> None:
     started = [calls(call(n, f"t{n}", "f")) for n in (0, 1)]
     reading = read(*started, *arguments(0, "", "{", '"a'), *arguments(1, "{", '"a'))
     assert reading.events[3] == [BlockStart(0, ToolCall("t0", "f")), JSONDelta(0, "{")]
@@ -121,7 +121,7 @@ def test_text_beside_an_open_call_stays_on_the_run() -> None:
 @pytest.mark.parametrize(
     "fields", [{"id": ""}, {"type": "function"}, {"id": None}, {"custom": None}]
 )
-def test_fields_that_repeat_what_is_known_change_nothing(fields: dict[str, Any]) -> None:
+def test_repeated_fields_of_a_call_change_nothing(fields: dict[str, Any]) -> None:
     fragment = {"index": 0, "function": {"arguments": "1"}, **fields}
     plain = arguments(0, "1")[0]
     reading = read(STARTED[0], plain, plain, calls(fragment), calls(fragment), plain)
@@ -140,7 +140,7 @@ def test_fragment_of_a_stopped_call_is_read_in_full(behind: list[bytes]) -> None
 
 @pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
 @pytest.mark.parametrize("source", ["openai_chat", None])
-def test_transcoder_knows_the_tokens_at_any_time(source: str | None, target: str) -> None:
+def test_transcoder_usage_is_current_during_a_run(source: str | None, target: str) -> None:
     run = Transcoder(source, target)
     for number in range(1, 9):
         run.feed(content("a", usage={"prompt_tokens": 9, "completion_tokens": number}))

@@ -1,4 +1,4 @@
-"""Delta runs of chunks that are padded, and of those that report tokens."""
+"""Delta runs of padded chunks, and of chunks with usage."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_padded_chunks_are_on_the_run(name: str, field: str) -> None:
         (b'"gpt"', b"5"),
     ],
 )
-def test_chunk_that_is_not_like_those_before_reads_as_in_full(told: bytes, instead: bytes) -> None:
+def test_chunk_that_does_not_fit_the_template_reads_as_in_full(told: bytes, instead: bytes) -> None:
     chunks = [content(text, obfuscation="xx") for text in "abc"]
     odd = content("~", obfuscation="xx").replace(told, instead)
     assert odd != content("~", obfuscation="xx")
     read(*chunks, odd, *chunks)
 
 
-def test_fragments_of_all_calls_are_on_the_run() -> None:
+def test_fragments_of_parallel_calls_are_on_the_run() -> None:
     started = [calls(call(n, f"t{n}", "f", "{")) for n in (0, 9, 10, 11)]
     turns = [(n, text) for text in ('"a', "b", "c", "d") for n in (0, 9, 10, 11)]
     fragments = [calls(call(n, arguments=text)) for n, text in turns]
@@ -72,7 +72,7 @@ def test_fragments_of_all_calls_are_on_the_run() -> None:
     assert reading.on_run[4:-1] == [1] * len(turns)
 
 
-def test_fragments_with_their_index_behind_them_are_on_the_run() -> None:
+def test_fragments_with_their_index_last_are_on_the_run() -> None:
     # The index stands behind the function.
     def fragment(text: str) -> bytes:
         return chunk({"tool_calls": [{"function": {"arguments": text}, "index": 0}]})
@@ -82,7 +82,7 @@ def test_fragments_with_their_index_behind_them_are_on_the_run() -> None:
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
-def test_tokens_in_each_chunk_are_reported_behind_its_text(field: str) -> None:
+def test_usage_in_each_chunk_follows_its_text(field: str) -> None:
     make = TextDelta if field == "content" else ReasoningDelta
 
     def counted(text: str, tokens: int) -> bytes:
@@ -99,14 +99,14 @@ def test_tokens_in_each_chunk_are_reported_behind_its_text(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
-def test_tokens_that_nest_too_deep_are_refused(field: str) -> None:
+def test_usage_that_nests_too_deep_is_refused(field: str) -> None:
     limits = Limits(max_json_depth=4)
     deep = chunk({field: "b"}, usage={"prompt_tokens_details": {"a": {"b": {"c": {"d": 1}}}}})
     read(chunk({field: "a"}), chunk({field: "a"}), deep, limits=limits)
 
 
 @pytest.mark.parametrize("ordering", ["sequential", "interleaved"])
-def test_tokens_of_a_chunk_that_passes_a_limit_are_none_of_the_message(ordering: Any) -> None:
+def test_usage_of_a_chunk_that_exceeds_a_limit_is_retracted(ordering: Any) -> None:
     def counted(text: str, tokens: int) -> bytes:
         return content(text, usage={"prompt_tokens": 9, "completion_tokens": tokens})
 
@@ -119,7 +119,7 @@ def test_tokens_of_a_chunk_that_passes_a_limit_are_none_of_the_message(ordering:
     assert transcoder.usage == Usage(9, 2)
 
 
-def test_tokens_beside_arguments_are_read_in_full() -> None:
+def test_usage_beside_arguments_is_read_in_full() -> None:
     counted = chunk({"tool_calls": [call(0, arguments="b")]}, usage={"prompt_tokens": 9})
     reading = read(calls(call(0, "t", "f", "{")), calls(call(0, arguments='"a')), counted, counted)
     assert reading.on_run == [0, 1, 0, 0]

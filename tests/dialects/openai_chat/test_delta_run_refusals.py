@@ -1,4 +1,4 @@
-"""Chunks that say more than that a block of choice 0 goes on."""
+"""Chunks that the delta run refuses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_chunk_with_another_field_is_read_in_full(kind: str, path: str) -> None:
         {"index": None},
     ],
 )
-def test_fragment_that_says_more_of_its_call_is_read_in_full(fields: dict[str, Any]) -> None:
+def test_fragment_with_another_field_is_read_in_full(fields: dict[str, Any]) -> None:
     fragment = {"index": 0, "function": {"arguments": "1"}, **fields}
     read_amid("arguments", calls(fragment))
 
@@ -126,8 +126,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @each_kind
-def test_chunk_that_says_more_is_read_in_full(kind: str, name: str) -> None:
-    """And the chunks around it are read as they would be without the run."""
+def test_frame_that_is_no_plain_delta_is_read_in_full(kind: str, name: str) -> None:
+    """The chunks around it are read as without the run."""
     odd = REFUSED[name](PLAIN[kind])
     if read_amid(kind, odd).decoder.outcome is None:
         read_each_way("openai_chat", OPENING[kind], *[PLAIN[kind]] * 3, odd, *[PLAIN[kind]] * 2)
@@ -143,7 +143,7 @@ def test_chunk_of_another_kind_ends_the_run(kind: str, other: str) -> None:
 
 
 @each_kind
-def test_whatever_a_chunk_repeats_or_pads_changes_nothing(kind: str) -> None:
+def test_changed_ids_and_padding_stay_on_the_run(kind: str) -> None:
     """Ids of chunks may change, and padding hides how long a text is."""
     plain, make = PLAIN[kind], json.loads(PLAIN[kind].removeprefix(b"data: "))
     others = [
@@ -162,7 +162,7 @@ def test_whatever_a_chunk_repeats_or_pads_changes_nothing(kind: str) -> None:
 
 
 @each_kind
-def test_field_that_comes_twice_reads_as_without_the_run(kind: str) -> None:
+def test_duplicate_field_reads_as_without_the_run(kind: str) -> None:
     plain = PLAIN[kind]
     name = {"text": b"content", "reasoning": b"reasoning_content", "arguments": b"arguments"}[kind]
     twice = [
@@ -190,7 +190,7 @@ USAGES: list[object] = [
 
 @each_kind
 @pytest.mark.parametrize("usage", USAGES, ids=str)
-def test_tokens_amid_deltas_read_as_without_the_run(kind: str, usage: object) -> None:
+def test_usage_amid_deltas_reads_as_without_the_run(kind: str, usage: object) -> None:
     plain = PLAIN[kind]
     payload = json.loads(plain.removeprefix(b"data: "))
     counted = frame({**payload, "usage": usage})
@@ -198,18 +198,18 @@ def test_tokens_amid_deltas_read_as_without_the_run(kind: str, usage: object) ->
     read(OPENING[kind], counted, plain, counted, counted, more, more, counted, plain, DONE)
 
 
-# What a run depends on
+# State that ends a run
 
 
 @each_kind
-def test_chunks_behind_a_finish_read_as_without_the_run(kind: str) -> None:
+def test_chunks_after_a_finish_reason_read_as_without_the_run(kind: str) -> None:
     plain, finish = PLAIN[kind], chunk({}, "stop")
     for odd in (finish, content("c", "stop"), calls(call(0, arguments="1"), finish="tool_calls")):
         read(OPENING[kind], plain, plain, odd, plain, plain)
         read(OPENING[kind], plain, plain, odd, plain, finish, plain)
 
 
-def test_half_a_character_waits_for_the_other_half() -> None:
+def test_high_surrogate_is_held_until_the_next_chunk() -> None:
     high, low = (
         content("?").replace(b'"?"', b'"%b"' % half) for half in (rb"a\ud83d", rb"\ude00c")
     )
@@ -229,13 +229,13 @@ def test_stream_with_two_choices_is_read_in_full() -> None:
     assert reading.on_run == [0, 1, 0, 0, 0, 0]
 
 
-def test_text_that_may_hold_tags_is_read_in_full() -> None:
+def test_text_with_think_tags_is_read_in_full() -> None:
     chunks = [content(text) for text in ("<think>", "a", "b", "</think>", "c", "d")]
     assert not sum(read(*chunks, think_tags=True).on_run)
     assert read(*chunks, reasoning("e"), reasoning("f"), think_tags=True)
 
 
-def test_arguments_that_repeat_all_before_them_are_read_in_full() -> None:
+def test_cumulative_arguments_are_read_in_full() -> None:
     growing = [calls(call(0, arguments=text)) for text in ('{"', '{"a', '{"a":')]
     begun = calls(call(0, "x", "f", "{"))
     assert not sum(read(begun, *growing, server="qianfan").on_run)
@@ -243,7 +243,7 @@ def test_arguments_that_repeat_all_before_them_are_read_in_full() -> None:
     assert notes == (Note("cumulative_arguments", "tool call", 3),)
 
 
-def test_call_whose_name_is_not_known_holds_what_comes_behind_it() -> None:
+def test_text_behind_a_nameless_call_is_read_in_full() -> None:
     chunks = [content("a"), content("b"), calls(call(0, "t")), content("c"), content("d")]
     reading = read(*chunks, calls(call(0, name="f", arguments="[")), *[content("e")] * 3)
     assert reading.on_run[:5] == [0, 1, 0, 0, 0]
@@ -257,8 +257,8 @@ def test_custom_call_is_read_in_full() -> None:
     assert not sum(reading.on_run)
 
 
-def test_server_whose_chunks_always_say_more_is_read_the_same() -> None:
-    """Until the next block begins it is asked no longer, so that offering costs nothing."""
+def test_block_with_repeated_failures_leaves_the_run() -> None:
+    """The run is not tried again until the next block starts, so that it costs nothing."""
     scored = [chunk({"content": "a"}, logprobs={}) for _ in range(3)]
     odd = frame({"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": []}}]})
     many = read(content("a"), *[odd] * 20, *[content("b")] * 3, *[reasoning("c")] * 3)

@@ -1,4 +1,4 @@
-"""Chat Completions SSE, byte for byte as the protocol reference writes it."""
+"""The Chat encoder, byte for byte as the API reference."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
 # Deltas
 
 
-def test_call_is_named_once_and_then_only_numbered() -> None:
+def test_call_is_named_in_its_first_fragment_alone() -> None:
     assert deltas(
         BlockStart(0, ToolCall("functions.f:0", "f")),
         JSONDelta(0, '{"a":'),
@@ -93,7 +93,7 @@ def test_call_is_named_once_and_then_only_numbered() -> None:
     ]
 
 
-def test_calls_are_numbered_densely_whatever_is_between_them() -> None:
+def test_calls_are_numbered_densely() -> None:
     told = deltas(
         *SAID,
         *(
@@ -115,7 +115,7 @@ def test_call_without_arguments_gets_an_empty_object_at_its_stop() -> None:
     assert deltas(*called)[1:] == [null]
 
 
-def test_custom_tool_is_told_as_the_message_has_it() -> None:
+def test_custom_tool_is_written_with_its_input() -> None:
     assert deltas(
         BlockStart(0, ToolCall("c", "f", kind="custom")), JSONDelta(0, "free"), BlockStop(0)
     ) == [
@@ -142,7 +142,7 @@ def test_custom_tool_is_told_as_the_message_has_it() -> None:
     ("kind", "piece"),
     [("function", {"function": {"arguments": ""}}), ("custom", {"custom": {"input": ""}})],
 )
-def test_signature_of_a_call_is_where_gemini_s_endpoint_has_it(
+def test_signature_of_a_call_is_written_in_the_field_of_gemini(
     issuer: str | None, value: str, kind: Any, piece: dict[str, Any]
 ) -> None:
     signed = deltas(
@@ -153,23 +153,23 @@ def test_signature_of_a_call_is_where_gemini_s_endpoint_has_it(
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_goes_to_the_field_that_was_asked_for(field: Any) -> None:
+def test_reasoning_is_written_to_the_requested_field(field: Any) -> None:
     events = (BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1))
     assert deltas(*events, reasoning=field) == [{field: "a"}, {field: "\n\nb"}]
 
 
-def test_refusal_has_its_own_field() -> None:
+def test_refusal_is_written_to_its_field() -> None:
     assert deltas(BlockStart(0, Refusal()), RefusalDelta(0, "no")) == [{"refusal": "no"}]
 
 
-def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
+def test_unsupported_block_fails_an_assertion() -> None:
     writer = encoder("openai_chat")
     writer.encode(START)
     with pytest.raises(AssertionError, match="Image passed the projection"):
         writer.render(BlockStart(0, Image(url="u")))
 
 
-def test_blocks_of_other_dialects_are_left_out() -> None:
+def test_blocks_of_other_dialects_are_dropped() -> None:
     for block in (
         ServerToolCall("s", "f", kind="mcp_tool_use"),
         OpaqueBlock("openai_chat", "k", "{}"),
@@ -180,7 +180,7 @@ def test_blocks_of_other_dialects_are_left_out() -> None:
 # Choices
 
 
-def test_each_choice_begins_and_ends_on_its_own() -> None:
+def test_each_choice_has_its_own_first_and_last_chunk() -> None:
     assert encode(
         *(BlockStart(0, Text(), 1), TextDelta(0, "b"), BlockStart(1, Text()), TextDelta(1, "a")),
         *(BlockStop(0), BlockStop(1), MessageStop("end_turn", choice=1)),
@@ -210,7 +210,7 @@ def test_calls_are_numbered_in_each_choice() -> None:
 # The end
 
 
-def test_usage_comes_last_and_once() -> None:
+def test_usage_is_written_once_before_done() -> None:
     updates = (UsageUpdate(Usage(9, 1)), *SAID, UsageUpdate(Usage(9, 4)))
     usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
     for stop in (MessageStop("end_turn"), MessageStop("end_turn", extra={"x": 1})):
@@ -222,11 +222,11 @@ def test_usage_comes_last_and_once() -> None:
     ]
 
 
-def test_tokens_that_nobody_counted_are_not_written() -> None:
+def test_unknown_usage_is_not_written() -> None:
     assert encode(*SAID, MessageStop("end_turn"))[1:] == [payload({}, "stop"), "[DONE]"]
 
 
-def test_terminal_follows_success_and_nothing_else() -> None:
+def test_done_follows_success_alone() -> None:
     for last in ((), SAID, (*SAID, StreamError("truncated", "cut"))):
         assert "[DONE]" not in encode(*last)
     writer = encoder("openai_chat")
@@ -239,15 +239,15 @@ def test_terminal_follows_success_and_nothing_else() -> None:
 # Errors
 
 
-def test_sign_of_life_is_a_comment() -> None:
+def test_ping_is_a_comment() -> None:
     writer = encoder("openai_chat")
     assert writer.encode(Ping()) == writer.ping() == b": ping\n\n"
 
 
-# What else the source said
+# Metadata of the source
 
 
-def test_time_is_that_of_the_source() -> None:
+def test_created_is_that_of_the_source() -> None:
     for created, written in [(170000, 170000), (3.0, 3), (1e400, 0), ("then", 0), (None, 0)]:
         for key in ("created", "created_at"):  # as Responses calls it
             start = MessageStart("chatcmpl-1", "gpt", {key: created})
@@ -255,7 +255,7 @@ def test_time_is_that_of_the_source() -> None:
             assert (last["created"], type(last["created"])) == (written, int)
 
 
-def test_vendor_s_fields_stay_with_the_vendor() -> None:
+def test_extra_fields_are_written_to_the_same_dialect_alone() -> None:
     start = MessageStart("chatcmpl-1", "gpt", {"system_fingerprint": "fp", "created": 7})
     stop = MessageStop("end_turn", extra={"native_finish_reason": "STOP"})
     usage = UsageUpdate(Usage(9, 4, extra={"cost": 0.1}))
@@ -275,7 +275,7 @@ def test_vendor_s_fields_stay_with_the_vendor() -> None:
     ("told", "written"),
     [("standard", "default"), ("priority", "priority"), ("flex", "flex"), ("batch", None)],
 )
-def test_tier_of_service_is_in_the_vendor_s_words(told: str, written: str | None) -> None:
+def test_service_tier_is_written_in_the_vendor_s_terms(told: str, written: str | None) -> None:
     stop, said = MessageStop("end_turn"), {"service_tier": told}
     for events in (
         [MessageStart("chatcmpl-1", "gpt", said), stop],
@@ -293,7 +293,7 @@ def test_tier_of_service_is_in_the_vendor_s_words(told: str, written: str | None
     assert writer.losses == lost
 
 
-def test_data_of_its_own_goes_back_to_its_place() -> None:
+def test_opaque_fields_are_written_at_their_position() -> None:
     spoken = Opaque("openai_chat", "audio", '{"id":"a"}', 0)
     scored = Opaque("openai_chat", "logprobs", '{"content":[]}', 0)
     audio, scores = encode(*SAID[:2], spoken, scored)[1:]
@@ -307,7 +307,7 @@ def test_data_of_its_own_goes_back_to_its_place() -> None:
     }
 
 
-def test_delta_writer_writes_what_render_does() -> None:
+def test_delta_writer_equals_render() -> None:
     for block, delta in [
         (Text(), TextDelta(0, 'a"é')),
         (Reasoning(), ReasoningDelta(0, 'a"é')),

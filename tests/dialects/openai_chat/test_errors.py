@@ -1,4 +1,4 @@
-"""Errors within a stream, and the error that ends a stream that is written."""
+"""Errors by finish reason, and the error that is written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from streamnorm import (
         (StreamError("too_large", "m", "max_blocks"), "server_error", "too_large"),
     ],
 )
-def test_error_ends_the_stream_as_a_frame_of_its_own(
+def test_error_is_written_as_a_frame_of_its_own(
     error: StreamError, type: str, code: str | None
 ) -> None:
     told = {"error": {"message": "m", "type": type, "param": None, "code": code}}
@@ -60,7 +60,15 @@ def test_error_ends_the_stream_as_a_frame_of_its_own(
         ("MALFORMED_FUNCTION_CALL", None),
     ],
 )
-def test_finish_word_that_means_failure_is_an_error(word: str, status: int | None) -> None:
+def test_finish_reason_that_means_failure_is_an_error(word: str, status: int | None) -> None:
     last: Event = decode(content("hi"), chunk({}, word), DONE).events[-1]
     assert isinstance(last, StreamError)
     assert (last.kind, last.code, last.status_hint) == ("upstream", word, status)
+
+
+def test_error_of_the_same_dialect_is_written_with_its_own_type_and_code() -> None:
+    extra: dict[str, object] = {"type": "model_error", "param": "model", "inner": 1}
+    error = StreamError("upstream", "m", "no_model", 404, extra=extra)
+    assert json.loads(encoder("openai_chat", extras=True).error_body(error)) == {
+        "error": {"message": "m", "code": "no_model", **extra}
+    }

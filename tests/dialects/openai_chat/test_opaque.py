@@ -1,4 +1,4 @@
-"""Where the dialect's own data goes that has no place in the events."""
+"""The positions of opaque data that is written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLACES: dict[str, tuple[str, Any, int | None, tuple[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "value", "index", "placed"), PLACES.values(), ids=PLACES)
-def test_field_goes_back_to_where_it_was(
+def test_field_is_written_at_its_position(
     name: str, value: Any, index: int | None, placed: tuple[str, Any]
 ) -> None:
     place, field = placed
@@ -47,11 +47,11 @@ def test_field_goes_back_to_where_it_was(
 
 
 @pytest.mark.parametrize("name", ["frame", "chat.completion.moderation", "content"])
-def test_what_was_a_frame_has_no_field(name: str) -> None:
+def test_opaque_frame_has_no_position(name: str) -> None:
     assert opaque_to_wire(Opaque("openai_chat", name, "{}")) is None
 
 
-def test_field_that_is_no_json_has_no_place() -> None:
+def test_field_that_is_no_json_has_no_position() -> None:
     assert opaque_to_wire(Opaque("openai_chat", "audio", "{")) is None
 
 
@@ -61,13 +61,13 @@ def written(*events: Event) -> list[str]:
     return b"".join([begun, *map(writer.encode, events)]).decode().split("\n\n")[1:-1]
 
 
-def test_frame_of_its_own_is_written_as_it_was() -> None:
+def test_opaque_frame_is_written_on_one_line() -> None:
     event = Opaque("openai_chat", "x", '{"object":"x",\r\n"n":1\r}')
     (line,) = written(event)
     assert json.loads(line.removeprefix("data: ")) == {"object": "x", "n": 1}
 
 
-def test_frame_that_would_break_clients_is_left_out() -> None:
+def test_opaque_frame_that_is_no_object_is_dropped() -> None:
     writer = encoder("openai_chat")
     writer.encode(MessageStart("m", "gpt"))
     for data in ("[1]", '"text"', "7", "null"):
@@ -75,13 +75,13 @@ def test_frame_that_would_break_clients_is_left_out() -> None:
     assert writer.losses == (Loss("opaque", "vendor", 4, "no object, dropped"),)
 
 
-def test_field_before_the_message_stands_alone() -> None:
+def test_field_before_the_message_is_a_frame_of_its_own() -> None:
     writer = encoder("openai_chat")
     early = Opaque("openai_chat", "logprobs", '{"content":[]}')
     assert writer.encode(early) == b'data: {"content":[]}\n\n'
 
 
-def test_chunk_beside_the_answer_is_none_of_usage() -> None:
+def test_chunk_of_a_top_level_field_has_a_choice() -> None:
     (line,) = written(Opaque("openai_chat", "citations", '["u"]'))
     told = json.loads(line.removeprefix("data: "))
     assert told["citations"] == ["u"]
@@ -89,7 +89,7 @@ def test_chunk_beside_the_answer_is_none_of_usage() -> None:
     assert told["choices"][0]["delta"] == {}
 
 
-def test_all_of_it_comes_through_a_stream_that_is_written_anew() -> None:
+def test_opaque_data_round_trips_through_a_re_encoded_stream() -> None:
     frames = [
         content("hi", citations=["u"]),
         chunk({"audio": {"id": "a"}, "images": [{"index": 0, "url": "v"}]}),
@@ -103,7 +103,7 @@ def test_all_of_it_comes_through_a_stream_that_is_written_anew() -> None:
         [event for event in decode(*body).events if isinstance(event, Opaque)]
         for body in (frames, [out])
     )
-    key = lambda event: (event.name, event.data)  # noqa: E731 - said twice
+    key = lambda event: (event.name, event.data)  # noqa: E731 - used twice
     assert sorted(map(key, before)) == sorted(map(key, after))
     assert len(before) == 5
     assert decode(out).events[-1] == MessageStop("end_turn", "stop")

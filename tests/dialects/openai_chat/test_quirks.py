@@ -1,4 +1,4 @@
-"""Readings that contradict each other, told apart by who sends."""
+"""Quirks of servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END = chunk({}, "tool_calls") + DONE
 GROWING = [calls(call(0, "x", "f", text)) for text in ('{"', '{"a":"', '{"a":"x"}', '{"a":"x"}')]
 
 
-def test_cumulative_arguments_grow_where_the_server_is_known_to_repeat_itself() -> None:
+def test_cumulative_arguments_are_emitted_once_for_a_server_with_the_quirk() -> None:
     decoded = decode(*GROWING, END, server="qianfan")
     assert decoded.events[1:6] == [
         *(BlockStart(0, ToolCall("x", "f")), JSONDelta(0, '{"'), JSONDelta(0, 'a":"')),
@@ -31,7 +31,7 @@ def test_cumulative_arguments_grow_where_the_server_is_known_to_repeat_itself() 
 
 
 @pytest.mark.parametrize("server", [None, "openai"])
-def test_elsewhere_a_fragment_that_begins_alike_is_the_next_one(server: str | None) -> None:
+def test_fragment_that_begins_alike_is_appended_without_the_quirk(server: str | None) -> None:
     decoded = decode(*GROWING[:2], END, server=server)
     (tool,) = accumulate(decoded.events).tool_calls
     assert tool.arguments == '{"{"a":"'
@@ -42,7 +42,7 @@ def test_cumulative_call_still_stops_when_it_is_complete() -> None:
     assert decoded.events[5:7] == [BlockStop(0), BlockStart(1, Text())]
 
 
-def test_cumulative_call_that_goes_on_after_its_stop_is_malformed() -> None:
+def test_cumulative_arguments_after_the_stop_are_malformed() -> None:
     late = calls(call(0, "x", None, '{"a":"x"}y'))
     decoded = decode(*GROWING, content("hi"), late, END, server="qianfan")
     assert decoded.events[-1] == StreamError(
@@ -50,12 +50,12 @@ def test_cumulative_call_that_goes_on_after_its_stop_is_malformed() -> None:
     )
 
 
-def test_cumulative_call_may_begin_with_a_placeholder() -> None:
+def test_cumulative_arguments_may_begin_with_a_placeholder() -> None:
     frames = [calls(call(0, "x", "f", text)) for text in ("{}", '{"a"', '{"a":1}')]
     (tool,) = accumulate(decode(*frames, END, server="qianfan").events).tool_calls
     assert tool.arguments == '{"a":1}'
 
 
-def test_most_servers_need_no_reading_of_their_own() -> None:
+def test_unknown_server_has_no_quirks() -> None:
     assert quirks_of(None) == quirks_of("unheard of") == Quirks()
     assert quirks_of("qianfan") == Quirks(cumulative_arguments=True)

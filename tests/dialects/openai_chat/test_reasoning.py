@@ -1,4 +1,4 @@
-"""`reasoning_details`: reasoning with its signatures, there and back."""
+"""Reasoning and `reasoning_details`, in both directions."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message, reasoning
+from support.openai_chat.chunks import (
+    DONE,
+    blocks_of,
+    call,
+    calls,
+    chunk,
+    content,
+    decode,
+    message,
+    opaques_of,
+    reasoning,
+)
 from support.streams import decode as decode_body
 
 from streamnorm import (
-    Block,
     BlockStart,
     BlockStop,
     Event,
     MessageStart,
     MessageStop,
-    Opaque,
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
@@ -29,6 +38,9 @@ from streamnorm import (
 )
 from streamnorm._core.ids import tag_signature
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, detail_from_wire
+
+END = chunk({}, "stop") + DONE
+A = '{"a":1}'
 
 ISSUERS = {
     "anthropic": "anthropic-claude-v1",
@@ -55,7 +67,7 @@ def encoded_details(*events: Event) -> list[dict[str, Any]]:
     return told
 
 
-def test_text_and_its_signature_are_of_one_index() -> None:
+def test_text_and_its_signature_share_an_index() -> None:
     assert encoded_details(
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
         *(SignatureDelta(0, "c2ln", "anthropic"), BlockStop(0)),
@@ -74,7 +86,7 @@ def test_text_and_its_signature_are_of_one_index() -> None:
 
 
 @pytest.mark.parametrize(("issuer", "format"), ISSUERS.items())
-def test_issuer_is_told_by_the_format(issuer: str, format: str) -> None:
+def test_issuer_is_written_as_format(issuer: str, format: str) -> None:
     signed = [BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0)]
     (detail,) = encoded_details(*signed)
     assert detail == {"type": "reasoning.text", "index": 0, "signature": "c2ln", "format": format}
@@ -82,7 +94,7 @@ def test_issuer_is_told_by_the_format(issuer: str, format: str) -> None:
 
 
 @pytest.mark.parametrize("issuer", ["deepseek", None])
-def test_issuer_without_a_format_seals_the_value(issuer: str | None) -> None:
+def test_signature_of_an_issuer_without_format_is_sealed(issuer: str | None) -> None:
     sealed = tag_signature("c2ln", issuer)
     numbering = ReasoningDetails()
     numbering.begin()
@@ -97,13 +109,13 @@ def test_issuer_without_a_format_seals_the_value(issuer: str | None) -> None:
 
 
 @pytest.mark.parametrize("format", ["azure-openai-responses-v1", "something-new", None, 7])
-def test_format_of_another_is_read_as_far_as_it_is_known(format: object) -> None:
+def test_issuer_is_read_from_known_formats_alone(format: object) -> None:
     issuer = "openai" if format == "azure-openai-responses-v1" else None
     detail = {"type": "reasoning.text", "signature": "c2ln", "format": format}
     assert detail_from_wire(detail).signature == ("c2ln", issuer)
 
 
-def test_redacted_reasoning_is_anthropic_s_as_it_is_and_of_others_sealed() -> None:
+def test_redacted_reasoning_is_sealed_unless_anthropic_issued_it() -> None:
     assert ReasoningDetails().redacted_to_wire("ZGF0YQ==", "anthropic") == {
         "type": "reasoning.encrypted",
         "index": 0,
@@ -120,7 +132,7 @@ def test_redacted_reasoning_is_anthropic_s_as_it_is_and_of_others_sealed() -> No
 
 
 @pytest.mark.parametrize("issuer", [*ISSUERS, "deepseek", None])
-def test_reasoning_comes_back_block_by_block(issuer: str | None) -> None:
+def test_reasoning_round_trips_block_by_block(issuer: str | None) -> None:
     events: list[Event] = [
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), SignatureDelta(0, "c2ln", issuer)),
         *(BlockStop(0), BlockStart(1, RedactedReasoning("ZGF0YQ==", issuer)), BlockStop(1)),
@@ -137,52 +149,37 @@ def test_reasoning_comes_back_block_by_block(issuer: str | None) -> None:
     )
 
 
-END = chunk({}, "stop") + DONE
-
-
-A = '{"a":1}'
-
-
-def blocks(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
-    return message(*map(chunk, deltas), END).blocks
-
-
-def opaques(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
-    events: list[Event] = decode(*map(chunk, deltas), END).events
-    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
-
-
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_reasoning_under_either_name_is_reasoning(name: str) -> None:
-    assert blocks({name: "a"}, {name: "b"}, {"content": "c"}) == (Reasoning(("ab",)), Text("c"))
+def test_reasoning_is_read_from_either_field(name: str) -> None:
+    assert blocks_of({name: "a"}, {name: "b"}, {"content": "c"}) == (Reasoning(("ab",)), Text("c"))
 
 
-def test_reasoning_under_both_names_is_read_once() -> None:
-    assert blocks({"reasoning_content": "a", "reasoning": "a"}) == (Reasoning(("a",)),)
+def test_reasoning_in_both_fields_is_read_once() -> None:
+    assert blocks_of({"reasoning_content": "a", "reasoning": "a"}) == (Reasoning(("a",)),)
 
 
 def with_details(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"reasoning_details": list(items), **fields}
 
 
-def test_reasoning_details_go_before_the_plain_field() -> None:
+def test_reasoning_details_take_precedence_over_the_plain_field() -> None:
     detail = {"type": "reasoning.text", "text": "a", "index": 0}
-    assert blocks(with_details(detail, reasoning="a")) == (Reasoning(("a",)),)
+    assert blocks_of(with_details(detail, reasoning="a")) == (Reasoning(("a",)),)
 
 
 def test_reasoning_summary_is_reasoning() -> None:
-    assert blocks(with_details({"type": "reasoning.summary", "summary": "a"})) == (
+    assert blocks_of(with_details({"type": "reasoning.summary", "summary": "a"})) == (
         Reasoning(("a",)),
     )
 
 
-def test_plain_field_is_read_where_the_details_have_no_text() -> None:
+def test_plain_field_is_read_if_the_details_have_no_text() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e", "format": "openai-responses-v1"}
-    assert blocks(with_details(detail, reasoning="a")) == (Reasoning(("a",), "e", "openai"),)
-    assert blocks(with_details({"type": "reasoning.text", "text": None}, reasoning="a")) == (
+    assert blocks_of(with_details(detail, reasoning="a")) == (Reasoning(("a",), "e", "openai"),)
+    assert blocks_of(with_details({"type": "reasoning.text", "text": None}, reasoning="a")) == (
         Reasoning(("a",)),
     )
-    assert blocks(with_details({"type": "reasoning.text", "text": {}}, reasoning="a")) == (
+    assert blocks_of(with_details({"type": "reasoning.text", "text": {}}, reasoning="a")) == (
         Reasoning(("a",)),
     )
 
@@ -201,24 +198,24 @@ def test_plain_field_is_read_where_the_details_have_no_text() -> None:
 )
 def test_format_of_a_signature_names_its_issuer(format: str | None, issuer: str | None) -> None:
     detail = {"type": "reasoning.text", "text": "a", "signature": "s==", "format": format}
-    assert blocks(with_details(detail)) == (Reasoning(("a",), "s==", issuer),)
+    assert blocks_of(with_details(detail)) == (Reasoning(("a",), "s==", issuer),)
 
 
 def test_encrypted_reasoning_of_anthropic_is_a_block_of_its_own() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e==", "format": "anthropic-claude-v1"}
-    assert blocks({"reasoning": "a"}, with_details(detail)) == (
+    assert blocks_of({"reasoning": "a"}, with_details(detail)) == (
         *(Reasoning(("a",)), RedactedReasoning("e==", "anthropic")),
     )
 
 
 def test_encrypted_reasoning_of_others_signs_the_reasoning_before_it() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e==", "format": "xai-responses-v1"}
-    assert blocks({"reasoning": "a"}, with_details(detail)) == (Reasoning(("a",), "e==", "xai"),)
+    assert blocks_of({"reasoning": "a"}, with_details(detail)) == (Reasoning(("a",), "e==", "xai"),)
 
 
-def test_encrypted_reasoning_without_reasoning_stands_alone() -> None:
+def test_encrypted_reasoning_without_open_reasoning_is_a_block_of_its_own() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e==", "format": "openai-responses-v1"}
-    assert blocks(with_details(detail), {"content": "c"}) == (
+    assert blocks_of(with_details(detail), {"content": "c"}) == (
         RedactedReasoning("e==", "openai"),
         Text("c"),
     )
@@ -226,23 +223,23 @@ def test_encrypted_reasoning_without_reasoning_stands_alone() -> None:
 
 def test_encrypted_reasoning_of_google_signs_the_call_of_its_id() -> None:
     detail = {"type": "reasoning.encrypted", "data": "e", "format": "google-gemini-v1", "id": "x"}
-    assert blocks({"tool_calls": [call(0, "x", "f", A)]}, with_details(detail)) == (
+    assert blocks_of({"tool_calls": [call(0, "x", "f", A)]}, with_details(detail)) == (
         ToolCall("x", "f", A, signature="e", issuer="google"),
     )
-    assert blocks({"reasoning": "a"}, with_details({**detail, "id": None})) == (
+    assert blocks_of({"reasoning": "a"}, with_details({**detail, "id": None})) == (
         Reasoning(("a",), "e", "google"),
     )
 
 
-def test_detail_of_another_type_is_opaque() -> None:
+def test_detail_of_unknown_type_is_opaque() -> None:
     detail = {"type": "reasoning.server_tool_call", "x": 1}
-    assert opaques(with_details(detail)) == [("reasoning_details", detail)]
+    assert opaques_of(with_details(detail)) == [("reasoning_details", detail)]
     empty = {"type": "reasoning.encrypted", "data": ""}
     assert decode(chunk(with_details(empty)), END).events[1:-1] == []
 
 
-def test_detail_that_is_no_object_is_passed_over() -> None:
-    assert blocks({"reasoning_details": ["a", None], "reasoning": "b"}) == (Reasoning(("b",)),)
+def test_detail_that_is_no_object_is_ignored() -> None:
+    assert blocks_of({"reasoning_details": ["a", None], "reasoning": "b"}) == (Reasoning(("b",)),)
 
 
 def test_reasoning_that_resumes_is_a_new_block() -> None:
@@ -259,7 +256,7 @@ def test_reasoning_that_resumes_is_a_new_block() -> None:
     )
 
 
-def test_signature_never_holds_half_a_character() -> None:
+def test_signature_never_holds_a_lone_surrogate() -> None:
     detail = {"type": "reasoning.text", "text": "a", "signature": "s\ud83d"}
     events = decode(chunk(with_details(detail)), END).events
     assert SignatureDelta(0, "s�") in events

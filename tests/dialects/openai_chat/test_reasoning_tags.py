@@ -1,4 +1,4 @@
-"""Reasoning between tags at the start of an answer."""
+"""`<think>` tags at the start of a choice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES: list[tuple[str, tuple[Block, ...]]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_tags_at_the_start_of_an_answer_hold_reasoning(
+def test_tags_at_the_start_of_a_choice_enclose_reasoning(
     text: str, expected: tuple[Block, ...]
 ) -> None:
     assert blocks(text) == expected
@@ -45,13 +45,13 @@ def test_tags_at_the_start_of_an_answer_hold_reasoning(
 
 
 @given(dice(60))
-def test_pieces_do_not_matter(d: Dice) -> None:
+def test_chunking_changes_no_block(d: Dice) -> None:
     parts = ("<think>", "</think>", "<", "</", "think>", "a", " ", "\n")
     text = "".join(d.some(8, lambda: d.pick(parts)))
     assert blocks(*d.cut(text, 8)) == blocks(*([text] if text else []))
 
 
-def test_only_what_may_become_a_tag_is_held() -> None:
+def test_only_a_possible_tag_is_held() -> None:
     tags = ThinkTags()
     assert tags.feed(" <th") == []
     assert tags.feed("ink>ab") == [("reasoning", "ab")]
@@ -62,7 +62,7 @@ def test_only_what_may_become_a_tag_is_held() -> None:
     assert tags.close() == []
 
 
-def test_white_space_without_end_is_not_held_without_end() -> None:
+def test_held_white_space_is_bounded() -> None:
     tags = ThinkTags()
     held = sum(not tags.feed(" ") for _ in range(5000))
     assert held <= 1024
@@ -76,7 +76,7 @@ def test_each_choice_has_tags_of_its_own() -> None:
     assert message(*frames, *ends, think_tags=True, choice=1).blocks == (Text("b"),)
 
 
-def test_what_is_held_stands_where_it_was_when_the_end_comes() -> None:
+def test_partial_tag_is_released_at_the_end() -> None:
     frames = (content("<think>a</t"), calls(call(0, "x", "f", "{}")), END)
     assert message(*frames, think_tags=True).blocks[-1] in (
         Reasoning(("</t",)),
@@ -84,13 +84,13 @@ def test_what_is_held_stands_where_it_was_when_the_end_comes() -> None:
     )
 
 
-def test_text_behind_the_tags_goes_out_at_once() -> None:
+def test_text_after_the_tags_is_not_held() -> None:
     reader = decoder("openai_chat", think_tags=True)
     reader.feed(content("<think>a</think>b"))
     assert [event.text for event in reader.feed(content("c")) if hasattr(event, "text")] == ["c"]
 
 
-def test_inline_think_tags_are_text_unless_asked_for() -> None:
+def test_tags_are_text_without_the_option() -> None:
     assert message(content("<think>a</think>b"), END).blocks == (Text("<think>a</think>b"),)
     assert message(content("<think>a</think>b"), END, think_tags=True).blocks == (
         *(Reasoning(("a",)), Text("b")),

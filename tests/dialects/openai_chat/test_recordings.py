@@ -1,4 +1,4 @@
-"""Every recording gives the events that were written down beside it."""
+"""Recorded streams and their expected events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_there_are_recordings() -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
 @pytest.mark.parametrize("size", [1, 3, 64, 1 << 20], ids="{}-byte".format)
-def test_decodes_as_written_down(recording: Recording, size: int) -> None:
+def test_decodes_as_expected(recording: Recording, size: int) -> None:
     source = decoder(recording.dialect, server=recording.server)
     body = recording.body
     events = [e for at in range(0, len(body), size) for e in source.feed(body[at : at + size])]
@@ -55,7 +55,7 @@ def test_decodes_as_written_down(recording: Recording, size: int) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_dialect_is_found_out(recording: Recording) -> None:
+def test_dialect_is_detected(recording: Recording) -> None:
     named, unnamed = decoder(recording.dialect), decoder()
     events = unnamed.feed(recording.body) + unnamed.close()
     assert events == named.feed(recording.body) + named.close()
@@ -65,6 +65,6 @@ def test_dialect_is_found_out(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_companion_says_that_nobody_sent_it(recording: Recording) -> None:
+def test_companion_states_provenance_and_server(recording: Recording) -> None:
     assert (recording.provenance, recording.dialect) == ("written", "openai_chat")
     assert recording.server == recording.path.parent.name

@@ -1,4 +1,4 @@
-"""Why an answer ended, in the words of some thirty servers."""
+"""Finish reasons and stop reasons, in both directions."""
 
 from __future__ import annotations
 
@@ -54,28 +54,30 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("word", "of_text", "of_a_call"), WORDS)
-def test_finish_word_and_blocks_decide_together(word: str, of_text: str, of_a_call: str) -> None:
+def test_finish_reason_and_blocks_decide_the_stop_reason(
+    word: str, of_text: str, of_a_call: str
+) -> None:
     assert stop(TEXT, finish(finish_reason=word), DONE) == MessageStop(of_text, word)
     assert stop(CALL, finish(finish_reason=word), DONE) == MessageStop(of_a_call, word)
 
 
-def test_call_makes_a_stop_a_tool_use() -> None:
+def test_stop_after_a_call_is_tool_use() -> None:
     assert stop(CALL, chunk({}, "stop"), DONE).reason == "tool_use"
 
 
-def test_empty_finish_on_every_chunk_is_none() -> None:
+def test_empty_finish_reason_is_ignored() -> None:
     frames = (content("a", ""), content("b", ""), chunk({}, "length"))
     assert stop(*frames, DONE) == MessageStop("max_tokens", "length")
     outcome = decode(content("a", "")).outcome
     assert isinstance(outcome, Truncated)
 
 
-def test_finish_key_absent_until_the_end() -> None:
+def test_finish_reason_may_be_absent_until_the_end() -> None:
     absent = frame({"id": "1", "choices": [{"index": 0, "delta": {"content": "a"}}]})
     assert stop(absent, absent, chunk({}, "stop"), DONE) == MessageStop("end_turn", "stop")
 
 
-def test_last_of_several_finishes_counts_and_reading_goes_on() -> None:
+def test_last_of_several_finish_reasons_counts() -> None:
     frames = (
         content("a", "stop"),
         content("b"),
@@ -88,65 +90,65 @@ def test_last_of_several_finishes_counts_and_reading_goes_on() -> None:
     assert sum(isinstance(event, MessageStop) for event in decoded.events) == 1
 
 
-def test_finish_is_no_end() -> None:
+def test_content_after_a_finish_reason_is_read() -> None:
     events = decode(content("a", "stop"), content("b"), DONE).events
     assert [event.text for event in events if hasattr(event, "text")] == ["a", "b"]
 
 
-def test_tool_finish_without_a_call_is_an_end_of_turn() -> None:
+def test_tool_calls_without_a_call_is_end_turn() -> None:
     assert stop(TEXT, chunk({}, "tool_calls"), DONE).reason == "end_turn"
 
 
-def test_no_finish_at_all_is_forgiven_where_done_was_read() -> None:
+def test_missing_finish_reason_is_forgiven_after_done() -> None:
     assert stop(TEXT, DONE) == MessageStop("end_turn")
     assert decode(TEXT, DONE).outcome == Completed("end_turn", Usage(), ("no_finish",))
     assert stop(CALL, DONE) == MessageStop("tool_use")
 
 
-def test_no_finish_and_arguments_cut_off_is_no_tool_use() -> None:
+def test_missing_finish_reason_with_incomplete_arguments_is_other() -> None:
     assert stop(HALF, DONE) == MessageStop("other")
     assert stop(calls(call(0, "x", "f", "{}")), DONE) == MessageStop("tool_use")
     assert stop(calls(call(0, "x", "f")), DONE) == MessageStop("tool_use")
 
 
-def test_no_finish_and_no_done_is_a_cut() -> None:
+def test_stream_without_finish_reason_and_done_is_cut() -> None:
     assert isinstance(decode(TEXT).outcome, Truncated)
     assert isinstance(decode(CALL).outcome, Truncated)
 
 
-def test_call_cut_off_by_length_stays_a_length_stop() -> None:
+def test_length_with_a_call_is_max_tokens() -> None:
     assert stop(HALF, chunk({}, "length"), DONE) == MessageStop("max_tokens", "length")
 
 
 @pytest.mark.parametrize("word", ["stop", "length", "tool_calls", None])
-def test_refusal_is_one_whatever_the_word(word: str | None) -> None:
+def test_refusal_text_is_refusal_under_any_finish_reason(word: str | None) -> None:
     ends = [chunk({}, word), DONE]
     assert stop(REFUSAL, *ends) == MessageStop("refusal", word)
 
 
 @pytest.mark.parametrize("field", ["stop_reason", "matched_stop"])
-def test_sequence_that_ended_it_is_kept(field: str) -> None:
+def test_stop_sequence_is_read(field: str) -> None:
     last = finish(finish_reason="stop", **{field: "END"})
     assert stop(TEXT, last, DONE) == MessageStop("stop_sequence", "stop", "END")
     assert stop(CALL, last, DONE) == MessageStop("tool_use", "stop", "END")
 
 
 @pytest.mark.parametrize("value", [128009, None])
-def test_token_that_ended_it_is_no_sequence(value: int | None) -> None:
+def test_stop_token_is_no_stop_sequence(value: int | None) -> None:
     last = finish(finish_reason="stop", stop_reason=value)
     extra = {"stop_reason": value} if value else None
     assert stop(TEXT, last, DONE) == MessageStop("end_turn", "stop", extra=extra)
 
 
 @pytest.mark.parametrize("native", ["length", "MAX_TOKENS", "max_output_tokens"])
-def test_native_word_of_length_makes_it_one(native: str) -> None:
+def test_native_length_is_max_tokens(native: str) -> None:
     last = finish(finish_reason="tool_calls", native_finish_reason=native)
     assert stop(HALF, last, DONE) == MessageStop(
         "max_tokens", "tool_calls", extra={"native_finish_reason": native}
     )
 
 
-def test_other_native_word_is_kept_and_changes_nothing() -> None:
+def test_other_native_finish_reason_goes_to_extra() -> None:
     last = finish(finish_reason="stop", native_finish_reason="completed", odd=None)
     extra = {"native_finish_reason": "completed"}
     assert stop(TEXT, last, DONE) == MessageStop("end_turn", "stop", extra=extra)
@@ -163,11 +165,11 @@ def test_other_native_word_is_kept_and_changes_nothing() -> None:
         ("other", "stop"),
     ],
 )
-def test_finish_is_in_the_vendor_s_words(reason: Any, word: str) -> None:
+def test_stop_reason_is_written_as_finish_reason(reason: Any, word: str) -> None:
     assert encode(MessageStop(reason, "its own word")) == [payload({}, word), "[DONE]"]
 
 
-def test_stop_sequence_is_told_where_vllm_tells_it() -> None:
+def test_stop_sequence_is_written_in_the_field_of_vllm() -> None:
     (last, _) = encode(MessageStop("stop_sequence", "stop_sequence", "END"))
     assert last["choices"] == [
         {"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}
@@ -175,6 +177,6 @@ def test_stop_sequence_is_told_where_vllm_tells_it() -> None:
     assert encode(MessageStop("stop_sequence")) == [payload({}, "stop"), "[DONE]"]
 
 
-def test_refusal_that_stands_in_the_answer_ends_it_as_any_other_text() -> None:
+def test_refusal_with_refusal_text_is_written_as_stop() -> None:
     events = (BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
     assert encode(*events, MessageStop("refusal"))[-2] == payload({}, "stop")

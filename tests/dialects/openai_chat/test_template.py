@@ -1,4 +1,4 @@
-"""Chunks that are known but for their text."""
+"""Templates of chunks that differ in their text alone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def peek(payload: bytes) -> str | None:
     return value["text"]
 
 
-def learnt(payload: bytes, text: str) -> Template:
-    """Return the template that is learnt of a chunk."""
+def learned(payload: bytes, text: str) -> Template:
+    """Return the template learned from a chunk."""
     template = learn_template(payload, text, peek)
     assert template is not None
     return template
@@ -39,8 +39,8 @@ def learnt(payload: bytes, text: str) -> Template:
         (b"", None),
     ],
 )
-def test_chunks_with_another_text_are_known(payload: bytes, text: str | None) -> None:
-    assert learnt(b'{"text":"x y","n":1}', "x y")(payload) == text
+def test_template_returns_the_text_of_chunks_that_fit(payload: bytes, text: str | None) -> None:
+    assert learned(b'{"text":"x y","n":1}', "x y")(payload) == text
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,8 @@ def test_chunks_with_another_text_are_known(payload: bytes, text: str | None) ->
     ],
 )
 @pytest.mark.parametrize("padding", [b"", b"aB3"])
-def test_chunks_with_another_text_and_padding_are_known(
-    payload: bytes, text: str | None, padding: bytes
-) -> None:
-    assert learnt(b'{"text":"word","p":"%b"}' % padding, "word")(payload) == text
+def test_template_ignores_padding(payload: bytes, text: str | None, padding: bytes) -> None:
+    assert learned(b'{"text":"word","p":"%b"}' % padding, "word")(payload) == text
 
 
 @pytest.mark.parametrize(
@@ -75,5 +73,5 @@ def test_chunks_with_another_text_and_padding_are_known(
         (b'{"text":"a","n":"%b"}' % (b"x" * 5000), "a"),
     ],
 )
-def test_no_template_is_learnt_where_the_text_cannot_be_told(payload: bytes, text: str) -> None:
+def test_no_template_is_learned_from_an_ambiguous_chunk(payload: bytes, text: str) -> None:
     assert learn_template(payload, text, peek) is None

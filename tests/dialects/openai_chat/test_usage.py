@@ -1,4 +1,4 @@
-"""Token counts, wherever servers put them and however they add them up."""
+"""Token counts, in both directions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_usage_in_every_chunk_is_the_last_one_and_never_added() -> None:
     assert updates(*frames, END, DONE) == [Usage(10, 1), Usage(10, 2), Usage(10, 5)]
 
 
-def test_usage_null_says_nothing() -> None:
+def test_usage_null_is_ignored() -> None:
     assert updates(content("a", usage=None), END, LAST, chunk({}, usage=None), DONE) == [
         Usage(10, 5)
     ]
@@ -51,7 +51,7 @@ def test_usage_within_the_choice() -> None:
     assert updates(content("a"), frame({"id": "1", "choices": [part]}), DONE) == [Usage(10, 5)]
 
 
-def test_usage_of_groq_stands_in_its_own_field_too() -> None:
+def test_usage_of_groq_is_read_from_its_own_field() -> None:
     twice = chunk({}, "stop", x_groq={"id": "r", "usage": COUNTS}, usage=COUNTS)
     assert updates(content("a", x_groq={"id": "r"}), twice, DONE) == [Usage(10, 5)]
     alone = chunk({}, "stop", x_groq={"usage": COUNTS})
@@ -67,7 +67,7 @@ def test_usage_never_sent_is_unknown() -> None:
     assert updates(content("a"), END, DONE) == []
 
 
-def test_usage_before_the_message_starts_comes_with_it() -> None:
+def test_usage_before_the_message_start_follows_it() -> None:
     early = frame({"choices": [], "usage": {"prompt_tokens": 10}})
     decoded = decode(early, content("a"), END, DONE)
     assert decoded.events[1] == UsageUpdate(Usage(10))
@@ -92,16 +92,18 @@ def test_usage_before_the_message_starts_comes_with_it() -> None:
         ({"reasoning_tokens": 2}, Usage(10, 5, None, None, 2)),
     ],
 )
-def test_counts_are_found_where_each_server_puts_them(fields: dict[str, Any], usage: Usage) -> None:
+def test_counts_are_read_from_the_fields_of_each_server(
+    fields: dict[str, Any], usage: Usage
+) -> None:
     assert usage_from_wire(Usage(), {**COUNTS, **fields}) == usage
 
 
-def test_count_that_stands_in_several_places_is_taken_once() -> None:
+def test_count_in_several_fields_is_read_once() -> None:
     fields = {"prompt_tokens_details": {"cached_tokens": 4}, "prompt_cache_hit_tokens": 4}
     assert usage_from_wire(Usage(), {**COUNTS, **fields}) == Usage(10, 5, 4)
 
 
-def test_reasoning_outside_of_the_completion_is_added() -> None:
+def test_reasoning_outside_the_completion_is_added() -> None:
     # 291 + 26 + 196 = 513, as xAI counts.
     wire = {"prompt_tokens": 291, "completion_tokens": 26, "total_tokens": 513}
     details = {"completion_tokens_details": {"reasoning_tokens": 196}}
@@ -110,12 +112,12 @@ def test_reasoning_outside_of_the_completion_is_added() -> None:
     assert usage_from_wire(Usage(), inside) == Usage(291, 222, None, None, 196)
 
 
-def test_reasoning_alone_is_outside_where_the_total_says_so() -> None:
+def test_reasoning_is_outside_the_completion_if_the_total_says_so() -> None:
     wire = {"completion_tokens": 2, "total_tokens": 5, "reasoning_tokens": 3}
     assert usage_from_wire(Usage(), wire) == Usage(None, 5, None, None, 3)
 
 
-def test_prompt_without_the_cache_gets_it_back() -> None:
+def test_cache_outside_the_prompt_is_added() -> None:
     wire = {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 30}}
     assert usage_from_wire(Usage(), wire) == Usage(40, None, 30)
     both = {
@@ -125,13 +127,13 @@ def test_prompt_without_the_cache_gets_it_back() -> None:
     assert usage_from_wire(Usage(), both) == Usage(22, None, 8, 4)
 
 
-def test_audio_outside_of_the_prompt_is_added() -> None:
+def test_audio_outside_the_prompt_is_added() -> None:
     wire = {**COUNTS, "total_tokens": 35, "prompt_audio_seconds": 4}
     assert usage_from_wire(Usage(), wire) == Usage(30, 5, extra={"prompt_audio_seconds": 4})
     assert usage_from_wire(Usage(), {**wire, "total_tokens": 1}).input_tokens == 10
 
 
-def test_what_is_not_said_stays() -> None:
+def test_absent_counts_stay() -> None:
     before = Usage(1, 2, 3, 4, 5, {"a": 1, "b": 1})
     assert usage_from_wire(before, {"completion_tokens": 9, "b": 2, "c": {"d": None}}) == Usage(
         1, 9, 3, 4, 5, {"a": 1, "b": 2}
@@ -139,13 +141,13 @@ def test_what_is_not_said_stays() -> None:
     assert usage_from_wire(before, {}) == before
 
 
-def test_other_fields_are_kept_without_nulls() -> None:
+def test_other_fields_go_to_extra_without_nulls() -> None:
     wire = {"prompt_tokens": 1, "cost": 0.5, "x": None, "y": {"z": None}, "w": {"v": 1, "u": {}}}
     assert usage_from_wire(Usage(), wire) == Usage(1, extra={"cost": 0.5, "w": {"v": 1}})
 
 
 @pytest.mark.parametrize("odd", ["7", True, -1, 7.5, 1e300, [7], {"a": 7}])
-def test_what_is_no_count_is_kept_aside(odd: object) -> None:
+def test_value_that_is_no_count_goes_to_extra(odd: object) -> None:
     assert usage_from_wire(Usage(), {"prompt_tokens": odd}) == Usage(extra={"prompt_tokens": odd})
 
 
@@ -153,7 +155,7 @@ def test_count_with_a_decimal_point_is_a_count() -> None:
     assert usage_from_wire(Usage(), {"prompt_tokens": 7.0, "completion_tokens": 0}) == Usage(7, 0)
 
 
-def test_given_usage_is_not_changed() -> None:
+def test_usage_object_is_not_mutated() -> None:
     wire = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
     usage_from_wire(Usage(), wire)
     assert wire == {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}}
@@ -173,7 +175,7 @@ WIRE = {
 
 
 @pytest.mark.parametrize("extras", [False, True])
-def test_counts_are_written_as_the_vendor_adds_them_up(*, extras: bool) -> None:
+def test_counts_are_written_with_their_total(*, extras: bool) -> None:
     assert usage_to_wire(FULL, extras=extras) == WIRE
     assert usage_from_wire(Usage(), WIRE) == FULL
 
@@ -195,11 +197,11 @@ def test_counts_are_written_as_the_vendor_adds_them_up(*, extras: bool) -> None:
         ),
     ],
 )
-def test_what_nobody_said_is_nothing_or_left_out(usage: Usage, wire: dict[str, object]) -> None:
+def test_unknown_counts_are_zero_or_left_out(usage: Usage, wire: dict[str, object]) -> None:
     assert usage_to_wire(usage, extras=False) == wire
 
 
-def test_vendor_s_other_counts_go_back_only_to_the_vendor() -> None:
+def test_other_counts_are_written_to_the_same_dialect_alone() -> None:
     extra = {
         "cost": 0.5,
         "prompt_tokens_details": {"audio_tokens": 3, "cached_tokens": 1},
@@ -223,7 +225,7 @@ def test_vendor_s_other_counts_go_back_only_to_the_vendor() -> None:
 
 
 @given(dice(20))
-def test_counts_come_back_as_they_were(d: Dice) -> None:
+def test_counts_round_trip(d: Dice) -> None:
     usage = structs.replace(make_usage(d), extra=None)
     back = usage_from_wire(Usage(), usage_to_wire(usage, extras=True))
     known = (usage.input_tokens or 0, usage.output_tokens or 0)

@@ -1,4 +1,4 @@
-"""The shape of a chunk: which fields are read, and which are worth keeping."""
+"""The fields of a chunk that are read, and those that are known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHUNK = {
 }
 
 
-def test_chunk_of_openai_is_read_as_its_reference_has_it() -> None:
+def test_chunk_of_the_api_reference_is_read() -> None:
     read = wire.decode_chunk(json.dumps(CHUNK))
     assert (read.id, read.model) == ("chatcmpl-1", "gpt")
     assert read.choices is not None
@@ -37,7 +37,7 @@ def test_chunk_of_openai_is_read_as_its_reference_has_it() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(wire.CHUNK_FIELDS))
-def test_field_that_is_read_is_not_kept_as_unknown(name: str) -> None:
+def test_known_field_of_a_chunk_is_not_in_extra(name: str) -> None:
     known = {"id": "chatcmpl-1", "model": "gpt", "choices": [], "usage": {}, "error": None}
     value = known.get(name, "x")
     first = content("a", **({} if name in ("id", "model", "choices") else {name: value}))
@@ -47,7 +47,7 @@ def test_field_that_is_read_is_not_kept_as_unknown(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(wire.CHOICE_FIELDS - {"index", "delta", "finish_reason"}))
-def test_field_of_a_choice_that_is_read_is_not_kept_as_unknown(name: str) -> None:
+def test_known_field_of_a_choice_is_not_in_extra(name: str) -> None:
     value: object = {} if name in ("usage", "message") else "x"
     part = {"index": 0, "delta": {"content": "a"}, "finish_reason": "stop", name: value}
     assert decode(frame({"id": "1", "choices": [part]}), DONE).events[-1] == MessageStop(
@@ -55,7 +55,7 @@ def test_field_of_a_choice_that_is_read_is_not_kept_as_unknown(name: str) -> Non
     )
 
 
-def test_pieces_are_the_fields_that_are_joined() -> None:
+def test_pieces_are_the_fields_that_clients_join() -> None:
     joined = {"content", "reasoning_content", "reasoning", "refusal", "arguments", "input"}
     assert joined <= wire.PIECES
     assert not wire.PIECES & {"id", "name", "role", "usage", "error", "logprobs"}

@@ -1,7 +1,7 @@
-"""Chat Completions bytes by hand, and what they decode to.
+"""Hand-written Chat Completions frames, and their decoding.
 
-Whatever is decoded here is also read byte by byte and frame by frame, and must then give
-the same events, which must be legal.
+`decode` also reads each stream byte by byte and frame by frame: the events must be the same,
+and must follow the event grammar.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from streamnorm import Event, Message, Note, Outcome, accumulate, decoder, validate
+from streamnorm import Block, Event, Message, Note, Opaque, Outcome, accumulate, decoder, validate
 
 __all__ = [
     "DONE",
     "Decoded",
     "anonymous",
+    "blocks_of",
     "call",
     "calls",
     "chunk",
@@ -22,6 +23,7 @@ __all__ = [
     "decode",
     "frame",
     "message",
+    "opaques_of",
     "reasoning",
 ]
 
@@ -29,7 +31,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class Decoded(NamedTuple):
-    """What came of a stream."""
+    """The result of decoding a stream."""
 
     events: list[Event]
     outcome: Outcome | None
@@ -68,7 +70,7 @@ def call(
     arguments: object = None,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Return a piece of a tool call that says no more than what is given."""
+    """Return a fragment of a tool call with the given fields alone."""
     function = {"name": name, "arguments": arguments}
     piece = {
         "index": index,
@@ -79,7 +81,7 @@ def call(
 
 
 def calls(*pieces: dict[str, Any], finish: str | None = None, choice: int = 0) -> bytes:
-    """Return a chunk of pieces of tool calls."""
+    """Return a chunk with fragments of tool calls."""
     return chunk({"tool_calls": list(pieces)}, finish, choice)
 
 
@@ -101,10 +103,21 @@ def _decode(pieces: list[bytes], dialect: str | None, options: dict[str, Any]) -
 
 
 def message(*frames: bytes, choice: int = 0, **options: Any) -> Message:
-    """Return the message that a stream adds up to."""
+    """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events, choice=choice)
 
 
+def blocks_of(*deltas: dict[str, Any] | None) -> tuple[Block, ...]:
+    """Return the blocks of a stream of deltas that ends by `stop`."""
+    return message(*map(chunk, deltas), chunk({}, "stop"), DONE).blocks
+
+
+def opaques_of(*deltas: dict[str, Any]) -> list[tuple[str, object]]:
+    """Return name and value of the opaque events of such a stream."""
+    events = decode(*map(chunk, deltas), chunk({}, "stop"), DONE).events
+    return [(event.name, json.loads(event.data)) for event in events if isinstance(event, Opaque)]
+
+
 def anonymous(id: str) -> bool:
-    """Tell whether an id was minted for a call that came without one."""
+    """Return whether an id was minted for a call without one."""
     return id.startswith("call_") and len(id) == 29 and int(id[5:], 16) >= 0

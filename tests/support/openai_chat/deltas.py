@@ -102,14 +102,14 @@ def _chat_calls_one_by_one(count: int) -> DeltaStream:
 
 
 def _chat_cumulative_call(count: int) -> DeltaStream:
-    """Return a call each piece of which repeats all before it."""
+    """Return a call with cumulative arguments."""
     whole = accumulate(arguments(count))
     deltas = [_chat(_piece(0, text)) for text in whole]
     return _chat_stream(deltas, "tool_calls", 1)._replace(options={"server": "qianfan"})
 
 
 def _chat_named_calls(count: int) -> DeltaStream:
-    """Return two calls whose id and type are repeated with each piece."""
+    """Return two calls whose id and type are repeated in each fragment."""
     pieces = [(n, piece) for piece in arguments(count) for n in range(2)]
     deltas = [_chat(_piece(n, piece, id=f"t{n}", type="function")) for n, piece in pieces]
     return _chat_stream(deltas, "tool_calls", 2)

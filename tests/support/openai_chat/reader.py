@@ -1,8 +1,8 @@
-"""A Chat Completions client of its own: as strict as the strictest, and none of our code.
+"""An independent, strict Chat Completions client that shares no code with the package.
 
-Written from `protocol/chat-anthropic.md` §3 and §6.2: the role and what names a call come
-once, indexes of calls are dense, nothing of an answer follows its finish, and nothing at
-all `[DONE]` or an error.
+Written from `protocol/chat-anthropic.md` §3 and §6.2: the role, and id and name of a call,
+come once; indexes of calls are dense; nothing of a choice follows its finish reason, and
+nothing follows `[DONE]` or an error.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _OTHERS = ("audio", "executed_tools", "images")
 
 @dataclass
 class Answer:
-    """What a client has of one choice.
+    """One choice as a client accumulates it.
 
     Attributes:
-        texts: The text of each field that has one.
-        calls: Its tool calls, fields added up.
-        details: Its reasoning details by index, fields added up.
-        annotations: Its sources.
-        finish: Why it ended; None while it has not.
-        stop: The sequence that ended it.
-        others: What else its deltas and chunks held, in their order.
+        texts: The joined text of each text field.
+        calls: The tool calls, fields joined.
+        details: The reasoning details by index, fields joined.
+        annotations: The annotations.
+        finish: The finish reason; None before it.
+        stop: The stop sequence.
+        others: Other fields of its deltas and chunks, in wire order.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -44,15 +44,15 @@ class Answer:
 
 @dataclass
 class Read:
-    """What a client makes of a stream.
+    """A stream as a client accumulates it.
 
     Attributes:
         answers: The choices.
-        head: What all chunks have alike; empty if there was none.
-        usage: The counts of tokens; None if they did not come.
+        head: The fields that all chunks share; empty without a chunk.
+        usage: The usage; None without one.
         error: The payload of the error that ended the stream.
-        sides: The fields beside the choices, in their order.
-        frames: What is no chunk.
+        sides: The fields beside the choices, in wire order.
+        frames: The frames that are no chunk.
     """
 
     answers: dict[int, Answer] = field(default_factory=dict)
@@ -75,11 +75,11 @@ def chunks(data: bytes) -> Iterator[Any]:
 
 
 def read(data: bytes, *, extras: bool = False) -> Read:
-    """Read a stream, and refuse whatever some client of the dialect does not survive.
+    """Read a stream; fails at anything that breaks some client of the dialect.
 
     Args:
         data: The stream.
-        extras: Whether chunks may have fields that the reference does not name.
+        extras: Whether chunks may have fields that the API reference does not name.
     """
     got = Read()
     ended = False
@@ -110,7 +110,7 @@ def _take(got: Read, chunk: dict[str, Any], *, extras: bool) -> None:
     head = {key: chunk[key] for key in _HEAD}
     assert head["object"] == "chat.completion.chunk"
     assert got.head in ({}, head)
-    assert got.usage is None  # nothing follows it, since accumulators keep the last
+    assert got.usage is None  # accumulators use the last usage, so nothing follows it
     got.head = head
     rest = {key: value for key, value in chunk.items() if key not in (*_HEAD, "choices")}
     rest.pop("service_tier", None)
@@ -119,7 +119,7 @@ def _take(got: Read, chunk: dict[str, Any], *, extras: bool) -> None:
         assert all(answer.finish for answer in got.answers.values())
         got.usage = rest.pop("usage")
     if rest:
-        # What stands beside the answers comes with one that says nothing.
+        # Fields beside the choices come with a choice without content.
         assert extras or chunk["choices"] == [{"index": 0, "delta": {}, "finish_reason": None}]
         got.sides.append(rest)
     assert len(chunk["choices"]) <= 1
@@ -196,6 +196,6 @@ def _take_detail(details: dict[int, dict[str, str]], piece: dict[str, Any]) -> N
     assert all(isinstance(value, str) for value in piece.values())
     detail = details.setdefault(index, {})
     for key, value in piece.items():
-        # Some clients add up what they do not know, which doubles what is told twice.
+        # Some clients join unknown fields, which doubles a field sent twice.
         assert key not in detail or key in ("type", "text")
         detail[key] = detail.get(key, "") + value if key == "text" else value

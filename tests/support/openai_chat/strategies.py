@@ -1,8 +1,8 @@
-"""Chat Completions streams made from messages, so that decoding must give them back.
+"""Random Chat Completions streams made from messages, which decoding must return.
 
-A message is cut into pieces as providers cut it, and written with the deviations of some
-server.  What the message is follows from the pieces by one rule: a block begins with its
-first piece, and text continues the block that began last if that is of its kind.
+A message is split into deltas as providers split it, and written with the deviations of some
+server.  The expected message follows by one rule: a block starts with its first delta, and
+text continues the block that started last if that is of its kind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RANKS = {"reasoning": 0, "text": 1, "refusal": 2, "call": 3}
 
 
 class _Server(Struct):
-    """How one server writes."""
+    """The deviations of one server."""
 
     identity: str
     base: int
@@ -51,7 +51,7 @@ class _Server(Struct):
 
 
 class _Op(Struct):
-    """One piece on its way: of which block, of what kind, and what it says."""
+    """One delta to be sent: its block, its kind and its content."""
 
     item: int
     kind: str
@@ -80,7 +80,7 @@ def _arguments(d: Dice) -> str:
 
 
 def _call_pieces(d: Dice, server: _Server, number: int, *, cut_off: bool) -> list[dict[str, Any]]:
-    """Return the pieces of one call, as far as the wire needs them."""
+    """Return the fragments of one call."""
     sequential = server.identity in ("first id", "no index", "drifting")
     index: int | None = server.base + server.step * number
     if server.identity in ("by id", "first id"):
@@ -128,7 +128,7 @@ def _call_pieces(d: Dice, server: _Server, number: int, *, cut_off: bool) -> lis
 
 
 def _answer(d: Dice, server: _Server, *, cut_off: bool) -> list[_Op]:
-    """Return the pieces of one answer, in the order they are sent."""
+    """Return the deltas of one choice in wire order."""
     count = d.below(6)
     ops: list[_Op] = []
     pending: dict[int, list[dict[str, Any]]] = {}  # calls with pieces left
@@ -162,7 +162,7 @@ _GROWN: dict[str, Any] = {"text": Text, "refusal": Refusal, "reasoning": Reasoni
 
 
 def _blocks(ops: list[_Op]) -> tuple[Block, ...]:
-    """Return what the pieces add up to."""
+    """Return the blocks that the deltas make."""
     blocks: list[tuple[str, Any]] = []  # kind; pieces or the call
     for op in ops:
         if op.kind == "call":
@@ -221,7 +221,7 @@ def _add(server: _Server, delta: dict[str, Any], op: _Op) -> None:
 
 
 def _chunks(d: Dice, server: _Server, answers: list[list[_Op]]) -> list[list[dict[str, Any]]]:
-    """Return the choices of each chunk, pieces that fit into one delta sometimes in one."""
+    """Return the choices of each chunk; some deltas are merged into one."""
     left = [list(ops) for ops in answers]
     chunks: list[list[dict[str, Any]]] = []
     rank = len(_RANKS)  # of the latest piece in the latest delta
@@ -245,7 +245,7 @@ def _chunks(d: Dice, server: _Server, answers: list[list[_Op]]) -> list[list[dic
 
 
 def make_chat_stream(d: Dice) -> Source:
-    """Return a stream that ends well, and what it says."""
+    """Return a stream that completes, and its expected content."""
     server = _server(d)
     words = d.some(2, lambda: d.pick(("stop", "tool_calls", "length", "content_filter", None)), 1)
     answers = [_answer(d, server, cut_off=word == "length") for word in words]
@@ -287,7 +287,7 @@ def make_chat_stream(d: Dice) -> Source:
 
 
 def _place_usage(d: Dice, payloads: list[dict[str, Any]]) -> Usage:
-    """Put token counts where some server has them, and return them."""
+    """Write token counts to the fields of some server, and return them."""
     place = d.pick(("none", "finish", "last", "each", "x_groq", "choice"))
     prompt, completion = 1 + d.below(50), 1 + d.below(50)
     counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
@@ -328,7 +328,7 @@ def _frame(d: Dice, server: _Server, payload: dict[str, Any]) -> bytes:
 
 
 def agrees(source: Source, events: list[Event]) -> bool:
-    """Tell whether events add up to the messages that a stream was made of."""
+    """Return whether events accumulate to the messages that a stream was made from."""
     return all(
         _without_minted(message, accumulate(events, choice=choice))
         == _without_minted(message, message)

@@ -1,4 +1,4 @@
-"""Chat Completions written by hand to the letter, and every way to break it."""
+"""Hand-written Chat Completions chunks that are valid, as parts of invalid streams."""
 
 from __future__ import annotations
 
@@ -60,25 +60,25 @@ def finish(reason: Any = "stop", choice: int = 0) -> Chunk:
 
 
 def usage(prompt: Any = 3, completion: Any = 2, total: Any = 5, **details: Any) -> Chunk:
-    """Return the chunk of the usage."""
+    """Return the chunk with the usage."""
     counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
     return chunk(usage={**counts, **details})
 
 
 def answer(*chunks: Chunk | str, reason: Any = "stop") -> list[Chunk | str]:
-    """Return an answer, from its role to its end."""
+    """Return the chunks of a choice, from its role to `[DONE]`."""
     return [ROLE, *chunks, finish(reason), DONE]
 
 
 def call(index: Any = 0, arguments: Any = "{}", **fields: Any) -> Chunk:
-    """Return the chunk that begins a call of a function."""
+    """Return the first chunk of a function call."""
     function = {"name": "look", "arguments": arguments}
     piece = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
     return said(tool_calls=[{**piece, **fields}])
 
 
 def custom(index: int = 0, input: Any = "free") -> Chunk:
-    """Return the chunk that begins a call of a custom tool."""
+    """Return the first chunk of a custom tool call."""
     body = {"name": "sing", "input": input}
     return said(
         tool_calls=[{"index": index, "id": f"call_{index}", "type": "custom", "custom": body}]

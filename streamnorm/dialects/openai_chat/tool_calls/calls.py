@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import Struct, field
+
 from streamnorm._core.events import JSONDelta, StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean
@@ -19,10 +21,9 @@ from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 __all__ = ["Call", "ToolCalls"]
 
 _ENDS_OR_NULL = COMPLETE_ENDS | {"l"}
-_NOT_STARTED = JSONDelta(-1, "")
 
 
-class Call:
+class Call(Struct, eq=False):
     """One tool call of a choice.
 
     Attributes:
@@ -41,36 +42,19 @@ class Call:
         issuer: Issuer of that signature.
     """
 
-    __slots__ = (
-        "arguments",
-        "carry",
-        "delta",
-        "followed",
-        "has_placeholder",
-        "id",
-        "index",
-        "is_appendable",
-        "issuer",
-        "kind",
-        "name",
-        "signature",
-        "stopped",
-    )
-
-    def __init__(self, id: str | None, name: str, kind: Literal["function", "custom"]) -> None:
-        self.id = id
-        self.name = name
-        self.kind: Literal["function", "custom"] = kind
-        self.arguments = Arguments()
-        self.index = -1
-        self.delta = _NOT_STARTED
-        self.is_appendable = False
-        self.has_placeholder = False
-        self.followed = False
-        self.stopped = False
-        self.carry = ""
-        self.signature: str | None = None
-        self.issuer: str | None = None
+    id: str | None
+    name: str
+    kind: Literal["function", "custom"] = "function"
+    arguments: Arguments = field(default_factory=Arguments)
+    index: int = -1
+    delta: JSONDelta = JSONDelta(-1, "")
+    is_appendable: bool = False
+    has_placeholder: bool = False
+    followed: bool = False
+    stopped: bool = False
+    carry: str = ""
+    signature: str | None = None
+    issuer: str | None = None
 
     @property
     def has_content(self) -> bool:

@@ -30,13 +30,8 @@ Signature: TypeAlias = tuple[str, str | None]
 class CallFragment(Struct):
     """An entry of `delta.tool_calls`, or the legacy `function_call`.
 
-    Attributes:
-        index: Index of the call; None if absent or negative.
-        id: Id of the call; None if absent, empty or the word `null`.
-        name: Name of the tool, or a further part of it.
-        arguments: Text of the arguments, or the input of a custom tool.
-        is_custom: Whether the fragment belongs to a custom tool.
-        signature: Signature of the call, as Gemini's compatible endpoint sends it.
+    The name may be a further part of the tool's name; the arguments of a custom tool are
+    its input.
     """
 
     index: int | None
@@ -52,9 +47,7 @@ def call_fragment_from_wire(
 ) -> CallFragment | None:
     """Return the fragment of a call; None for an entry without any content.
 
-    Args:
-        delta: An entry of `delta.tool_calls`.
-        check_depth: Raises `Fatal` if a value nests too deep.
+    `check_depth` raises `Fatal` if a value nests too deep.
     """
     function = delta.function or delta.custom or wire.Function()
     arguments = function.arguments
@@ -68,6 +61,7 @@ def call_fragment_from_wire(
     index = delta.index
     if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
         index = None
+    # Gemini's compatible endpoint sends signatures here.
     google = delta.extra_content.get("google") if delta.extra_content else None
     signature = google.get("thought_signature") if is_object(google) else None
     signed: Signature | None = None
@@ -79,10 +73,10 @@ def call_fragment_from_wire(
 
 def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, Any]:
     """Return the first fragment of a call, without arguments."""
-    function = {"name": name, "arguments": ""}
+    start = {"index": number, "id": id, "type": kind}
     if kind == "function":
-        return {"index": number, "id": id, "type": kind, "function": function}
-    return {"index": number, "id": id, "type": kind, "custom": {"name": name, "input": ""}}
+        return {**start, "function": {"name": name, "arguments": ""}}
+    return {**start, "custom": {"name": name, "input": ""}}
 
 
 def call_signature_to_wire(

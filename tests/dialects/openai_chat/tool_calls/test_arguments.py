@@ -1,4 +1,4 @@
-"""Arguments: byte for byte, when they are complete, and what servers send beside them."""
+"""Arguments of tool calls: their text, and when they are complete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_arguments_null_or_empty_are_no_event(nothing: str | None) -> None:
     assert [event for event in decoded.events if isinstance(event, JSONDelta)] == [JSONDelta(0, A)]
 
 
-def test_arguments_never_sent_are_none() -> None:
+def test_call_without_arguments_has_no_json_delta() -> None:
     assert message(calls(call(0, "x", "f")), END).tool_calls == (ToolCall("x", "f"),)
 
 
@@ -47,11 +47,11 @@ def test_arguments_never_sent_are_none() -> None:
     ("value", "text"),
     [({"city": "Oslo", "n": [1, None]}, '{"city":"Oslo","n":[1,null]}'), ([1], "[1]"), ({}, "{}")],
 )
-def test_arguments_that_are_an_object_are_dumped_once(value: object, text: str) -> None:
+def test_arguments_sent_as_an_object_become_text(value: object, text: str) -> None:
     assert arguments(value) == text
 
 
-def test_lone_empty_object_goes_out_at_the_end() -> None:
+def test_lone_empty_object_is_emitted_at_the_end() -> None:
     decoded = decode(*pieces("{}"), chunk({}, "tool_calls"), DONE)
     assert decoded.events[1:4] == [
         BlockStart(0, ToolCall("x", "f")),
@@ -73,7 +73,7 @@ def test_empty_object_before_the_real_one_is_a_placeholder() -> None:
     assert decoded.notes == (Note("placeholder_arguments", "tool call"),)
 
 
-def test_placeholder_is_replaced_even_behind_another_call() -> None:
+def test_placeholder_is_replaced_even_after_another_call_started() -> None:
     decoded = decode(*pieces("{}"), calls(call(1, "y", "g", B)), *pieces(A)[1:], END)
     assert decoded.events[1:-1] == [
         *(BlockStart(0, ToolCall("x", "f")), BlockStart(1, ToolCall("y", "g")), JSONDelta(1, B)),
@@ -86,16 +86,16 @@ def test_placeholder_may_come_twice() -> None:
     assert arguments("{}", "{}", A) == A
 
 
-def test_what_follows_an_empty_object_without_opening_one_is_kept() -> None:
+def test_fragment_after_an_empty_object_that_opens_none_is_appended() -> None:
     decoded = decode(*pieces("{}", " ", "x"), END)
     assert decoded.events[2:4] == [JSONDelta(0, "{} "), JSONDelta(0, "x")]
 
 
-def test_empty_object_in_pieces_is_no_placeholder() -> None:
+def test_empty_object_in_two_fragments_is_no_placeholder() -> None:
     assert arguments("{", "}") == "{}"
 
 
-def test_arguments_repeated_whole_are_ignored_and_noted() -> None:
+def test_resent_arguments_are_ignored_and_noted() -> None:
     decoded = decode(*pieces('{"a"', ":1}", A), END)
     assert [event for event in decoded.events if isinstance(event, JSONDelta)] == [
         *(JSONDelta(0, '{"a"'), JSONDelta(0, ":1}")),
@@ -103,7 +103,7 @@ def test_arguments_repeated_whole_are_ignored_and_noted() -> None:
     assert decoded.notes == (Note("resent_arguments", "tool call"),)
 
 
-def test_arguments_repeated_whole_for_a_stopped_call_are_ignored() -> None:
+def test_resent_arguments_of_a_stopped_call_are_ignored() -> None:
     decoded = decode(*pieces(A), content("hi"), *pieces(A)[1:], END)
     assert message(*pieces(A), content("hi"), *pieces(A)[1:], END).blocks == (
         *(ToolCall("x", "f", A), Text("hi")),
@@ -116,22 +116,22 @@ def test_white_space_after_a_stopped_call_is_ignored() -> None:
     assert [event for event in decoded.events if isinstance(event, JSONDelta)] == [JSONDelta(0, A)]
 
 
-def test_fragment_that_repeats_an_incomplete_one_is_the_next_one() -> None:
+def test_fragment_that_repeats_incomplete_arguments_is_appended() -> None:
     assert arguments('{"a":"', "xx", "xx", '"}') == '{"a":"xxxx"}'
 
 
-def test_more_arguments_of_a_stopped_call_are_malformed() -> None:
+def test_arguments_of_a_stopped_call_are_malformed() -> None:
     events, _, _ = decode(*pieces(A), content("hi"), *pieces(',"b":2}')[1:], END)
     assert events[-1] == StreamError("malformed", "arguments of a tool call that has stopped")
 
 
-def test_second_object_behind_a_complete_one_is_malformed() -> None:
+def test_second_object_after_complete_arguments_is_malformed() -> None:
     events, _, _ = decode(*pieces(A, " ", " " + B), END)
     assert events[-1] == StreamError("malformed", "a second object as arguments of one tool call")
 
 
 @pytest.mark.parametrize("text", ['{"a":1', "{a:1}", "not json", "null", '{"a":1}}', '{"a":1} x'])
-def test_arguments_that_are_no_json_pass_too(text: str) -> None:
+def test_arguments_that_are_no_json_are_kept(text: str) -> None:
     assert arguments(text[:2], text[2:]) == text
 
 
@@ -162,7 +162,7 @@ INCOMPLETE = [
 
 
 @pytest.mark.parametrize("text", COMPLETE)
-def test_complete_call_stops_when_another_block_begins(text: str) -> None:
+def test_complete_call_stops_when_another_block_starts(text: str) -> None:
     decoded = decode(*pieces(text), content("hi"), END)
     assert decoded.events[3:5] == [BlockStop(0), BlockStart(1, Text())]
 
@@ -175,7 +175,7 @@ def test_incomplete_call_is_open_until_the_end(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", COMPLETE)
-def test_call_that_completes_behind_another_block_stops_at_once(text: str) -> None:
+def test_followed_call_stops_once_it_is_complete(text: str) -> None:
     text = text.strip()
     whole = pieces(*text)
     decoded = decode(*whole[:2], content("hi"), *whole[2:], content("!"), END)
@@ -183,24 +183,24 @@ def test_call_that_completes_behind_another_block_stops_at_once(text: str) -> No
     assert decoded.events[last + 1] == BlockStop(0)
 
 
-def test_complete_call_does_not_stop_alone() -> None:
+def test_complete_call_stays_open_until_another_block_starts() -> None:
     decoded = decode(*pieces(A, " "), END)
     assert decoded.events[2:5] == [JSONDelta(0, A), JSONDelta(0, " "), BlockStop(0)]
 
 
-def test_call_that_completes_with_half_a_character_behind_it_loses_nothing() -> None:
+def test_surrogate_after_complete_arguments_is_kept() -> None:
     events = decode(*pieces("["), content("hi"), *pieces("]\ud83d")[1:], END).events
     deltas = [event for event in events if isinstance(event, JSONDelta)]
     assert deltas == [JSONDelta(0, "["), JSONDelta(0, "]"), JSONDelta(0, "�")]
 
 
-def test_character_cut_in_half_is_joined() -> None:
+def test_surrogate_pair_split_over_fragments_is_joined() -> None:
     assert arguments('{"a":"\ud83d', '\ude00"}') == '{"a":"😀"}'
     assert arguments('{"a":"\ud83d', 'x"}') == '{"a":"�x"}'
     assert arguments('{"a":"\ud83d') == '{"a":"�'
 
 
-def test_character_cut_in_half_is_joined_past_other_calls() -> None:
+def test_surrogate_pair_split_around_another_call_is_joined() -> None:
     frames = [
         calls(call(0, "x", "f", '["\ud83d'), call(1, "y", "g", '["\ud83d')),
         calls(call(1, arguments='\ude01"]')),
@@ -209,12 +209,12 @@ def test_character_cut_in_half_is_joined_past_other_calls() -> None:
     assert [tool.arguments for tool in message(*frames, END).tool_calls] == ['["😀"]', '["😁"]']
 
 
-def test_escapes_within_arguments_stay_as_they_are() -> None:
+def test_escapes_within_arguments_are_kept() -> None:
     assert arguments('{"a":"\\ud83d', '\\ude00"}') == '{"a":"\\ud83d\\ude00"}'
 
 
 @given(dice(60))
-def test_completeness_does_not_depend_on_the_pieces(d: Dice) -> None:
+def test_completeness_does_not_depend_on_the_fragments(d: Dice) -> None:
     value = d.pick(([d.text(), {d.text(): d.text(0)}], {"a": [d.text()]}, d.text(), {"b": {}}))
     text = json.dumps(value, ensure_ascii=d.flag())
     read = Arguments()

@@ -1,4 +1,4 @@
-"""Which call a piece belongs to, whatever servers do to index, id and name."""
+"""The call that a fragment belongs to."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_index_always_zero_with_different_ids() -> None:
     ) == [("x", "f", A), ("y", "g", B)]
 
 
-def test_index_always_zero_and_pieces_told_apart_by_id() -> None:
+def test_index_always_zero_and_fragments_matched_by_id() -> None:
     assert tools(
         *(calls(call(0, "x", "f", A[:2])), calls(call(0, "y", "g", B[:2]))),
         *(calls(call(0, "x", None, A[2:])), calls(call(0, "y", None, B[2:]))),
@@ -75,7 +75,7 @@ def test_index_minus_one_is_no_index() -> None:
     ) == [("x", "f", A), ("y", "g", B)]
 
 
-def test_indexes_with_another_base_and_gaps_are_keys_only() -> None:
+def test_indexes_with_another_base_and_gaps_are_only_keys() -> None:
     decoded = decode(
         *(calls(call(7, "x", "f", A[:3])), calls(call(3, "y", "g", B[:3]))),
         *(calls(call(7, None, None, A[3:])), calls(call(3, None, None, B[3:])), END),
@@ -95,17 +95,17 @@ def test_index_that_drifts_within_a_call_continues_it() -> None:
     ) == [("x", "f", A), ("y", "g", B)]
 
 
-def test_id_repeated_in_every_piece() -> None:
+def test_id_repeated_in_every_fragment() -> None:
     pieces = [call(0, "x", "f", A[:3]), call(0, "x", None, A[3:5]), call(0, "x", None, A[5:])]
     assert tools(*map(calls, pieces)) == [("x", "f", A)]
 
 
-def test_id_empty_and_type_repeated_in_later_pieces() -> None:
+def test_id_empty_and_type_repeated_in_later_fragments() -> None:
     piece = call(0, "", None, A[3:], type="function")
     assert tools(calls(call(0, "x", "f", A[:3])), calls(piece)) == [("x", "f", A)]
 
 
-def test_id_and_name_null_in_later_pieces() -> None:
+def test_id_and_name_null_in_later_fragments() -> None:
     piece = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": A[3:]}}
     assert tools(calls(call(0, "x", "f", A[:3])), calls(piece)) == [("x", "f", A)]
 
@@ -120,28 +120,28 @@ def test_id_never_sent_is_minted_and_noted() -> None:
     assert decode(*frames) == decoded
 
 
-def test_id_that_is_a_number_is_its_digits() -> None:
+def test_numeric_id_becomes_its_digits() -> None:
     assert tools(calls(call(0, 17, "f", A))) == [("17", "f", A)]
 
 
-def test_id_that_is_the_word_null_is_none() -> None:
+def test_id_null_as_text_is_absent() -> None:
     pieces = [call(0, "null", "f", A[:3]), call(0, "null", None, A[3:])]
     ((id, name, arguments),) = tools(*map(calls, pieces))
     assert anonymous(id)
     assert (name, arguments) == ("f", A)
 
 
-def test_name_repeated_in_every_piece() -> None:
+def test_name_repeated_in_every_fragment() -> None:
     pieces = [call(0, "x", "f", ""), call(0, None, "f", A[:3]), call(0, None, "f", A[3:])]
     assert tools(*map(calls, pieces)) == [("x", "f", A)]
 
 
-def test_name_in_pieces_is_joined_before_arguments_begin() -> None:
+def test_name_in_fragments_is_joined_before_arguments_begin() -> None:
     pieces = [call(0, "x", "edit_ex"), call(0, None, "isting_file"), call(0, None, None, A)]
     assert tools(*map(calls, pieces)) == [("x", "edit_existing_file", A)]
 
 
-def test_name_in_pieces_is_nothing_to_note() -> None:
+def test_name_in_fragments_is_not_noted() -> None:
     frames = [
         calls(call(0, "x", "edit_")),
         calls(call(0, None, "file")),
@@ -150,19 +150,19 @@ def test_name_in_pieces_is_nothing_to_note() -> None:
     assert decode(*frames, END).notes == ()
 
 
-def test_names_in_pieces_of_parallel_calls_are_joined() -> None:
+def test_names_in_fragments_of_parallel_calls_are_joined() -> None:
     pieces = [call(0, "x", "get_"), call(1, "y", "set_"), call(0, None, "a"), call(1, None, "b")]
     assert tools(*map(calls, pieces)) == [("x", "get_a", ""), ("y", "set_b", "")]
 
 
-def test_name_that_goes_on_after_the_start_is_ignored_and_noted() -> None:
+def test_name_fragment_after_the_start_is_ignored_and_noted() -> None:
     frames = (calls(call(0, "x", "edit", A[:3])), calls(call(0, None, "or", A[3:])), END)
     decoded = decode(*frames)
     assert decoded.events[1] == BlockStart(0, ToolCall("x", "edit"))
     assert Note("late_name", "tool call") in decoded.notes
 
 
-def test_name_that_goes_on_after_the_arguments_began_is_noted_even_of_a_held_call() -> None:
+def test_name_fragment_after_arguments_is_noted_even_for_a_held_call() -> None:
     pieces = [call(0, "x"), call(1, "y", "g", A[:3]), call(1, None, "h", A[3:]), call(0, None, "f")]
     decoded = decode(*map(calls, pieces), END)
     assert [event.block.name for event in decoded.events if isinstance(event, BlockStart)] == [
@@ -172,7 +172,7 @@ def test_name_that_goes_on_after_the_arguments_began_is_noted_even_of_a_held_cal
     assert decoded.notes == (Note("late_name", "tool call"),)
 
 
-def test_name_empty_in_later_pieces() -> None:
+def test_name_empty_in_later_fragments() -> None:
     assert tools(
         calls(call(0, "x", "f", A[:3])),
         calls({"index": 0, "function": {"name": "", "arguments": A[3:]}}),
@@ -192,7 +192,7 @@ def test_name_after_arguments_holds_the_start() -> None:
     assert decoded.events[1:3] == [BlockStart(0, ToolCall("x", "f")), JSONDelta(0, A)]
 
 
-def test_name_that_never_comes_is_malformed() -> None:
+def test_call_without_a_name_is_malformed() -> None:
     events, _, _ = decode(calls(call(0, "x", None, A)), content("text"), END)
     assert events[1:] == [StreamError("malformed", "tool call without a name, expected one")]
 
@@ -201,7 +201,7 @@ def test_name_that_never_comes_is_malformed() -> None:
     "piece",
     [{"index": 0}, {"index": 0, "type": "function", "function": {}}, {"function": {"name": ""}}],
 )
-def test_piece_that_says_nothing_begins_no_call(piece: dict[str, object]) -> None:
+def test_empty_fragment_begins_no_call(piece: dict[str, object]) -> None:
     assert message(calls(piece), content("hi", "stop"), DONE).blocks == (Text("hi"),)
 
 
@@ -216,7 +216,7 @@ def test_whole_call_in_one_chunk() -> None:
     assert decoded.events[1:4] == [BlockStart(0, ToolCall("x", "f")), JSONDelta(0, A), BlockStop(0)]
 
 
-def test_call_in_the_chunk_that_finishes() -> None:
+def test_arguments_in_the_last_chunk() -> None:
     frames = (
         calls(call(0, "x", "f", A[:3])),
         calls(call(0, None, None, A[3:]), finish="tool_calls"),
@@ -225,23 +225,23 @@ def test_call_in_the_chunk_that_finishes() -> None:
 
 
 @pytest.mark.parametrize("id", ["functions.get_weather:0", "D681PevKs", "a/b c"])
-def test_id_with_a_meaning_is_never_rewritten(id: str) -> None:
+def test_id_is_never_rewritten(id: str) -> None:
     assert tools(calls(call(0, id, "f", A))) == [(id, "f", A)]
 
 
-def test_id_that_comes_late_is_the_calls_own() -> None:
+def test_late_id_is_that_of_its_call() -> None:
     pieces = [call(0, None, "f"), call(0, "x"), call(0, None, None, A)]
     assert tools(*map(calls, pieces)) == [("x", "f", A)]
 
 
-def test_id_that_comes_after_the_start_leaves_the_minted_one() -> None:
+def test_id_after_the_start_does_not_replace_the_minted_one() -> None:
     pieces = [call(0, None, "f", A[:3]), call(0, "x", None, A[3:])]
     ((id, name, arguments),) = tools(*map(calls, pieces))
     assert anonymous(id)
     assert (name, arguments) == ("f", A)
 
 
-def test_second_id_after_a_late_one_is_a_new_call() -> None:
+def test_second_id_after_a_late_id_is_a_new_call() -> None:
     pieces = [call(0, None, "f", A), call(0, "x"), call(0, "y", "f", B)]
     assert [tool[1:] for tool in tools(*map(calls, pieces))] == [("f", A), ("f", B)]
 
@@ -251,13 +251,13 @@ def test_late_id_with_another_name_is_a_new_call() -> None:
     assert [tool[1:] for tool in tools(*map(calls, pieces))] == [("f", A), ("g", B)]
 
 
-def test_pieces_without_index_go_to_the_latest_call() -> None:
+def test_fragments_without_index_go_to_the_latest_call() -> None:
     pieces = [call(0, "x", "f", A[:2]), call(1, "y", "g", B[:2]), call(0, None, None, A[2:4])]
     rest = [call(None, None, None, A[4:]), call(1, None, None, B[2:])]
     assert tools(*map(calls, pieces + rest)) == [("x", "f", A), ("y", "g", B)]
 
 
-def test_latest_call_is_the_one_that_went_on_last() -> None:
+def test_latest_call_is_the_last_one_extended() -> None:
     heads = [call(0, "x", "f", A[:2]), call(1, "y", "g", B[:2])]
     more = [call(0, arguments=A[2:3]), call(0, arguments=A[3:4]), call(1, arguments=B[2:4])]
     rest = [call(arguments=B[4:]), call(0, arguments=A[4:])]
@@ -268,18 +268,18 @@ def signed(signature: object) -> dict[str, object]:
     return {"google": {"thought_signature": signature}}
 
 
-def test_signature_of_a_call_stays_with_it() -> None:
+def test_signature_of_a_call_is_read() -> None:
     assert message(calls(call(0, "x", "f", A, extra_content=signed("s=="))), END).tool_calls == (
         ToolCall("x", "f", A, signature="s==", issuer="google"),
     )
 
 
-def test_signature_in_a_piece_of_its_own_goes_to_its_call() -> None:
+def test_signature_in_a_fragment_of_its_own_belongs_to_its_call() -> None:
     frames = (calls(call(0, "x", "f", A)), calls(call(0, extra_content=signed("s"))))
     assert message(*frames, END).tool_calls[0].signature == "s"
 
 
-def test_signature_of_a_held_call_comes_with_its_start() -> None:
+def test_signature_of_a_held_call_is_in_its_start() -> None:
     decoded = decode(calls(call(0, "x", "f", extra_content=signed("s"))), END)
     assert decoded.events[1:3] == [
         BlockStart(0, ToolCall("x", "f", signature="s", issuer="google")),
@@ -287,7 +287,7 @@ def test_signature_of_a_held_call_comes_with_its_start() -> None:
     ]
 
 
-def test_signature_behind_a_held_start_does_not_wait_for_it() -> None:
+def test_signature_of_a_started_call_is_not_held() -> None:
     frames = [calls(call(0, "x", "f", A)), calls(call(1, "y", "g"))]
     decoded = decode(*frames, calls(call(0, extra_content=signed("s"))), END)
     assert decoded.events[1:6] == [
@@ -296,7 +296,7 @@ def test_signature_behind_a_held_start_does_not_wait_for_it() -> None:
     ]
 
 
-def test_signatures_of_nameless_calls_come_before_the_next_call() -> None:
+def test_signature_of_a_nameless_call_is_in_its_start() -> None:
     pieces = [call(0, "x", None, A), call(1, "y", "g", B, extra_content=signed("t"))]
     late = [call(0, extra_content=signed("s")), call(0, None, "f")]
     decoded = decode(*map(calls, pieces + late), END)
@@ -317,7 +317,7 @@ def test_signature_of_a_stopped_call_is_malformed() -> None:
 @pytest.mark.parametrize(
     "extra", [{"google": 1}, {"google": {"thought_signature": ""}}, {"x": "y"}]
 )
-def test_other_extras_of_a_call_are_opaque(extra: dict[str, object]) -> None:
+def test_other_extra_content_of_a_call_is_opaque(extra: dict[str, object]) -> None:
     decoded = decode(calls(call(0, "x", "f", A, extra_content=extra)), END)
     assert [event.name for event in decoded.events if hasattr(event, "name")] == ["extra_content"]
     assert message(calls(call(0, "x", "f", A, extra_content=extra)), END).tool_calls == (
@@ -337,7 +337,7 @@ def test_legacy_function_call_is_a_call() -> None:
     assert read.stop_reason == "tool_use"
 
 
-def test_legacy_function_call_that_says_nothing_is_no_call() -> None:
+def test_empty_legacy_function_call_is_no_call() -> None:
     frames = (chunk({"function_call": {}}), chunk({"function_call": {"name": None}}))
     assert message(*frames, content("hi", "stop"), DONE).blocks == (Text("hi"),)
 

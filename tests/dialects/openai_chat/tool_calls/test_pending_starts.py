@@ -33,7 +33,7 @@ def detail(**fields: object) -> bytes:
     return chunk({"reasoning_details": [fields]})
 
 
-def test_named_call_without_arguments_starts_when_text_wants_out() -> None:
+def test_named_call_without_arguments_starts_when_text_arrives() -> None:
     reader = decoder("openai_chat")
     reader.feed(content("a"))
     assert reader.feed(calls(call(0, "x", "f"))) == []
@@ -47,7 +47,7 @@ def test_named_call_without_arguments_starts_when_text_wants_out() -> None:
     ]
 
 
-def test_named_call_without_arguments_starts_when_another_has_arguments() -> None:
+def test_named_call_without_arguments_starts_when_another_call_has_arguments() -> None:
     reader = decoder("openai_chat")
     reader.feed(chunk({}))
     assert reader.feed(calls(call(0, "x", "f"))) == []
@@ -65,7 +65,7 @@ def test_named_calls_without_arguments_start_at_the_end() -> None:
     ]
 
 
-def test_all_that_follows_a_nameless_call_waits_and_keeps_its_order() -> None:
+def test_content_behind_a_nameless_call_is_held_in_order() -> None:
     reader = decoder("openai_chat")
     reader.feed(content("0"))
     for frame in (
@@ -82,7 +82,7 @@ def test_all_that_follows_a_nameless_call_waits_and_keeps_its_order() -> None:
     ]
 
 
-def test_signature_behind_a_nameless_call_waits_with_what_it_signs() -> None:
+def test_signature_behind_a_nameless_call_is_held_with_its_reasoning() -> None:
     decoded = decode(
         *(calls(call(0, "x")), reasoning("r"), detail(type="reasoning.text", signature="s")),
         *(detail(type="reasoning.encrypted", data="e"), calls(call(0, None, "f")), END),
@@ -99,7 +99,7 @@ def test_signature_behind_a_nameless_call_waits_with_what_it_signs() -> None:
     ]
 
 
-def test_source_and_other_data_behind_a_nameless_call_have_no_block_yet() -> None:
+def test_annotation_and_opaque_data_behind_a_nameless_call_have_no_block() -> None:
     annotation = {"type": "url_citation", "url_citation": {"url": "u"}}
     decoded = decode(
         *(content("a"), calls(call(0, "x")), content("b"), chunk({"annotations": [annotation]})),
@@ -112,7 +112,7 @@ def test_source_and_other_data_behind_a_nameless_call_have_no_block_yet() -> Non
     ]
 
 
-def test_character_cut_in_half_behind_a_nameless_call_is_joined() -> None:
+def test_surrogate_pair_split_behind_a_nameless_call_is_joined() -> None:
     frames = (calls(call(0, "x")), content("\ud83d"), content("\ude00"), calls(call(0, None, "f")))
     assert message(*frames, END).blocks == (ToolCall("x", "f"), Text("😀"))
 
@@ -131,13 +131,13 @@ def early(signature: str, id: str) -> bytes:
         [calls(call(0, "x", "f"))],  # whose start is known at the end alone
     ],
 )
-def test_signature_waits_for_its_call(pieces: list[bytes]) -> None:
+def test_signature_is_held_until_its_call_starts(pieces: list[bytes]) -> None:
     (made,) = message(early("c2ln", "x"), *pieces, chunk({}, "stop"), DONE).blocks
     assert isinstance(made, ToolCall)
     assert (made.id, made.signature, made.issuer) == ("x", "c2ln", "google")
 
 
-def test_signature_whose_call_never_comes_stands_alone() -> None:
+def test_signature_whose_call_never_arrives_is_a_block_of_its_own() -> None:
     frames = [early("c2ln", "x"), calls(call(0, "y", "f", "{}")), chunk({}, "stop"), DONE]
     assert message(*frames).blocks == (
         *(ToolCall("y", "f", "{}"), RedactedReasoning("c2ln", "google")),
@@ -145,7 +145,7 @@ def test_signature_whose_call_never_comes_stands_alone() -> None:
 
 
 @pytest.mark.parametrize("size", [9, 10, 11])
-def test_signatures_that_wait_are_bounded(size: int) -> None:
+def test_held_signatures_are_bounded(size: int) -> None:
     frames = [early("s" * (size - 3), "x"), early("sss", "y"), chunk({}, "stop"), DONE]
     last = decode(*frames, limits=Limits(max_held_bytes=10)).events[-1]
     if size <= 10:

@@ -1,4 +1,4 @@
-"""The letter of one choice: its role, its calls, its finish, and unknown fields."""
+"""Strict validation of a choice: role, calls, finish reason, unknown fields."""
 
 from __future__ import annotations
 
@@ -343,13 +343,13 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("chunks", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     chunks: list[Chunk | str], position: int, message: str
 ) -> None:
     assert validate(sse(*chunks), "openai_chat") == [Violation(position, message)]
 
 
-def test_first_piece_without_index_and_id_begins_a_call() -> None:
+def test_first_fragment_without_index_and_id_begins_a_call() -> None:
     nameless = piece(function={"name": "f", "arguments": "{}"}, type="function")
     body = sse(*answer(nameless, reason="tool_calls"))
     assert validate(body, "openai_chat") == [
@@ -358,7 +358,7 @@ def test_first_piece_without_index_and_id_begins_a_call() -> None:
     ]
 
 
-def test_what_is_told_of_a_field_is_not_told_again_of_its_merging() -> None:
+def test_field_of_wrong_type_is_not_reported_again_as_unmergeable() -> None:
     parts = said(content=["a"])
     nameless = piece(function={"arguments": ""})
     assert validate(sse(*answer(parts, parts)), "openai_chat") == [

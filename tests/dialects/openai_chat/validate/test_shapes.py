@@ -1,4 +1,4 @@
-"""The letter of Chat Completions: the fields of each chunk."""
+"""Strict validation of the fields of each chunk."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_chunk_must_have_its_fields(path: tuple[str | int, ...], problem: str) -
         ({"moderation": ""}, "moderation is an empty string, expected an object or null"),
     ],
 )
-def test_field_must_be_of_its_kind(wrong: Chunk, problem: str) -> None:
+def test_field_must_have_its_type(wrong: Chunk, problem: str) -> None:
     body = sse(*answer({**FULL, **wrong}, reason="length"))
     assert [violation.message for violation in validate(body, "openai_chat")] == [problem]
 
@@ -150,7 +150,7 @@ def test_field_must_be_of_its_kind(wrong: Chunk, problem: str) -> None:
         ({**TOKEN, "top_logprobs": None}, ".top_logprobs is null, expected an array"),
     ],
 )
-def test_logprobs_must_be_of_their_kind(token: Chunk, problem: str) -> None:
+def test_logprobs_must_have_their_types(token: Chunk, problem: str) -> None:
     problem = f"choices[0].logprobs.content[0]{problem}"
     assert validate(sse(*answer(with_logprobs(token))), "openai_chat") == [Violation(1, problem)]
 

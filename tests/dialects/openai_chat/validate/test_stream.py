@@ -1,4 +1,4 @@
-"""The letter of Chat Completions: the order of its chunks, its usage and its ends."""
+"""Strict validation of the order of chunks, of usage and of the end."""
 
 from __future__ import annotations
 
@@ -184,20 +184,20 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("chunks", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_at_its_frame(
     chunks: list[Chunk | str], position: int, message: str
 ) -> None:
     assert validate(sse(*chunks), "openai_chat") == [Violation(position, message)]
 
 
-def test_stream_without_a_chunk_lacks_both() -> None:
+def test_stream_without_a_chunk_lacks_a_choice_and_done() -> None:
     assert validate(b": ping\n\n", "openai_chat") == [
         Violation(0, "the stream ends before any choice, expected one"),
         Violation(0, "no [DONE], expected it last"),
     ]
 
 
-def test_cut_stream_lacks_the_finish_of_every_choice_and_the_end() -> None:
+def test_cut_stream_lacks_the_finish_reason_of_every_choice_and_done() -> None:
     assert validate(sse(ROLE, OTHER), "openai_chat") == [
         Violation(2, "the stream ends before the finish_reason of choice 0, expected it after"),
         Violation(2, "the stream ends before the finish_reason of choice 1, expected it after"),
@@ -205,7 +205,7 @@ def test_cut_stream_lacks_the_finish_of_every_choice_and_the_end() -> None:
     ]
 
 
-def test_usage_in_every_chunk_is_told_of_each() -> None:
+def test_usage_in_every_chunk_is_reported_for_each() -> None:
     counts = usage()["usage"]
     body = sse({**ROLE, "usage": counts}, {**FINISH, "usage": counts}, DONE)
     assert [violation.position for violation in validate(body, "openai_chat")] == [0, 1]
