@@ -26,7 +26,7 @@ from streamnorm import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.blocks import GROWING_BLOCKS
+from streamnorm._core.blocks import GROWING_BLOCKS, file_block
 
 BLOCKS: list[tuple[Block, str]] = [
     (Text(), '{"type":"text"}'),
@@ -207,3 +207,24 @@ def test_input_is_an_object_or_an_error_where_a_parser_in_pieces_has_one(text: s
             call.input()
         start = len(text) - len(text.lstrip())
         assert caught.value.position == start or repr(caught.value) == repr(parser.error)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data", "url", "block"),
+    [
+        ("image/png", "aGk=", None, Image("image/png", "aGk=")),
+        ("image/png", None, "u", Image("image/png", None, "u")),
+        ("application/pdf", "aGk=", None, Document("application/pdf", "aGk=")),
+        ("text/plain", "aGk=", None, Document("text/plain", "hi")),
+        ("text/plain", None, "u", Document("text/plain", None, "u")),
+        ("text/plain", "!", None, None),
+        ("text/plain", "/w==", None, None),
+        ("audio/mp3", "aGk=", None, None),
+        ("image/png", None, None, None),
+        ("image/png", "aGk=", "u", None),
+    ],
+)
+def test_file_becomes_the_block_of_its_type(
+    media_type: str, data: str | None, url: str | None, block: Block | None
+) -> None:
+    assert file_block(media_type, data, url) == block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import pytest
@@ -19,6 +20,7 @@ from streamnorm._core.ids import (
     tag_signature,
     unescape_id,
     untag_signature,
+    unwrap_base64,
 )
 
 # Lone surrogates are gone before an id is made.
@@ -109,3 +111,14 @@ def test_value_that_is_none_of_ours_is_neither_carried_nor_sealed() -> None:
         assert carried_signature(value) is None
         assert sealed_reasoning(value) is None
     assert carried_signature("sn1-of.") == Carried("", None, "")
+
+
+@given(TEXT, TEXT)
+def test_tagged_and_sealed_values_come_out_of_base64(text: str, issuer: str) -> None:
+    for value in (tag_signature(text, issuer), seal_reasoning(text, issuer)):
+        assert unwrap_base64(base64.b64encode(value.encode()).decode()) == value
+
+
+@pytest.mark.parametrize("value", ["", "QQ==", "c24x!", "c24x/w==", "sn1.google.a"])
+def test_base64_that_we_did_not_write_is_not_unwrapped(value: str) -> None:
+    assert unwrap_base64(value) == ""

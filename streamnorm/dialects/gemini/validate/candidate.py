@@ -9,10 +9,10 @@ from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count
 from streamnorm.dialects.gemini.validate.shapes import DATA, MODIFIERS, VALUES
 
-__all__ = ["Candidate"]
+__all__ = ["CandidateChecker"]
 
 
-class Candidate:
+class CandidateChecker:
     """One candidate of a stream.
 
     Args:

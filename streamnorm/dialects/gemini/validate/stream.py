@@ -23,7 +23,7 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count, parse_object, problems
-from streamnorm.dialects.gemini.validate.candidate import Candidate
+from streamnorm.dialects.gemini.validate.candidate import CandidateChecker
 from streamnorm.dialects.gemini.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
@@ -47,7 +47,7 @@ class GeminiChecker(Checker):
 
     def __init__(self) -> None:
         self._constants: dict[str, object] = {}  # fields that are equal in all chunks
-        self._candidates: dict[int, Candidate] = {}
+        self._candidates: dict[int, CandidateChecker] = {}
         self._next = 0
         self._blocked = False
         self._failed = False  # an error was sent
@@ -111,7 +111,7 @@ class GeminiChecker(Checker):
     def _candidate(self, index: int, candidate: dict[str, Any], where: str) -> Iterator[str]:
         known = self._candidates.get(index)
         if known is None:
-            known = self._candidates[index] = Candidate(index)
+            known = self._candidates[index] = CandidateChecker(index)
             if index > self._next:
                 yield f"candidate {index} begins, expected candidate {self._next}"
             self._next = max(self._next, index + 1)

@@ -1,4 +1,4 @@
-"""Answers with citations and files, and thoughts."""
+"""Steps of the answer: text with citations, and files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ import base64
 
 import pytest
 from support.gemini_interactions.frames import (
-    CREATED,
     blocks,
-    completed,
-    decode,
-    delta,
     event,
-    kinds,
     start,
     step,
     stop,
@@ -26,8 +21,6 @@ from streamnorm import (
     Document,
     Image,
     Opaque,
-    Reasoning,
-    ReasoningDelta,
     SignatureDelta,
     Text,
     TextDelta,
@@ -41,9 +34,6 @@ def note(index: int, end: int | None, **fields: object) -> tuple[str, dict[str, 
     told = {} if end is None else {"end_index": end}
     source = {"type": "url_citation", "url": "u", "start_index": index, **told, **fields}
     return "text_annotation_delta", {"annotations": [source]}
-
-
-# Answers
 
 
 def test_start_may_hold_text() -> None:
@@ -161,7 +151,7 @@ def test_tagged_signature_has_its_original_issuer() -> None:
     assert got[1] == SignatureDelta(0, "sig", "anthropic")
 
 
-# Sources
+# Citations
 
 
 @pytest.mark.parametrize(
@@ -220,171 +210,3 @@ def test_annotation_counts_within_its_own_text() -> None:
         step("model_output", ("text", {"text": "é"}), image, ("text", {"text": "bc"}), note(1, 2))
     )
     assert got[-2] == CitationDelta(2, Citation("web", "u", start=1, end=2))
-
-
-# Thoughts
-
-
-def test_summaries_of_the_start_are_parts_and_the_last_goes_on() -> None:
-    summary = [{"type": "text", "text": "a\ud83d"}, {"type": "text", "text": "b"}]
-    more = ("thought_summary", {"content": {"type": "text", "text": "c"}})
-    got = blocks(step("thought", more, summary=summary, signature=""))
-    assert got == [
-        BlockStart(0, Reasoning()),
-        ReasoningDelta(0, "a"),
-        ReasoningDelta(0, "\ufffd"),
-        ReasoningDelta(0, "b", 1),
-        ReasoningDelta(0, "c", 1),
-        BlockStop(0),
-    ]
-
-
-def test_thought_may_be_whole_in_its_start() -> None:
-    got = blocks(step("thought", summary=[{"text": "a"}], signature="QQ=="))
-    assert got == [
-        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")),
-        *(SignatureDelta(0, "QQ==", "google"), BlockStop(0)),
-    ]
-
-
-def test_empty_thought_is_a_block_when_it_stops() -> None:
-    assert blocks(step("thought")) == [BlockStart(0, Reasoning()), BlockStop(0)]
-
-
-def test_empty_thought_without_a_stop_is_no_block() -> None:
-    got = decode(CREATED, start(0, "thought"), start(1, "model_output"), completed())
-    assert got.events[1:-1] == []
-    assert kinds(got) == {"missing_block_stop": 2}
-
-
-def test_text_within_a_thought_is_reasoning() -> None:
-    got = blocks(
-        step(
-            "thought",
-            ("text", {"text": "a"}),
-            ("thought", {"text": "b"}),
-            ("thought_summary", {}),
-            ("thought_summary", {"content": {"type": "text", "text": ""}}),
-            summary=1,
-        )
-    )
-    assert got == [
-        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
-        BlockStop(0),
-    ]
-    untyped = event("step.delta", index=0, delta={"content": {"text": "a"}})
-    body = start(0, "thought") + untyped + stop(0)
-    assert blocks(body)[1] == ReasoningDelta(0, "a")
-
-
-def test_lone_surrogate_is_replaced_before_the_signature() -> None:
-    half, sign = {"text": "a\ud83d"}, ("thought_signature", {"signature": "QQ=="})
-    thought = blocks(step("thought", ("thought_summary", {"content": half}), sign))
-    assert thought[2:] == [
-        *(ReasoningDelta(0, "\ufffd"), SignatureDelta(0, "QQ==", "google"), BlockStop(0)),
-    ]
-    answer = blocks(step("model_output", ("text", half), sign))
-    assert answer[2:] == [
-        *(TextDelta(0, "\ufffd"), SignatureDelta(0, "QQ==", "google"), BlockStop(0)),
-    ]
-
-
-def test_image_of_a_summary_is_opaque() -> None:
-    got = blocks(
-        step(
-            "thought",
-            ("thought_summary", {"content": {"text": "a"}}),
-            ("thought_summary", {"content": {"type": "image"}}),
-            ("arguments_delta", {"arguments": "x"}),
-            summary=[{"type": "image"}],
-        )
-    )
-    assert got == [
-        Opaque(OWN, "thought_summary", '{"type":"image"}'),
-        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")),
-        Opaque(OWN, "thought_summary", '{"type":"image"}', 0),
-        Opaque(OWN, "arguments_delta", '{"type":"arguments_delta","arguments":"x"}', 0),
-        BlockStop(0),
-    ]
-
-
-def test_thought_after_a_signature_is_a_new_block() -> None:
-    say = ("thought_summary", {"content": {"text": "a"}})
-    signs = [("thought_signature", {"signature": s}) for s in ("", "QQ==", "QQ==", "Qg==")]
-    got = decode(CREATED, step("thought", say, *signs, say, summary=[{}, {}]), completed())
-    assert got.events[3:-1] == [
-        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a", 1)),
-        *(SignatureDelta(0, "QQ==", "google"), BlockStop(0)),
-        *(BlockStart(1, Reasoning()), SignatureDelta(1, "Qg==", "google"), BlockStop(1)),
-        *(BlockStart(2, Reasoning()), ReasoningDelta(2, "a"), BlockStop(2)),
-    ]
-    assert kinds(got) == {"resent_signature": 1}
-
-
-# Steps beside each other
-
-
-def test_steps_may_overlap() -> None:
-    got = blocks(
-        start(0, "thought"),
-        start(1, "model_output"),
-        delta(1, "text", text="a"),
-        delta(0, "thought_summary", content={"text": "t"}),
-        delta(1, "text", text="b"),
-        stop(0),
-        stop(1),
-    )
-    assert got == [
-        *(BlockStart(0, Text()), TextDelta(0, "a")),
-        *(BlockStart(1, Reasoning()), ReasoningDelta(1, "t")),
-        *(TextDelta(0, "b"), BlockStop(1), BlockStop(0)),
-    ]
-
-
-def test_open_step_is_stopped_at_the_end() -> None:
-    got = decode(CREATED, start(0, "model_output"), delta(0, "text", text="a"), completed())
-    assert got.events[-2] == BlockStop(0)
-    assert kinds(got) == {"missing_block_stop": 1}
-
-
-def test_reused_index_starts_another_step() -> None:
-    again = start(0, "model_output") + delta(0, "text", text="a")
-    got = decode(CREATED, again, again, stop(0), stop(0), completed())
-    assert [event for event in got.events if isinstance(event, TextDelta)] == [
-        TextDelta(0, "a"),
-        TextDelta(1, "a"),
-    ]
-    assert kinds(got) == {"reused_index": 1, "extra_block_stop": 1}
-
-
-def test_delta_after_a_stop_starts_a_block_of_its_kind() -> None:
-    got = decode(CREATED, step("thought"), delta(0, "text", text="a"), stop(0), completed())
-    assert got.events[3:-1] == [
-        *(BlockStart(1, Reasoning()), ReasoningDelta(1, "a"), BlockStop(1)),
-    ]
-    assert kinds(got) == {"misplaced_delta": 1}
-
-
-def test_steps_without_an_index_are_numbered_in_order() -> None:
-    said = [event("step.start", step={"type": "model_output"})]
-    said += [event("step.delta", delta={"type": "text", "text": "a"}), event("step.stop")]
-    got = decode(CREATED, *said, *said, completed())
-    assert got.events[1:-1] == [
-        *(BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)),
-        *(BlockStart(1, Text()), TextDelta(1, "a"), BlockStop(1)),
-    ]
-
-
-def test_delta_without_a_step_starts_one_of_its_kind() -> None:
-    say = delta(4, "thought_summary", content={"text": "t"})
-    got = decode(CREATED, say, stop(4), delta(5, "image", uri="u", mime_type="image/png"), stop(5))
-    assert got.events[1:-1] == [
-        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "t"), BlockStop(0)),
-        *(BlockStart(1, Image("image/png", url="u")), BlockStop(1)),
-    ]
-    assert kinds(got) == {"misplaced_delta": 2}
-
-
-def test_unknown_delta_without_a_step_is_opaque() -> None:
-    got = blocks(delta(3, "news", n=1), event("step.delta", index=3), event("step.start", index=3))
-    assert got[:2] == [Opaque(OWN, "news", '{"type":"news","n":1}'), Opaque(OWN, "delta", "{}")]

@@ -1,0 +1,63 @@
+"""The opening of a block: index, bounds, minted ids, kept bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm import Limits
+from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.failures import Fatal
+
+LIMITS = Limits(max_blocks=2, max_tool_calls=2, max_id_chars=3, max_accumulated_bytes=10)
+
+
+def opener() -> BlockOpener:
+    return BlockOpener(LIMITS, lambda kind, where: None)
+
+
+def test_blocks_are_numbered_up_to_the_bound() -> None:
+    blocks = opener()
+    assert [blocks.next_block(), blocks.next_block()] == [0, 1]
+    with pytest.raises(Fatal) as failure:
+        blocks.next_block()
+    assert (failure.value.error.kind, failure.value.error.code) == ("too_large", "max_blocks")
+
+
+def test_calls_are_counted_up_to_the_bound() -> None:
+    blocks = opener()
+    blocks.count_call("a", "f")
+    blocks.count_call("b", "f")
+    with pytest.raises(Fatal) as failure:
+        blocks.count_call("c", "f")
+    assert failure.value.error.code == "max_tool_calls"
+
+
+def test_ids_and_names_are_bounded() -> None:
+    blocks = opener()
+    blocks.check_names("abc", "")
+    for names in (("abcd", ""), ("", "abcd")):
+        with pytest.raises(Fatal) as failure:
+            blocks.count_call(*names)
+        assert failure.value.error.code == "max_id_chars"
+
+
+def test_kept_payloads_are_bounded_in_sum() -> None:
+    blocks = opener()
+    blocks.keep(4)
+    blocks.keep(6)
+    with pytest.raises(Fatal) as failure:
+        blocks.keep(1)
+    assert failure.value.error.code == "max_accumulated_bytes"
+
+
+def test_minted_id_depends_on_seed_and_block_and_leaves_a_note() -> None:
+    notes: list[tuple[str, str]] = []
+    first = BlockOpener(LIMITS, lambda kind, where: notes.append((kind, where)), seed=("r",))
+    again = BlockOpener(LIMITS, lambda kind, where: None, seed=("r",))
+    other = BlockOpener(LIMITS, lambda kind, where: None, seed=("s",))
+    minted = first.mint("tool call")
+    assert minted == again.mint("tool call")
+    assert minted != other.mint("tool call")
+    first.next_block()
+    assert minted != first.mint("tool call")
+    assert notes == [("minted_id", "tool call")] * 2
