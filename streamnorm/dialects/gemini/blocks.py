@@ -255,7 +255,7 @@ class CandidateBlocks:
     ) -> int:
         self._opener.count_call(call.id, call.name)
         if not call.id:
-            call = structs.replace(call, id=self._opener.mint("tool call"))
+            call = structs.replace(call, id=self._opener.mint_id("tool call"))
         self._unanswered[call.id] = call.name
         if signature:
             value, issuer = signature_from_wire(signature)
@@ -277,7 +277,7 @@ class CandidateBlocks:
     ) -> None:
         self._opener.count_call(call.id, call.name)
         if not call.id:
-            call = structs.replace(call, id=self._opener.mint("server tool call"))
+            call = structs.replace(call, id=self._opener.mint_id("server tool call"))
         self._last_server_call = call.id
         index = self._start(call, extra, events)
         events += [JSONDelta(index, arguments), BlockStop(index)]
@@ -304,7 +304,7 @@ class CandidateBlocks:
 
     def _start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         self._stop_open(events)
-        index = self._opener.next_block()
+        index = self._opener.next_index()
         events.append(BlockStart(index, block, self._choice, extra or None))
         return index
 

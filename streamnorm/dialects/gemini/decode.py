@@ -193,7 +193,7 @@ class GeminiDecoder(Decoder):
         for key, item in value.items():
             if key in _MAPPED_FIELDS or item is None or self._extra.get(key) == item:
                 continue
-            self._opener.keep(len(data))
+            self._opener.store(len(data))
             self._extra[key] = without_half_characters(key, item)
             if self._started:
                 self._late_extra[key] = self._extra[key]
@@ -230,7 +230,7 @@ class GeminiDecoder(Decoder):
         ):
             metadata = candidate.get(name)
             if metadata and is_object(metadata):
-                self._opener.keep(size)
+                self._opener.store(size)
                 citations, rest = read(metadata, blocks.text_offsets)
                 blocks.cite(citations, events)
                 blocks.add_metadata(name, rest, events)
@@ -238,7 +238,7 @@ class GeminiDecoder(Decoder):
             blocks.opaque("logprobsResult", candidate["logprobsResult"], events)
         for key, item in candidate.items():
             if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item:
-                self._opener.keep(size)
+                self._opener.store(size)
                 blocks.extra[key] = without_half_characters(key, item)
         word = enum_name(candidate.get("finishReason"))
         if not word or (word in UNSPECIFIED and blocks.finish):

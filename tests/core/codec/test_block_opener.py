@@ -17,9 +17,9 @@ def opener() -> BlockOpener:
 
 def test_blocks_are_numbered_up_to_the_bound() -> None:
     blocks = opener()
-    assert [blocks.next_block(), blocks.next_block()] == [0, 1]
+    assert [blocks.next_index(), blocks.next_index()] == [0, 1]
     with pytest.raises(Fatal) as failure:
-        blocks.next_block()
+        blocks.next_index()
     assert (failure.value.error.kind, failure.value.error.code) == ("too_large", "max_blocks")
 
 
@@ -43,10 +43,10 @@ def test_ids_and_names_are_bounded() -> None:
 
 def test_kept_payloads_are_bounded_in_sum() -> None:
     blocks = opener()
-    blocks.keep(4)
-    blocks.keep(6)
+    blocks.store(4)
+    blocks.store(6)
     with pytest.raises(Fatal) as failure:
-        blocks.keep(1)
+        blocks.store(1)
     assert failure.value.error.code == "max_accumulated_bytes"
 
 
@@ -55,9 +55,9 @@ def test_minted_id_depends_on_seed_and_block_and_leaves_a_note() -> None:
     first = BlockOpener(LIMITS, lambda kind, where: notes.append((kind, where)), seed=("r",))
     again = BlockOpener(LIMITS, lambda kind, where: None, seed=("r",))
     other = BlockOpener(LIMITS, lambda kind, where: None, seed=("s",))
-    minted = first.mint("tool call")
-    assert minted == again.mint("tool call")
-    assert minted != other.mint("tool call")
-    first.next_block()
-    assert minted != first.mint("tool call")
+    minted = first.mint_id("tool call")
+    assert minted == again.mint_id("tool call")
+    assert minted != other.mint_id("tool call")
+    first.next_index()
+    assert minted != first.mint_id("tool call")
     assert notes == [("minted_id", "tool call")] * 2

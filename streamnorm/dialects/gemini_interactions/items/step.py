@@ -40,7 +40,7 @@ class InteractionBlocks(BlockOpener):
 
     def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         """Append the start of a block and return its index."""
-        index = self.next_block()
+        index = self.next_index()
         events.append(BlockStart(index, block, extra=extra or None))
         return index
 

@@ -57,7 +57,7 @@ class OpenSteps:
         match action:
             case "start":
                 step = value.get("step", value.get("content"))
-                self._blocks.keep(len(data))
+                self._blocks.store(len(data))
                 self._start(index, step if is_object(step) else {}, raw.step or raw.content, events)
             case "delta":
                 delta = value.get("delta")
@@ -113,11 +113,11 @@ class OpenSteps:
         if step is None:
             implied = self._kinds.get(index) or _step_of_delta(kind)
             if implied is not None:
-                self._blocks.keep(size)
+                self._blocks.store(size)
                 self._blocks.note("misplaced_delta", "step")
                 step = self._start(index, {"type": implied}, None, events)
         if isinstance(step, ResultStep):
-            self._blocks.keep(size)
+            self._blocks.store(size)
         if step is None or not step.read_delta(kind, delta, arguments_text(delta, raw), events):
             block = None if step is None else step.index
             self._blocks.opaque(kind or "delta", delta, events, index=block)

@@ -135,7 +135,7 @@ class ToolCallStep(_CallStep):
             raise Fatal(StreamError("malformed", "function call without a name, expected one"))
         signature = string_of(fields, "signature")
         value, issuer = signature_from_wire(signature) if signature else (None, None)
-        id = id or self._blocks.mint("tool call")
+        id = id or self._blocks.mint_id("tool call")
         self._blocks.unanswered[id] = name
         call = ToolCall(id, name, signature=value, issuer=issuer)
         return self._open(call, other_fields(fields, *_MAPPED, "signature"), events)
@@ -173,7 +173,7 @@ class ServerToolCallStep(_CallStep):
         self._finish(self._block or self._begin(self._fields, events), events)
 
     def _begin(self, fields: dict[str, Any], events: list[Event]) -> GrowingBlock:
-        id = string_of(fields, "id") or self._blocks.mint("server tool call")
+        id = string_of(fields, "id") or self._blocks.mint_id("server tool call")
         name = string_of(fields, "name") or clean(self.kind.removesuffix(CALL_SUFFIX))
         self._blocks.last_server_call = id
         call = ServerToolCall(id, name, kind=clean(self.kind) + _KIND_SUFFIX)
