@@ -98,5 +98,5 @@ def test_losses_are_those_of_the_encoder(dialect: str) -> None:
 def test_misuse_is_told() -> None:
     with pytest.raises(LocalProtocolError, match="block 1 starts, expected 0"):
         project([START, BlockStart(1, Text())], "openai_chat")
-    with pytest.raises(UnknownDialect, match="no capabilities of dialect 'klingon'"):
+    with pytest.raises(UnknownDialect, match="no dialect 'klingon'"):
         project([], "klingon")

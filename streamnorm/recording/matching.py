@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from msgspec import UNSET
 
 from streamnorm._core.json import is_array, is_object
+from streamnorm._registry import DIALECTS
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.operations import dialect_of, path_of, query_of
 from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_header
@@ -46,7 +47,6 @@ _FOREIGN = frozenset(
         "schema",
     }
 )
-_BILLING = "x-anthropic-billing-header:"
 
 # As far as the year, whatever the language; and the time of the day, if it is told.
 _DATE = (
@@ -243,7 +243,7 @@ class _Normaliser(_Rewriter):
         if key == "metadata":
             return self.foreign(_metadata(value))
         if key == "system" and is_array(value):
-            value = [block for block in value if not _is_billing(block)]
+            value = [block for block in value if not _is_volatile(block)]
         return self._value(value, key)
 
     def _value(self, value: Any, place: str) -> Any:
@@ -324,8 +324,14 @@ def _is_reference(item: dict[str, Any]) -> bool:
     return item.get("type") == "item_reference"
 
 
-def _is_billing(block: Any) -> bool:
-    return is_object(block) and str(block.get("text")).startswith(_BILLING)
+def _is_volatile(block: Any) -> bool:
+    """Return whether a system block is one that a client changes with each request."""
+    prefixes = tuple(
+        prefix
+        for known in DIALECTS.values()
+        if (prefix := known.endpoints.volatile_system_prefix) is not None
+    )
+    return is_object(block) and str(block.get("text")).startswith(prefixes)
 
 
 def _is_call(owner: dict[str, Any], place: str) -> bool:

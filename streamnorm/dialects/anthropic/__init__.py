@@ -5,6 +5,8 @@ from msgspec import Struct
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm._core.json import FAST_ERRORS
+from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
+from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS, is_terminal
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
@@ -42,7 +44,11 @@ DIALECT = Dialect(
     name="anthropic",
     aliases=("claude",),
     recognises=_recognises,
+    is_terminal=is_terminal,
     decoder=on_first_use("streamnorm.dialects.anthropic.decode", "AnthropicDecoder"),
     encoder=on_first_use("streamnorm.dialects.anthropic.encode", "AnthropicEncoder"),
     checker=on_first_use("streamnorm.dialects.anthropic.check", "AnthropicChecker"),
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
+    overloaded_status=OVERLOADED_STATUS,
 )

@@ -42,6 +42,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.ids import escape_id, tag_signature
 from streamnorm._core.json import FAST_ERRORS, compact, is_object
+from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.starts import citation_to_wire
 from streamnorm.dialects.anthropic.stops import reason_to_wire
 from streamnorm.dialects.anthropic.usage import usage_to_wire
@@ -81,6 +82,7 @@ class AnthropicEncoder(Encoder):
     """
 
     dialect = "anthropic"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)

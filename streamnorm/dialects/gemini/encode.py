@@ -46,6 +46,7 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.text_buffer import TextBuffer
+from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.encode_grounding import sources_to_wire
 from streamnorm.dialects.gemini.encode_places import OF_CHUNK, blocked_by, opaque_fields
 from streamnorm.dialects.gemini.encode_usage import usage_to_wire
@@ -109,6 +110,7 @@ class GeminiEncoder(Encoder):
     """
 
     dialect = "gemini"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
@@ -203,11 +205,11 @@ class GeminiEncoder(Encoder):
         match slot.block:
             case Text():
                 return self._sources(slot)
-            case ToolCall(id, name) if event.index not in self._projector.unwritten:
+            case ToolCall(id, name) if event.index not in self._projector.withdrawn_calls:
                 call = {"id": id, "name": name, "args": _raw(slot.arguments or "{}")}
                 signed = {} if slot.signature is None else {"thoughtSignature": slot.signature}
                 return self._part({"functionCall": call, **signed, **slot.extra})
-            case ServerToolCall(kind=kind) if event.index not in self._projector.unwritten:
+            case ServerToolCall(kind=kind) if event.index not in self._projector.withdrawn_calls:
                 return self._part({kind: _raw(slot.arguments or "{}"), **slot.extra})
             case _:
                 return b""

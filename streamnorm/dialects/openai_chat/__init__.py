@@ -4,6 +4,8 @@ from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import find_error
+from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS, is_terminal
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
@@ -31,7 +33,10 @@ DIALECT = Dialect(
     name="openai_chat",
     aliases=("openai", "chat"),
     recognises=_recognises,
+    is_terminal=is_terminal,
     decoder=on_first_use("streamnorm.dialects.openai_chat.decode", "ChatDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_chat.encode", "ChatEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_chat.check", "ChatChecker"),
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
 )

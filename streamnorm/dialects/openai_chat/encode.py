@@ -35,6 +35,7 @@ from streamnorm._core.events import (
 from streamnorm._core.ids import tag_signature
 from streamnorm._core.json import count_of
 from streamnorm.dialects.openai_chat.annotations import Sources
+from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.details import Details, redacted_detail
 from streamnorm.dialects.openai_chat.opaques import opaque_fields
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
@@ -130,6 +131,7 @@ class ChatEncoder(Encoder):
     """
 
     dialect = "openai_chat"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)

@@ -5,6 +5,13 @@ from msgspec import Struct
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm._core.json import FAST_ERRORS
+from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_responses.endpoints import (
+    ENDPOINTS,
+    error_body,
+    is_terminal,
+    overloaded_frames,
+)
 from streamnorm.sse import Frame
 
 __all__ = ["DIALECT"]
@@ -33,7 +40,12 @@ DIALECT = Dialect(
     name="openai_responses",
     aliases=("responses",),
     recognises=_recognises,
+    is_terminal=is_terminal,
     decoder=on_first_use("streamnorm.dialects.openai_responses.decode", "ResponsesDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_responses.check", "ResponsesChecker"),
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
+    error_body=error_body,
+    overloaded_frames=overloaded_frames,
 )

@@ -43,6 +43,7 @@ from streamnorm._core.ids import seal_reasoning, tag_signature
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_responses import encode_items as items
+from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.encode_frames import Frames, dumps
 from streamnorm.dialects.openai_responses.encode_message import Message, Part
 from streamnorm.dialects.openai_responses.encode_response import (
@@ -79,6 +80,7 @@ class ResponsesEncoder(Encoder):
     """
 
     dialect = "openai_responses"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)

@@ -7,9 +7,9 @@ from typing import ClassVar
 from msgspec import structs
 
 from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.faults.dialects import dialect_of, error_body
 from streamnorm.recording.faults.fault import Fault
 from streamnorm.recording.faults.layout import events_of
-from streamnorm.recording.faults.providers import dialect_of, error_body
 
 __all__ = ["content_type", "http"]
 

@@ -8,9 +8,9 @@ from typing import ClassVar, Unpack
 from msgspec import structs
 
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.faults.dialects import dialect_of, overloaded_frames
 from streamnorm.recording.faults.fault import Fault, Misfit, Place, PlacedFault, Where
 from streamnorm.recording.faults.layout import boundary, events_of, is_stream, split
-from streamnorm.recording.faults.providers import dialect_of, error_frames
 
 __all__ = ["cut", "error_event", "slow_first_byte", "stall", "truncate"]
 
@@ -122,7 +122,8 @@ class _ErrorEvent(PlacedFault, frozen=True):
             raise Misfit("stream of an unknown dialect")
         at = boundary(body, self.place.offset(body))
         before, _ = split(playback.steps, at)
-        error = error_frames(dialect, body, [event for event in events if event.end <= at])
+        count = sum(event.end <= at for event in events)
+        error = overloaded_frames(dialect, body, events, count)
         return structs.replace(playback, steps=(*before, Step(0.0, error)), end="eof")
 
 

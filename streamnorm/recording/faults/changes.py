@@ -9,6 +9,7 @@ from typing import ClassVar, Unpack
 from msgspec import structs
 
 from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.faults.dialects import dialect_of, terminals
 from streamnorm.recording.faults.fault import Fault, Misfit, Place, PlacedFault, Where
 from streamnorm.recording.faults.layout import (
     Located,
@@ -18,7 +19,6 @@ from streamnorm.recording.faults.layout import (
     removed,
     unended,
 )
-from streamnorm.recording.faults.providers import dialect_of, is_terminal
 
 __all__ = ["bom", "crlf", "drop", "drop_terminal", "duplicate", "garbage", "reorder"]
 
@@ -149,13 +149,12 @@ class _DropTerminal(Fault, frozen=True):
 
     def spoil(self, playback: Playback) -> Playback:
         events = events_of(playback.body)
-        dialect = dialect_of(playback.dialect, events)
-        terminals = [event for event in events if is_terminal(dialect, event.frame)]
-        if not terminals:
+        found = terminals(dialect_of(playback.dialect, events), events)
+        if not found:
             raise Misfit(f"no terminal in {len(events)} events")
         steps = list(playback.steps)
-        for event in reversed(terminals):
-            steps = removed(steps, event.start, event.end)
+        for number in reversed(found):
+            steps = removed(steps, events[number].start, events[number].end)
         return _with(playback, steps)
 
 

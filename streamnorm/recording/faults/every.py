@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from streamnorm._core.codec import Dialect
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults.answers import content_type, http
 from streamnorm.recording.faults.breaks import cut, error_event, slow_first_byte, stall, truncate
@@ -17,9 +18,9 @@ from streamnorm.recording.faults.changes import (
     garbage,
     reorder,
 )
+from streamnorm.recording.faults.dialects import dialect_of, overloaded_status, terminals
 from streamnorm.recording.faults.fault import Fault, Where
 from streamnorm.recording.faults.layout import Located, events_of
-from streamnorm.recording.faults.providers import Speech, dialect_of, is_terminal, overloaded
 from streamnorm.recording.file import Recording
 
 __all__ = ["every"]
@@ -44,7 +45,7 @@ def every(recording: Recording) -> Iterator[Fault]:
     elif playback.body:
         yield from dict.fromkeys(_body(len(playback.body)))
     yield content_type()
-    for status in (401, 429, 500, overloaded(dialect)):
+    for status in (401, 429, 500, overloaded_status(dialect)):
         yield http(status)
 
 
@@ -57,11 +58,11 @@ def _body(size: int) -> Iterator[Fault]:
     yield garbage(byte=size // 2)
 
 
-def _stream(playback: Playback, events: list[Located], dialect: Speech | None) -> Iterator[Fault]:
+def _stream(playback: Playback, events: list[Located], dialect: Dialect | None) -> Iterator[Fault]:
     body, count = playback.body, len(events)
     half = count // 2
-    terminals = [n for n, event in enumerate(events) if is_terminal(dialect, event.frame)]
-    last = terminals[0] if terminals else count - 1
+    ends = terminals(dialect, events)
+    last = ends[0] if ends else count - 1
     yield slow_first_byte(_SLOW_S)
     for where in _places(body, events, last):
         yield cut(**where)
@@ -70,10 +71,10 @@ def _stream(playback: Playback, events: list[Located], dialect: Speech | None) -
     yield garbage(event=0)
     yield garbage(event=half)
     yield garbage(byte=_inside(events[half]))
-    if dialect is not None:
+    if dialect is not None and (dialect.encoder or dialect.overloaded_frames):
         for event in (0, half, last - count):
             yield error_event(event=event)
-    if terminals:
+    if ends:
         yield drop_terminal()
     for event in (0, half, count - 2):
         if event >= 0:

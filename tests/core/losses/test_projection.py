@@ -62,7 +62,7 @@ EVERYTHING = Capabilities(
     reasoning=True,
     reasoning_parts=True,
     redacted_reasoning=True,
-    bare_redacted=None,
+    redacted_as_signature_of=None,
     signed=(Text, Reasoning, ToolCall),
     custom_tools=True,
     null_arguments=True,
@@ -72,10 +72,10 @@ EVERYTHING = Capabilities(
     citations=frozenset({"k"}),
     url_citation=None,
     cited_text=True,
-    unplaced=frozenset(),
+    not_round_tripped=frozenset(),
     stop_reasons=frozenset({"other"}),
-    raw_stops=frozenset(),
-    bare_stop_sequence=True,
+    native_stop_reasons=frozenset(),
+    unnamed_stop_sequence=True,
     service_tiers={},
     usage="always",
     cache_write=True,
@@ -296,7 +296,7 @@ def test_stream_that_breaks_the_grammar_is_refused() -> None:
 
 
 def test_dialect_without_a_table_is_unknown() -> None:
-    with pytest.raises(UnknownDialect, match="no capabilities of dialect 'klingon', expected one"):
+    with pytest.raises(UnknownDialect, match="no dialect 'klingon', expected one of"):
         project([], "klingon")
 
 

@@ -32,7 +32,8 @@ from streamnorm import (
     project,
     validate,
 )
-from streamnorm._core.losses import Losses, Projector, capabilities
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")
 STOP = MessageStop("end_turn")
@@ -260,5 +261,5 @@ def test_call_is_dropped_where_blocks_have_boundaries_too() -> None:
     events = [START, *text(0, "a"), *call(1, "no"), *text(2, "b")]
     left = [passed for event in events for passed in projector.push(event)]
     assert [e for e in left if isinstance(e, TextDelta)] == [TextDelta(0, "a"), TextDelta(2, "b")]
-    assert list(projector.unwritten) == [1]
+    assert list(projector.withdrawn_calls) == [1]
     assert losses.list() == (DROPPED,)

@@ -38,7 +38,8 @@ from streamnorm import (
     project,
     validate,
 )
-from streamnorm._core.losses import Losses, Projector, capabilities
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")
 STOP = MessageStop("end_turn")
