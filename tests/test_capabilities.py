@@ -91,5 +91,5 @@ def test_options_change_what_is_carried(dialect: str) -> None:
 
 
 def test_unknown_dialect_has_no_capabilities() -> None:
-    with pytest.raises(UnknownDialect, match="^no dialect 'klingon', expected one of"):
+    with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon', expected one of"):
         capabilities("klingon")
