@@ -266,7 +266,7 @@ class _UnnamedDecoder(Decoder):
             self.outcome = room.outcome
 
     def _follow(self) -> None:
-        """Take over what the active decoder knows."""
+        """Copy the state of the active decoder."""
         if self._active is not None:
             self.split, self.run = self._active.split, self._active.run
             self.is_plain = self._active.is_plain

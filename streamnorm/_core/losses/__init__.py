@@ -1,4 +1,4 @@
-"""What a dialect can carry, and what becomes of the rest.
+"""Projection: reducing a stream to what a dialect can carry, and counting the losses.
 
 A `Projector` reduces a stream to the `Capabilities` of a dialect, event by event, and counts
 what the dialect cannot carry.  Encoders write only what a projector returns, so the losses of

@@ -1,4 +1,4 @@
-"""What the streams of a dialect have a field or an event for."""
+"""The capabilities of a dialect: the features that its streams have a field or event for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What the streams of one dialect can carry.
+    """Features of a unified stream that one dialect can carry.
 
     Attributes:
         dialect: Name of the dialect.

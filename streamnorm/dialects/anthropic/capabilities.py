@@ -1,4 +1,4 @@
-"""What a stream of Anthropic Messages has a field or an event for."""
+"""Capabilities of Anthropic Messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream of `generateContent` has a field or an event for."""
+"""Capabilities of Gemini's `generateContent`."""
 
 from __future__ import annotations
 

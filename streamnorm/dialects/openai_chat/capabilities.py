@@ -1,4 +1,4 @@
-"""What a stream of Chat Completions has a field or an event for."""
+"""Capabilities of Chat Completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream of Responses has a field or an event for."""
+"""Capabilities of Responses."""
 
 from __future__ import annotations
 

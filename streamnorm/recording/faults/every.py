@@ -1,4 +1,4 @@
-"""One of each fault, for tests that go through all of them."""
+"""Every kind of fault that fits a recording."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _SLOW_S = 60.0
 
 
 def every(recording: Recording) -> Iterator[Fault]:
-    """Yield each kind of fault that a recording can have, once or at several places.
+    """Yield each kind of fault that fits a recording, some at several positions.
 
-    Those that end or delay the body come before the first event, in its middle, inside a
-    character, halfway, and before the terminal.  Of a recording that is no stream they are
-    those that need no event.
+    Faults that end or delay the body are injected before and inside the first event, inside
+    a character, halfway, and before the terminal.  A recording that is no stream gets only
+    the faults that need no event.
     """
     playback = recording.playback()
     events = events_of(playback.body)
@@ -89,7 +89,7 @@ def _stream(playback: Playback, events: list[Located], dialect: Dialect | None) 
 
 
 def _places(body: bytes, events: list[Located], last: int) -> Iterator[Where]:
-    """Yield where a break tells most, no place twice."""
+    """Yield the positions of breaks, each offset once."""
     character = _INSIDE_CHARACTER.search(body)
     half = len(events) // 2
     places: list[tuple[int, Where]] = [
@@ -108,5 +108,5 @@ def _places(body: bytes, events: list[Located], last: int) -> Iterator[Where]:
 
 
 def _inside(event: Located) -> int:
-    """Return a byte in the middle of an event."""
+    """Return the offset of the middle of an event."""
     return (event.start + event.end) // 2
