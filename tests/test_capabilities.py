@@ -77,7 +77,7 @@ def test_gemini_carries_what_its_reference_has_a_field_for() -> None:
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
-def test_options_change_what_is_carried(dialect: str) -> None:
+def test_encoder_options_change_the_capabilities(dialect: str) -> None:
     row = WRITTEN[dialect]
     assert row is not None
     assert capabilities(dialect) == capabilities(dialect, reasoning="reasoning") == row

@@ -8,7 +8,7 @@ from streamnorm import Loss, LossyEncoding
 from streamnorm._core.losses import Losses
 
 
-def test_losses_of_one_kind_and_place_are_counted_together() -> None:
+def test_equal_losses_are_counted_as_one_entry() -> None:
     losses = Losses()
     for feature, where in [("a", "x"), ("b", "x"), ("a", "x"), ("a", "y"), ("a", "x")]:
         losses.add(feature, where, "dropped")
@@ -34,13 +34,13 @@ def test_strict_losses_raise_at_the_first() -> None:
     assert caught.value.losses == (Loss("signature", "Text", 1, "dropped"),)
 
 
-def test_loss_of_a_failed_stream_is_counted_even_where_losses_are_not_allowed() -> None:
+def test_loss_of_a_failed_stream_never_raises() -> None:
     losses = Losses(strict=True)
     assert losses.count("held", "failed stream") == Loss("held", "failed stream")
     assert losses.list() == (Loss("held", "failed stream"),)
 
 
-def test_peer_that_names_things_without_end_is_not_remembered_without_end() -> None:
+def test_number_and_length_of_entries_are_bounded() -> None:
     losses = Losses()
     for number in range(1000):
         losses.add("opaque", f"{number}" + "x" * 1000)
@@ -51,7 +51,7 @@ def test_peer_that_names_things_without_end_is_not_remembered_without_end() -> N
 
 
 @pytest.mark.parametrize("count", [256, 257, 300])
-def test_kinds_beyond_the_bound_are_counted_elsewhere(count: int) -> None:
+def test_losses_beyond_the_bound_are_counted_elsewhere(count: int) -> None:
     losses = Losses()
     for number in range(count):
         losses.add("opaque", str(number))
