@@ -84,11 +84,6 @@ class _BlockState(Struct):
     ended: bool = False
     stopped: bool = False
 
-    @property
-    def block(self) -> Block:
-        """The block, as the target has it."""
-        return self.start.block
-
 
 class Projector:
     """Reduces a stream to events that one dialect can carry.
@@ -128,7 +123,7 @@ class Projector:
         state = self._states.get(index)
         if state is None or state.dropped or state.ended or not state.started:
             return None, 0
-        match state.block:
+        match state.start.block:
             case Text():
                 return TextDelta, 0
             case Reasoning() if state.has_content:
@@ -320,7 +315,7 @@ class Projector:
         if state.dropped:
             return []
         if (
-            isinstance(state.block, Reasoning)
+            isinstance(state.start.block, Reasoning)
             and (carried := self._carriers.unwrap(event)) is not None
         ):
             if carried.id:
@@ -329,12 +324,12 @@ class Projector:
             if not state.started:
                 state.start = structs.replace(state.start, block=Text())
                 event = SignatureDelta(event.index, carried.signature, carried.issuer)
-        if isinstance(state.block, self._can.signed):
+        if isinstance(state.start.block, self._can.signed):
             started = [] if state.started else self._emit_signature_only(state)
             if self._boundaries is not None:
                 self._boundaries.sign(event.index)
             return [*started, event]
-        self._losses.add("signature", type(state.block).__name__, "dropped")
+        self._losses.add("signature", type(state.start.block).__name__, "dropped")
         return []
 
     def _citation(self, event: CitationDelta, state: _BlockState) -> list[Event]:
@@ -362,8 +357,8 @@ class Projector:
             self._losses.add(feature, "block", "dropped")
             return []
         rest = self._json(event.index, '"}') if state.wrapped else []
-        if self._whole is not None and isinstance(state.block, ToolCall | ServerToolCall):
-            arguments = self._whole.pop(event.index, type(state.block).__name__)
+        if self._whole is not None and isinstance(state.start.block, ToolCall | ServerToolCall):
+            arguments = self._whole.pop(event.index, type(state.start.block).__name__)
             if arguments is None:
                 self.withdrawn_calls[event.index] = None
             rest = [JSONDelta(event.index, arguments)] if arguments else []
@@ -376,10 +371,10 @@ class Projector:
         if self._whole is None:
             return
         for index, state in self._states.items():
-            if isinstance(state.block, ToolCall | ServerToolCall) and not (
+            if isinstance(state.start.block, ToolCall | ServerToolCall) and not (
                 state.dropped or state.stopped
             ):
-                self._whole.discard(index, type(state.block).__name__)
+                self._whole.discard(index, type(state.start.block).__name__)
                 self.withdrawn_calls[index] = None
 
     def _opaque(self, event: Opaque) -> list[Event]:
