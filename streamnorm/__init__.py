@@ -77,10 +77,10 @@ if TYPE_CHECKING:
     from streamnorm._core.limits import Limits as Limits
     from streamnorm._core.losses import Loss as Loss
     from streamnorm._core.losses import Note as Note
-    from streamnorm._core.losses import project as project
     from streamnorm._core.messages import Message as Message
     from streamnorm._core.partial_json import PartialJSON as PartialJSON
     from streamnorm._core.partial_json import ValueDelta as ValueDelta
+    from streamnorm._projection import project as project
     from streamnorm._registry import decoder as decoder
     from streamnorm._registry import detect as detect
     from streamnorm._registry import encoder as encoder
@@ -117,9 +117,10 @@ _MODULES = {
     ),
     "streamnorm._core.grammar": "Violation",
     "streamnorm._core.limits": "Limits",
-    "streamnorm._core.losses": "Loss Note project",
+    "streamnorm._core.losses": "Loss Note",
     "streamnorm._core.messages": "Message",
     "streamnorm._core.partial_json": "PartialJSON ValueDelta",
+    "streamnorm._projection": "project",
     "streamnorm._registry": "decoder detect encoder",
     "streamnorm._transcoder": "Transcoder",
     "streamnorm._validation": "validate",

@@ -1,4 +1,4 @@
-"""The dialects by name, and which one an unnamed stream speaks."""
+"""The dialects by name and alias, and the detection of an unnamed stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, Opening
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Note, OnLoss, OnNote, ReasoningField
+from streamnorm._core.losses import Capabilities, Note, OnLoss, OnNote, ReasoningField
 from streamnorm.dialects import (
     anthropic,
     gemini,
@@ -19,21 +19,55 @@ from streamnorm.dialects import (
 )
 from streamnorm.sse import Frame, RawFrame
 
-__all__ = ["DIALECTS", "checker", "decoder", "detect", "encoder"]
+__all__ = [
+    "DEFAULT_ERROR_DIALECT",
+    "DIALECTS",
+    "capabilities",
+    "checker",
+    "decoder",
+    "detect",
+    "encoder",
+    "lookup",
+    "register",
+]
 
 _MAX_DETECTION_FRAMES = 16
 
 DIALECTS: dict[str, Dialect] = {
-    # Asked in this order which of them a frame is of: errors of both the first and the second
-    # are of type `error`, and those of Responses are numbered.
+    # The order of detection: errors of the first and of the second are both of type `error`,
+    # and only those of the first are numbered.
     room.DIALECT.name: room.DIALECT
     for room in (openai_responses, anthropic, openai_chat, gemini, gemini_interactions)
 }
 
+DEFAULT_ERROR_DIALECT = openai_chat.DIALECT.name
+"""The dialect of error bodies where none is known: most clients can read them."""
+
 _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}
 
 
-def _dialect(name: str) -> Dialect:
+def register(dialect: Dialect) -> Callable[[], None]:
+    """Add a dialect, last in the order of detection, and return a function that removes it.
+
+    Raises:
+        ValueError: Its name or an alias is taken.
+    """
+    names = (dialect.name, *dialect.aliases)
+    for name in names:
+        if name in _BY_NAME:
+            raise ValueError(f"name {name!r} is taken by dialect {_BY_NAME[name].name!r}")
+    DIALECTS[dialect.name] = dialect
+    _BY_NAME.update(dict.fromkeys(names, dialect))
+
+    def remove() -> None:
+        del DIALECTS[dialect.name]
+        for name in names:
+            del _BY_NAME[name]
+
+    return remove
+
+
+def lookup(name: str) -> Dialect:
     """Return a dialect by its name or an alias.
 
     Raises:
@@ -71,7 +105,7 @@ def decoder(
 
     Args:
         dialect: Dialect to read; None to find out from the first frames, at most 16.
-        server: Who sends, where that decides between two readings.
+        server: Name of the server (for example `qianfan`); enables its quirks.
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
         limits: Bounds.
         on_note: Called with each note as it happens.
@@ -82,7 +116,7 @@ def decoder(
     options = {"server": server, "think_tags": think_tags, "limits": limits}
     if dialect is None:
         return _UnnamedDecoder(options, limits=limits, on_note=on_note)
-    known = _dialect(dialect)
+    known = lookup(dialect)
     variants = [other for other in DIALECTS.values() if other.variant_of == known.name]
     if variants:
         return _VariantDecoder(known, variants, options, limits=limits, on_note=on_note)
@@ -140,18 +174,33 @@ def checker(dialect: str) -> Checker:
     return make()
 
 
+def capabilities(
+    dialect: str,
+    *,
+    reasoning: ReasoningField | None = "reasoning_content",
+    include_usage: bool = True,
+) -> Capabilities:
+    """Return what the encoder of a dialect can carry with these options.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it has no capabilities.
+    """
+    can: Capabilities = _part(dialect, "capabilities")
+    return can.with_options(reasoning=reasoning, include_usage=include_usage)
+
+
 def _make_decoder(name: str, **options: Any) -> Decoder:
     make: Callable[..., Decoder] = _part(name, "decoder")
     return make(**options)
 
 
-def _part(name: str, what: Literal["decoder", "encoder", "checker"]) -> Any:
-    """Return what a dialect does its part with.
+def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encoder"]) -> Any:
+    """Return one part of the record of a dialect.
 
     Raises:
-        UnknownDialect: There is no such dialect, or it does not do that.
+        UnknownDialect: There is no such dialect, or its record lacks the part.
     """
-    known = _dialect(name)
+    known = lookup(name)
     part = getattr(known, what)
     if part is None:
         others = ", ".join(n for n, d in DIALECTS.items() if getattr(d, what) is not None)
@@ -160,12 +209,11 @@ def _part(name: str, what: Literal["decoder", "encoder", "checker"]) -> Any:
 
 
 class _UnnamedDecoder(Decoder):
-    """Find out the dialect from the first frames, then leave the reading to its room."""
-
-    forms = tuple(form for known in DIALECTS.values() for form in known.forms)
+    """Detects the dialect from the first frames, then delegates to its decoder."""
 
     def __init__(self, options: dict[str, Any], *, limits: Limits, on_note: OnNote | None) -> None:
         super().__init__(limits=limits, on_note=on_note)
+        self.forms = tuple(form for known in DIALECTS.values() for form in known.forms)
         self._options = options
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []

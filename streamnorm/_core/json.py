@@ -12,6 +12,8 @@ from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
+from streamnorm._core.limits import Limits
+
 __all__ = [
     "FAST_ERRORS",
     "InvalidJSON",
@@ -23,6 +25,7 @@ __all__ = [
     "is_array",
     "is_json",
     "is_object",
+    "object_in",
     "objects_of",
     "rejoin",
     "string_of",
@@ -118,6 +121,15 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Return whether a decoded JSON value is an array."""
     return isinstance(value, list)
+
+
+def object_in(text: str) -> dict[str, Any]:
+    """Return the JSON object that `text` is, within the default depth; {} if it is none."""
+    try:
+        value = decode_any(text, max_depth=Limits().max_json_depth)
+    except InvalidJSON:
+        return {}
+    return value if is_object(value) else {}
 
 
 def is_json(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Errors as servers of any dialect tell them, in every shape that was seen.
+"""Readers of the JSON errors of all vendors, servers and proxies.
 
-A compatible server often wraps its error as another vendor would, and a proxy in front of
-it as none does; so every dialect knows all shapes.
+A compatible server often writes its errors in another vendor's format, and a proxy in front of
+it in one of its own; so every dialect reads all formats.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MAPPED = frozenset(
 
 
 def find_error(value: Any) -> StreamError | None:
-    """Return the error that a JSON value tells, or None.
+    """Return the error in a JSON value, or None.
 
-    `{"error": null}` is none; a value with choices is one only by its own `error`.
+    `{"error": null}` is none; a value with choices is an error only by its `error` member.
     """
     if is_array(value):  # Gemini's compatible endpoint
         value = value[0] if value else None
@@ -47,7 +47,7 @@ def find_error(value: Any) -> StreamError | None:
 
 
 def named_error(data: str, value: Any) -> StreamError:
-    """Return the error of a frame that is named `error`, whatever it holds."""
+    """Return the error of an SSE event named `error`, whatever its data."""
     return find_error(value) or (
         _from_object(value) if is_object(value) else upstream_error(clean(data))
     )

@@ -1,4 +1,4 @@
-"""Whether two requests are the same, but for what clients vary by themselves.
+"""Comparison of requests, without what clients vary from one run to the next.
 
 Read in requests that Claude Code, Codex, opencode, Gemini CLI, Qwen Code, pi and the
 official SDKs sent in November 2026.
@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from msgspec import UNSET
 
 from streamnorm._core.json import is_array, is_object
+from streamnorm._registry import DIALECTS
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.operations import dialect_of, path_of, query_of
 from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_header
@@ -22,7 +23,7 @@ from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_
 __all__ = ["normalise", "same_operation", "same_request", "without_secrets"]
 
 _SCRUBBED = "xxxxxxxx"
-# The shortest value that is looked for in texts has six characters.
+# The shortest secret that is searched for in texts has six characters.
 _SCRUBBED_RUN = re.compile("x{6,}")
 
 _SESSION_FIELDS = frozenset({"client_metadata", "prompt_cache_key", "safety_identifier"})
@@ -31,7 +32,7 @@ _CALL = "call-"
 _RESULT_ENDS = ("call_output", "tool_result")
 _CALL_TYPES = frozenset({"mcp_tool_use", "server_tool_use", "tool_use"})
 _CALL_PLACES = frozenset({"functionCall", "functionResponse", "tool_calls"})
-# What a model or a tool said, and schemas: a name in there has no meaning of its own.
+# Output of models and tools, and schemas: names within have no meaning here.
 _FOREIGN = frozenset(
     {
         "args",
@@ -46,9 +47,8 @@ _FOREIGN = frozenset(
         "schema",
     }
 )
-_BILLING = "x-anthropic-billing-header:"
 
-# As far as the year, whatever the language; and the time of the day, if it is told.
+# Up to the year, in any language, and an optional time of day.
 _DATE = (
     r"[^\n:;!?()<]{0,40}?(?<![0-9])[0-9]{4}(?![0-9])[^\s<\"]*"
     r"(?:,?(?: at)? [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?[AP]M)?(?: [A-Z]{2,5}\b)?)?"
@@ -60,8 +60,7 @@ _DIRECTORIES = (
     r"|I'm currently working in the (?:following )?director(?:y|ies)"
     r"|the project's temporary directory is"
 )
-# Each with words of which one is in any text that it matches, in lower case: to look for
-# them costs next to nothing.
+# Each pattern with lower-case words, one of which any match contains: a cheap test first.
 _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
     (tuple(words.split("|")), re.compile(pattern, re.IGNORECASE | re.MULTILINE), replacement)
     for words, pattern, replacement in (
@@ -83,7 +82,7 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
             rf"(?:[ \t]*{_PATH}[^\n]*|(?:\n[ \t]*-[ \t]+{_PATH}[^\n]*)+)",
             r"\1 <directory>",
         ),
-        # Where Claude Code keeps what it knows of a project.
+        # Claude Code's memory of a project.
         (".claude/projects/", r"[^\s`'\"]*/\.claude/projects/[^\s/`'\"]+", "<directory>"),
         # Above the tree of its files.
         ("├|└", rf"^{_PATH}[^\n]*(?=\n\n?[├└])", "<directory>"),
@@ -100,17 +99,16 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
 def normalise(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
-    """Return a request without what clients vary by themselves.
+    """Return a request without what clients vary from one run to the next.
 
     That is: headers and the host; ids of the session, of input items and of the user;
-    `cache_control`; Claude Code's billing block; ids of tool calls, which become `call-1`,
-    `call-2` in the order in which they appear; the order of their results, which is that in
-    which tools ended; the date, the working directory and the
-    like where an agent tells them to its model; the length of what was scrubbed.
+    `cache_control`; system blocks with a volatile prefix; ids of tool calls, which become
+    `call-1`, `call-2` in order of appearance; the order of tool results; the date, the working
+    directory and the like in the prompt of an agent; the length of redacted secrets.
 
     Args:
         request: Without secrets.
-        ignore: Regular expressions; what they match in a string is taken out.
+        ignore: Regular expressions whose matches in strings are removed.
     """
     return _rewritten(request, _Normaliser(ignore))
 
@@ -118,25 +116,24 @@ def normalise(
 def without_secrets(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
-    """Return a request in which all secrets look the same, without headers and the host.
+    """Return a request in which all redacted secrets are equal, without headers and the host.
 
     Args:
         request: Without secrets.
-        ignore: Regular expressions; what they match in a string is taken out.
+        ignore: Regular expressions whose matches in strings are removed.
     """
     return _rewritten(request, _Rewriter(ignore))
 
 
 def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: str | None) -> bool:
-    """Tell whether method, path and dialect are the same.
+    """Return whether method, path and dialect are the same.
 
-    One path may begin where the other has gone some segments already: behind a proxy, or a
-    base URL with a path of its own.
+    One path may be a suffix of the other: a proxy or a base URL may add a prefix.
 
     Args:
-        asked: What is asked.
-        recorded: What was asked when it was recorded.
-        dialect: That of the recording; None if it is not known.
+        asked: The request to answer.
+        recorded: The recorded request.
+        dialect: Dialect of the recording; None if it is unknown.
     """
     if asked.method.upper() != recorded.method.upper():
         return False
@@ -147,10 +144,10 @@ def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: s
 
 
 def same_request(asked: RecordedRequest, recorded: RecordedRequest) -> bool:
-    """Tell whether query and body are the same.
+    """Return whether query and body are the same.
 
-    Numbers are compared by their value; the order of an object's members does not count.
-    A recording that tells no body, as one written by hand, is the same as any.
+    Numbers are compared by value; the order of an object's members does not count.
+    A recorded request without a body, such as one written by hand, equals any.
     """
     if query_of(asked.url) != query_of(recorded.url):
         return False
@@ -184,7 +181,7 @@ def _rewritten(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest
 
 
 class _Rewriter:
-    """Takes out what two requests may differ in whatever sends them."""
+    """Makes redacted secrets equal, and removes what the patterns match."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         self._ignore = [re.compile(pattern) for pattern in ignore]
@@ -198,7 +195,7 @@ class _Rewriter:
         return self.foreign(value)
 
     def foreign(self, value: Any) -> Any:
-        """Return a value in which no name means anything."""
+        """Return a value whose member names have no meaning, with its strings rewritten."""
         if isinstance(value, str):
             return self.text(value)
         if is_array(value):
@@ -212,7 +209,7 @@ class _Rewriter:
 
 
 class _Normaliser(_Rewriter):
-    """Takes out what clients vary by themselves."""
+    """Removes what clients vary from one run to the next."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         super().__init__(ignore)
@@ -237,13 +234,13 @@ class _Normaliser(_Rewriter):
         }
 
     def _field(self, key: str, value: Any) -> Any:
-        """Return a member of the body itself."""
+        """Return a top-level member of the body."""
         if key == "input" and is_array(value):
             return _results_in_order([self._value(_item(item), "") for item in value])
         if key == "metadata":
             return self.foreign(_metadata(value))
         if key == "system" and is_array(value):
-            value = [block for block in value if not _is_billing(block)]
+            value = [block for block in value if not _is_volatile(block)]
         return self._value(value, key)
 
     def _value(self, value: Any, place: str) -> Any:
@@ -251,7 +248,7 @@ class _Normaliser(_Rewriter):
 
         Args:
             value: Any JSON.
-            place: Name of the member that it is, or an element of.
+            place: Name of the member that holds it, directly or in an array.
         """
         if is_array(value):
             return _results_in_order([self._value(item, place) for item in value])
@@ -276,9 +273,9 @@ class _Normaliser(_Rewriter):
 
 
 def _results_in_order(items: list[Any]) -> list[Any]:
-    """Return a list in which neighbouring results stand in the order of their calls.
+    """Return a list with adjacent tool results in the order of their calls.
 
-    Tools that run at the same time end in any order, and Claude Code tells them in that.
+    Parallel tools finish in any order, and Claude Code sends their results in that order.
     """
     ordered: list[Any] = []
     for are_results, group in groupby(items, lambda item: _place_of_result(item) > 0):
@@ -288,7 +285,7 @@ def _results_in_order(items: list[Any]) -> list[Any]:
 
 
 def _place_of_result(item: Any) -> int:
-    """Return the number of the call that an item is the result of; 0 if it is none."""
+    """Return the number of the call of a tool result; 0 for any other item."""
     if not is_object(item):
         return 0
     if item.get("role") != "tool" and not str(item.get("type")).endswith(_RESULT_ENDS):
@@ -298,7 +295,7 @@ def _place_of_result(item: Any) -> int:
 
 
 def _is_scrubbed(key: str, value: Any) -> bool:
-    """Tell whether a member is a secret that was replaced; such a one may be short."""
+    """Return whether a member is a redacted secret, of whatever length."""
     return (
         isinstance(value, str)
         and value.strip("x") == "" != value
@@ -307,14 +304,14 @@ def _is_scrubbed(key: str, value: Any) -> bool:
 
 
 def _metadata(value: Any) -> Any:
-    """Return what the metadata of a request tell of something else than the user."""
+    """Return the metadata of a request without the id of the user."""
     if not is_object(value):
         return value
     return {key: item for key, item in value.items() if key != "user_id"}
 
 
 def _item(item: Any) -> Any:
-    """Return an item of the input without its id, unless that is all there is of it."""
+    """Return an item of the input without its id, unless it is a reference by id."""
     if not is_object(item) or _is_reference(item):
         return item
     return {key: value for key, value in item.items() if key != "id"}
@@ -324,8 +321,14 @@ def _is_reference(item: dict[str, Any]) -> bool:
     return item.get("type") == "item_reference"
 
 
-def _is_billing(block: Any) -> bool:
-    return is_object(block) and str(block.get("text")).startswith(_BILLING)
+def _is_volatile(block: Any) -> bool:
+    """Return whether a system block is one that a client changes with each request."""
+    prefixes = tuple(
+        prefix
+        for known in DIALECTS.values()
+        if (prefix := known.endpoints.volatile_system_prefix) is not None
+    )
+    return is_object(block) and str(block.get("text")).startswith(prefixes)
 
 
 def _is_call(owner: dict[str, Any], place: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a URL tells of an exchange: its dialect, who serves it, and a name for its file."""
+"""The URL of an exchange: its dialect, its server, and a name for its file."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from streamnorm._registry import DIALECTS
+
 __all__ = ["dialect_of", "path_of", "query_of", "server_of", "slug_of"]
 
 _MAX_SLUG_CHARS = 60
 
-_GEMINI = re.compile(r"models/[^/]+:(?:streamG|g)enerateContent$|models/[^/]+:countTokens$")
-_VERTEX_ANTHROPIC = re.compile(r"publishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$")
-_RESPONSES = re.compile(r"(?:^|/)responses(?:/resp_[^/]+)?$")
-_ANTHROPIC = re.compile(r"(?:^|/)messages(?:/count_tokens)?$")
-
-# Where the name of the company is not the name of the server, or stands elsewhere.
+# Servers that are not named for the second-level domain; those of the dialects' own vendors
+# stand in their endpoints.
 _SERVERS = {
     "aliyuncs.com": "qwen",
     "amazonaws.com": "bedrock",
     "azure.com": "azure",
     "baidubce.com": "qianfan",
     "bigmodel.cn": "zai",
-    "generativelanguage.googleapis.com": "gemini",
     "googleapis.com": "vertex",
     "kimi.com": "moonshot",
     "snowflakecomputing.com": "snowflake",
@@ -50,22 +47,19 @@ def query_of(url: str) -> list[tuple[str, str]]:
 
 
 def dialect_of(url: str) -> str | None:
-    """Return the name of the dialect that is spoken at a URL, or None if its path does not tell."""
+    """Return the name of the dialect whose endpoints match the path of a URL, or None."""
     path = path_of(url)
-    if path.endswith("/chat/completions"):
-        return "openai_chat"
-    if _RESPONSES.search(path):
-        return "openai_responses"
-    # A thread of OpenAI's assistants has messages too.
-    if _VERTEX_ANTHROPIC.search(path) or (_ANTHROPIC.search(path) and "/threads/" not in path):
-        return "anthropic"
-    return "gemini" if _GEMINI.search(path) else None
+    for name, dialect in DIALECTS.items():
+        pattern = dialect.endpoints.path
+        if pattern is not None and pattern.search(path):
+            return name
+    return None
 
 
 def server_of(url: str) -> str | None:
-    """Return who serves a URL, as `deepseek` for `https://api.deepseek.com/…`.
+    """Return the name of the server of a URL, such as `deepseek` for `https://api.deepseek.com/…`.
 
-    None for addresses, loopback, and names that only one network knows.
+    None for IP addresses, loopback, and names of private networks.
     """
     host = (_split(url).hostname or "").rstrip(".")
     labels = host.split(".")
@@ -73,19 +67,20 @@ def server_of(url: str) -> str | None:
         return None
     if _is_address(host):
         return None
-    for suffix, server in _SERVERS.items():
-        if f".{host}".endswith(f".{suffix}"):
-            return server
+    for servers in (*(known.endpoints.servers for known in DIALECTS.values()), _SERVERS):
+        for suffix, server in servers.items():
+            if f".{host}".endswith(f".{suffix}"):
+                return server
     if len(labels) > 2 and labels[-2] in _SECOND_LEVEL and len(labels[-1]) == 2:
         return labels[-3]
     return labels[-2]
 
 
 def slug_of(url: str) -> str:
-    """Return a name for the file of an exchange, as `chat-completions`.
+    """Return a name for the file of an exchange, such as `chat-completions`.
 
-    It has at most 60 characters of `A-Z a-z 0-9 . _ -`.  What stands before the version in
-    the path, and segments that look like an id or a secret, are left out.
+    It has at most 60 characters of `A-Z a-z 0-9 . _ -`.  Segments before the version in the
+    path, and segments that look like an id or a secret, are left out.
     """
     segments = path_of(url).split("/")[1:]
     versions = [n for n, segment in enumerate(segments) if _VERSION.fullmatch(segment)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
 
+from streamnorm._core.codec import Endpoints
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._registry import encoder
+from streamnorm._registry import encoder, lookup
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.operations import dialect_of, path_of
@@ -43,7 +43,6 @@ __all__ = ["FakeProvider", "FakeRequest", "tool_call"]
 ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
-_MODEL = re.compile(r"/models/([^/:]+):")
 _NOTHING = Told((), ())
 _NO_STREAM = Told(
     (
@@ -219,13 +218,12 @@ class FakeProvider:
                 f"{asked.method} {asked.path}: a path of no known dialect; "
                 "FakeProvider(…, dialect=…) names one for all paths"
             )
-        options = _field(asked, "stream_options")
         try:
             return Writer(
                 asked.dialect,
                 model=self._model,
-                asked_model=_model_of(asked),
-                include_usage=is_object(options) and options.get("include_usage") is True,
+                asked_model=_endpoints(asked).model(asked.path, asked.body),
+                include_usage=_includes_usage(asked.body),
             )
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{asked.method} {asked.path}: {exc}") from exc
@@ -240,7 +238,8 @@ class FakeProvider:
                     f"{asked.method} {asked.path}: the script of {self._used} turns is over"
                 )
             answer = self._turns[0 if self._repeats else self._used]
-            if not isinstance(answer, Played) and not _wants_stream(asked):
+            streams = _endpoints(asked).streams(asked.path, asked.body)
+            if not streams and not isinstance(answer, Played):
                 return _Turn(_NO_STREAM)
             self._used += 1
             if isinstance(answer, Said):
@@ -270,20 +269,11 @@ def _asked(request: WireRequest, dialect: str | None) -> FakeRequest:
     )
 
 
-def _wants_stream(asked: FakeRequest) -> bool:
-    # Google's clients say so in the path alone.
-    return asked.path.endswith(":streamGenerateContent") or _field(asked, "stream") is True
+def _endpoints(asked: FakeRequest) -> Endpoints:
+    return Endpoints() if asked.dialect is None else lookup(asked.dialect).endpoints
 
 
-def _model_of(asked: FakeRequest) -> str:
-    """Return the model that a request names, in its body or, of Gemini, in its path."""
-    model = _field(asked, "model")
-    if isinstance(model, str):
-        return model
-    found = _MODEL.search(asked.path)
-    return "" if found is None else found[1]
-
-
-def _field(asked: FakeRequest, name: str) -> Any:
-    """Return a field of the request's body; None if it has none."""
-    return asked.body.get(name) if is_object(asked.body) else None
+def _includes_usage(body: Any) -> bool:
+    """Return whether the `stream_options` of a request ask for the tokens."""
+    options = body.get("stream_options") if is_object(body) else None
+    return is_object(options) and options.get("include_usage") is True

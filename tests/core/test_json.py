@@ -19,6 +19,7 @@ from streamnorm._core.json import (
     count_of,
     decode_any,
     is_json,
+    object_in,
     objects_of,
     rejoin,
     string_of,
@@ -209,3 +210,12 @@ def test_text_is_a_string(value: object, text: str) -> None:
 )
 def test_objects_are_those_of_an_array(value: object, found: list[Any]) -> None:
     assert objects_of(value) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [('{"a":1}', {"a": 1}), ("[1]", {}), ("null", {}), ("{broken", {}), ("", {})],
+)
+def test_text_that_is_no_object_is_an_empty_one(text: str, value: object) -> None:
+    assert object_in(text) == value
+    assert object_in('{"a":' * 1000 + "1" + "}" * 1000) == {}

@@ -10,7 +10,7 @@ from streamnorm._core.codec.body_format import Form, FormReader, Opening
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
-from streamnorm._core.codec.dialect import Dialect, Feed, on_first_use
+from streamnorm._core.codec.dialect import Dialect, Endpoints, Feed, on_first_use
 from streamnorm._core.codec.encoder import EncodeOptions, Encoder
 from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.codec.stream_writer import StreamWriter
@@ -27,6 +27,7 @@ __all__ = [
     "Dialect",
     "EncodeOptions",
     "Encoder",
+    "Endpoints",
     "Feed",
     "Form",
     "FormReader",

@@ -53,7 +53,7 @@ class Decoder(ABC):
     """
 
     dialect: str = ""
-    forms: ClassVar[tuple[Form, ...]] = ()
+    forms: tuple[Form, ...] = ()
     first_usage: Usage | None = None
     offers_run: ClassVar[bool] = True
     unframed: bool = False

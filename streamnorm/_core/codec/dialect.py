@@ -1,8 +1,9 @@
-"""One dialect as the registry knows it, and the contract of all that eats bytes."""
+"""The record of a dialect, and the contract of every consumer of bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -12,15 +13,18 @@ from streamnorm._core.codec.body_format import Form
 from streamnorm._core.codec.checker import Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import is_object
+from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
 
-__all__ = ["Dialect", "Feed", "on_first_use"]
+__all__ = ["Dialect", "Endpoints", "Feed", "on_first_use"]
 
 T = TypeVar("T")
 
 
 class Feed(Protocol[T]):
-    """What eats bytes: the one contract of frames, events and transcoded bytes."""
+    """A consumer of bytes: a decoder of frames or events, or a transcoder."""
 
     def feed(self, data: bytes, /) -> list[T]:
         """Return all that is known with `data`."""
@@ -36,9 +40,10 @@ class Feed(Protocol[T]):
 
 
 def on_first_use(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that calls a class of a module, which is imported when it is called.
+    """Return a function that imports a module when called, and calls a member of it.
 
-    Nobody uses all rooms, and their decoders of JSON take tens of milliseconds to build.
+    Few programs use every dialect, and the JSON decoders of each take tens of milliseconds
+    to build.
     """
 
     def make(*args: object, **options: object) -> Any:
@@ -47,17 +52,64 @@ def on_first_use(module: str, name: str) -> Callable[..., Any]:
     return make
 
 
+class Endpoints(Struct, frozen=True, kw_only=True):
+    """The HTTP interface of a dialect.
+
+    Patterns are searched in the decoded path of a URL, without empty segments.
+
+    Attributes:
+        path: Pattern of the paths whose responses are of this dialect; None if no path is.
+        stream_path: Pattern of the paths that stream whatever the body says; None if
+            only the body's `stream` asks for a stream.
+        model_path: Pattern whose first group is the model; None if only the body's
+            `model` names it.
+        key_headers: Request headers that hold the API key, the vendor's first.
+        servers: Names of servers, by a suffix of their host, that do not follow from it.
+        volatile_system_prefix: Prefix of system blocks that a client changes with each
+            request; None if there are none.
+    """
+
+    path: re.Pattern[str] | None = None
+    stream_path: re.Pattern[str] | None = None
+    model_path: re.Pattern[str] | None = None
+    key_headers: tuple[str, ...] = ("authorization",)
+    servers: dict[str, str] = {}
+    volatile_system_prefix: str | None = None
+
+    def streams(self, path: str, body: object) -> bool:
+        """Return whether a request asks for a stream."""
+        if self.stream_path is not None and self.stream_path.search(path):
+            return True
+        return is_object(body) and body.get("stream") is True
+
+    def model(self, path: str, body: object) -> str:
+        """Return the model that a request names, or "" if it names none."""
+        if is_object(body) and isinstance(model := body.get("model"), str):
+            return model
+        found = None if self.model_path is None else self.model_path.search(path)
+        return "" if found is None else found[1]
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
-    """One dialect: how it is called, told apart, read and written.
+    """One dialect: its names, its codec, its capabilities and its HTTP interface.
 
     Attributes:
         name: The name used everywhere.
-        aliases: Names accepted on input.
-        recognises: Whether a frame is of this dialect.
-        decoder: Makes a decoder of keyword options; None if it is not read.
+        aliases: Other names accepted on input.
+        recognises: Returns whether a frame is of this dialect.
+        is_terminal: Returns whether a frame reports the end of the message.
+        decoder: Makes a decoder of keyword options; None if the dialect is not read.
         encoder: Makes an encoder of keyword options; None if it is not written.
         checker: Makes a checker; None if its bytes are not checked.
-        forms: The forms that its streams may have beside server-sent events.
+        forms: Formats of its streams other than server-sent events.
+        capabilities: What its streams can carry; None if it is not written.
+        endpoints: Its HTTP interface.
+        error_body: Returns the body of an error response; None if it is that of the
+            encoder.
+        overloaded_frames: Returns the events of an overloaded server, given a message, the
+            frames of the stream, and how many of them come before; None if they are those of
+            the encoder.
+        overloaded_status: HTTP status of an overloaded server.
         variant_of: Dialect whose name its streams also go by: a stream that is detected, or
             decoded under that name, is decoded here if its first frames are of this dialect.
     """
@@ -65,8 +117,14 @@ class Dialect(Struct, frozen=True, kw_only=True):
     name: str
     aliases: tuple[str, ...]
     recognises: Callable[[Frame], bool]
+    is_terminal: Callable[[Frame], bool] = lambda frame: False
     decoder: Callable[..., Decoder] | None = None
     encoder: Callable[..., Encoder] | None = None
     checker: Callable[[], Checker] | None = None
     forms: tuple[Form, ...] = ()
+    capabilities: Capabilities | None = None
+    endpoints: Endpoints = Endpoints()
+    error_body: Callable[[StreamError], bytes] | None = None
+    overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None
+    overloaded_status: int = 503
     variant_of: str | None = None

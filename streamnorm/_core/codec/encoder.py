@@ -23,7 +23,14 @@ from streamnorm._core.events import (
     TextDelta,
     UsageUpdate,
 )
-from streamnorm._core.losses import Loss, Losses, OnLoss, Projector, ReasoningField, capabilities
+from streamnorm._core.losses import (
+    Capabilities,
+    Loss,
+    Losses,
+    OnLoss,
+    Projector,
+    ReasoningField,
+)
 
 __all__ = ["EncodeOptions", "Encoder"]
 
@@ -54,6 +61,7 @@ class Encoder(ABC):
     """
 
     dialect: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
     _renders: ClassVar[dict[type, Callable[[Any, Any], bytes]]]
 
     def __init__(
@@ -66,7 +74,7 @@ class Encoder(ABC):
         reasoning: ReasoningField | None = "reasoning_content",
         extras: bool = False,
     ) -> None:
-        can = capabilities(self.dialect, reasoning=reasoning, include_usage=include_usage)
+        can = self.capabilities.with_options(reasoning=reasoning, include_usage=include_usage)
         self.extras = extras
         self._model = model
         self._tier: str | None = None

@@ -1,26 +1,15 @@
-"""What a dialect can carry, and what becomes of the rest.
+"""Projection: reducing a stream to what a dialect can carry, and counting the losses.
 
-`CAPABILITIES` is the table; a `Projector` applies it to a stream, event by event, and
-counts what the dialect could not take.  Encoders write what a projector lets
-through, so the losses of an encoder and of `project` are the same by construction.
+A `Projector` reduces a stream to the `Capabilities` of a dialect, event by event, and counts
+what the dialect cannot carry.  Encoders write only what a projector returns, so the losses of
+an encoder and of `project` are the same by construction.
 """
 
-from streamnorm._core.losses.capabilities import (
-    CAPABILITIES,
-    Capabilities,
-    Loss,
-    Losses,
-    Note,
-    OnLoss,
-    OnNote,
-    ReasoningField,
-    capabilities,
-)
+from streamnorm._core.losses.capabilities import Capabilities, ReasoningField
+from streamnorm._core.losses.loss import Loss, Losses, Note, OnLoss, OnNote
 from streamnorm._core.losses.projection import Projector
-from streamnorm._core.losses.whole import project
 
 __all__ = [
-    "CAPABILITIES",
     "Capabilities",
     "Loss",
     "Losses",
@@ -29,6 +18,4 @@ __all__ = [
     "OnNote",
     "Projector",
     "ReasoningField",
-    "capabilities",
-    "project",
 ]

@@ -1,22 +1,21 @@
-"""Arguments for a dialect that has them whole, as JSON objects, or not at all."""
+"""Tool arguments for a dialect that writes them whole, as a JSON object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from streamnorm._core.errors import ArgumentsError
-from streamnorm._core.json import compact
-from streamnorm._core.losses.capabilities import Losses
+from streamnorm._core.losses.loss import Losses
 from streamnorm._core.partial_json import decode_arguments
 from streamnorm._core.text_buffer import TextBuffer
 
-__all__ = ["WholeArguments", "escaped"]
+__all__ = ["WholeArguments"]
 
 
 _WHITE_SPACE = " \t\r\n"
 
-# JSON has the first two around and between its tokens alone.  The others, at which some
-# readers cut lines, are in its strings alone.
+# The first two occur in JSON only between tokens.  The others, at which some readers split
+# lines, occur only within strings.
 _LINE_ENDS = (
     *(("\r", " "), ("\n", " ")),
     *(("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")),
@@ -24,29 +23,32 @@ _LINE_ENDS = (
 
 
 class WholeArguments:
-    """Keep the arguments of calls until they are complete.
+    """Buffers the arguments of each call until the call stops.
 
     Args:
-        losses: Where those that have no place are counted.
+        losses: Counts the calls that are dropped.
     """
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._texts: dict[int, TextBuffer] = {}
 
-    def add(self, index: int, text: str) -> None:
-        """Take more arguments of a call."""
+    def append(self, index: int, text: str) -> None:
+        """Append arguments of a call."""
         if index not in self._texts:
             self._texts[index] = TextBuffer()
         self._texts[index].append(text)
 
     def sink(self, index: int) -> Callable[[str], None] | None:
-        """Return a function that adds arguments of a call, if some were added before."""
+        """Return a function that appends arguments of a call; None before the first."""
         buffer = self._texts.get(index)
         return None if buffer is None else buffer.append
 
-    def take(self, index: int, where: str) -> str | None:
-        """Return all arguments of a call on one line, "" for none; None if they have no place."""
+    def pop(self, index: int, where: str) -> str | None:
+        """Remove and return the arguments of a call, on one line.
+
+        "" if there are none.  None if they are no JSON object: the call must be dropped.
+        """
         buffer = self._texts.pop(index, None)
         text = "" if buffer is None else buffer.text()
         if text.strip() == "null":
@@ -62,12 +64,7 @@ class WholeArguments:
             text = text.replace(end, written)
         return text
 
-    def drop(self, index: int, where: str) -> None:
-        """Count the arguments of a call that was open when the stream failed."""
+    def discard(self, index: int, where: str) -> None:
+        """Count and discard the arguments of a call that is open when the stream fails."""
         self._texts.pop(index, None)
         self._losses.count("broken_arguments", where, "call dropped")
-
-
-def escaped(text: str) -> str:
-    """Return text as the inside of a JSON string."""
-    return compact(text)[1:-1]

@@ -1,125 +1,128 @@
-"""Where blocks of one kind meet, for a dialect that does not tell where one ends."""
+"""Blocks that merge where a dialect does not mark the boundary between them."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from streamnorm._core.blocks import Reasoning, Refusal, Text
-from streamnorm._core.losses.capabilities import Capabilities, Losses
+from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.losses.loss import Losses
 
 __all__ = ["Boundaries"]
 
-_PLAIN = (Text, Reasoning, Refusal)
-"""The blocks that only a boundary keeps apart from the next of their kind."""
-_JOINED = "written as one block"
+_TEXT_BLOCKS = (Text, Reasoning, Refusal)
+"""Blocks that merge with a neighbour of their type unless a boundary separates them."""
+_MERGED = "written as one block"
 
 
-class _Spot(Struct):
-    """One block that goes out.
+class _WrittenBlock(Struct):
+    """A block that the target writes.
 
     Attributes:
-        kind: Its type.
-        choice: Number of its answer.
-        bare: Whether it is but a signature.
-        before: The block that was written before it.
+        type: Its type.
+        choice: Number of its choice.
+        signature_only: Whether it holds nothing but a signature.
+        previous: Index of the block written before it.
         signed: Whether it has a signature.
         stopped: Whether it has stopped.
     """
 
-    kind: type
+    type: type
     choice: int
-    bare: bool
-    before: int | None = None
+    signature_only: bool
+    previous: int | None = None
     signed: bool = False
     stopped: bool = False
 
 
-class _Lane(Struct):
-    """The blocks of one answer, in the order in which a `Sequencer` writes them.
+class _WriteOrder(Struct):
+    """The blocks of one choice, in the order in which a `Sequencer` writes them.
 
     Attributes:
-        head: The open block that later ones wait for; None if there is none.
-        last: The block that was written last.
-        waiting: The blocks that wait.
+        open: Index of the open block that holds others back; None if there is none.
+        last: Index of the block written last.
+        held: Indexes of the blocks held back.
     """
 
-    head: int | None = None
+    open: int | None = None
     last: int | None = None
-    waiting: set[int] = set()
+    held: set[int] = set()
 
 
 class Boundaries:
-    """Find the blocks that the target cannot tell from the one before them.
+    """Finds the blocks that the target cannot separate from the previous one.
 
     Args:
-        capabilities: The dialect.
-        losses: Where they are counted.
+        capabilities: Those of the target.
+        losses: Counts the lost boundaries.
 
     Attributes:
-        merged: Those blocks, each with the index of the one before.
+        merged: Indexes of those blocks, each with the index of the previous block.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.merged: dict[int, int] = {}
         self._can = capabilities
         self._losses = losses
-        self._spots: dict[int, _Spot] = {}
-        self._lanes: dict[int, _Lane] = {}
+        self._blocks: dict[int, _WrittenBlock] = {}
+        self._orders: dict[int, _WriteOrder] = {}
 
-    def start(self, index: int, choice: int, kind: type, *, bare: bool) -> None:
-        """Take the start of a block that goes out.
+    def start(self, index: int, choice: int, type: type, *, signature_only: bool) -> None:
+        """Add a block that the target writes.
 
         Args:
             index: Its index.
-            choice: Number of its answer.
-            kind: Its type.
-            bare: Whether it is but a signature, which is taken for that of the block before
-                if that can have one.
+            choice: Number of its choice.
+            type: Its type.
+            signature_only: Whether it holds nothing but a signature, which readers take
+                for that of the previous block if that can have one.
         """
-        self._spots[index] = _Spot(kind, choice, bare)
-        lane = self._lanes.setdefault(choice, _Lane())
-        if lane.head is None:
-            self._write(index, lane)
+        self._blocks[index] = _WrittenBlock(type, choice, signature_only)
+        order = self._orders.setdefault(choice, _WriteOrder())
+        if order.open is None:
+            self._write(index, order)
         else:
-            lane.waiting.add(index)
+            order.held.add(index)
 
     def sign(self, index: int) -> None:
-        """Take a block's signature, behind which another begins."""
-        self._spots[index].signed = True
+        """Mark a block as signed: whatever follows a signature is a new block."""
+        self._blocks[index].signed = True
 
     def stop(self, index: int, *, written: bool) -> None:
-        """Take the stop of a block.
+        """Stop a block.
 
         Args:
             index: Its index.
-            written: Whether anything of it is; else its neighbours meet.
+            written: Whether the encoder writes it; if not, its neighbours become adjacent.
         """
-        spot = self._spots[index]
-        lane = self._lanes[spot.choice]
-        spot.stopped = True
+        block = self._blocks[index]
+        order = self._orders[block.choice]
+        block.stopped = True
         if not written:
-            lane.waiting.discard(index)
-            if index == lane.last:
-                lane.last = spot.before
-        if index == lane.head:
-            lane.head = None
-            while lane.waiting and lane.head is None:
-                first = min(lane.waiting)
-                lane.waiting.discard(first)
-                self._write(first, lane)
+            order.held.discard(index)
+            if index == order.last:
+                order.last = block.previous
+        if index == order.open:
+            order.open = None
+            while order.held and order.open is None:
+                first = min(order.held)
+                order.held.discard(first)
+                self._write(first, order)
 
-    def _write(self, index: int, lane: _Lane) -> None:
-        """Take it that a block is written now."""
-        spot = self._spots[index]
-        if lane.last is not None and self._meet(self._spots[lane.last], spot):
-            self._losses.add("boundaries", self._spots[lane.last].kind.__name__, _JOINED)
-            self.merged[index] = lane.last
-        spot.before, lane.last = lane.last, index
-        if not spot.stopped and not issubclass(spot.kind, self._can.overlapping):
-            lane.head = index
+    def _write(self, index: int, order: _WriteOrder) -> None:
+        """Append a block to the written ones, and count the boundary before it if it is lost."""
+        block = self._blocks[index]
+        if order.last is not None and self._merge(self._blocks[order.last], block):
+            self._losses.add("boundaries", self._blocks[order.last].type.__name__, _MERGED)
+            self.merged[index] = order.last
+        block.previous, order.last = order.last, index
+        if not block.stopped and not issubclass(block.type, self._can.overlapping):
+            order.open = index
 
-    def _meet(self, before: _Spot, spot: _Spot) -> bool:
-        """Tell whether a block looks like more of the one before it."""
-        if before.signed or before.kind not in _PLAIN:
+    def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
+        """Return whether a reader takes a block for the continuation of the previous one."""
+        if previous.signed or previous.type not in _TEXT_BLOCKS:
             return False
-        return spot.kind is before.kind or (spot.bare and before.kind in self._can.signed)
+        return block.type is previous.type or (
+            block.signature_only and previous.type in self._can.signed
+        )

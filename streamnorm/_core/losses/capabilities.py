@@ -1,101 +1,55 @@
-"""What each dialect has a place for, and how losses and notes are counted."""
+"""The capabilities of a dialect: the features that its streams have a field or event for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning, Text, ToolCall
-from streamnorm._core.errors import LossyEncoding, UnknownDialect
+from streamnorm._core.blocks import Document, Image, Reasoning, ToolResult
 
-__all__ = [
-    "CAPABILITIES",
-    "Capabilities",
-    "Loss",
-    "Losses",
-    "Note",
-    "OnLoss",
-    "OnNote",
-    "ReasoningField",
-    "capabilities",
-]
-
-# A peer may name things without end.
-_MAX_KINDS = 256
-_MAX_WHERE_CHARS = 100
-
-
-class Loss(Struct, frozen=True):
-    """Something the target dialect could not carry.
-
-    Attributes:
-        feature: What kind of thing: a row of the loss table.
-        where: Where it stood: an event, a block or a field.
-        count: How often.
-        detail: What became of it.
-    """
-
-    feature: str
-    where: str
-    count: int = 1
-    detail: str = ""
-
-
-class Note(Struct, frozen=True):
-    """Something a decoder forgave.
-
-    Attributes:
-        kind: What kind of thing, such as `minted_id` or `resent_arguments`.
-        where: Where it stood.
-        count: How often.
-    """
-
-    kind: str
-    where: str
-    count: int = 1
-
-
-OnLoss: TypeAlias = Callable[[Loss], None]
-OnNote: TypeAlias = Callable[[Note], None]
+__all__ = ["Capabilities", "ReasoningField"]
 
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
 """The fields that Chat Completions servers write reasoning to; the last holds signatures."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What one dialect's streams have a place for.
+    """Features of a unified stream that one dialect can carry.
 
     Attributes:
-        dialect: Its name.
-        choices: More than one answer.
-        boundaries: Where a block of text ends and the next begins.
-        overlapping: The blocks that may be open beside others of their kind.
-        blank_text: Text blocks of white space alone.
-        refusal: A refusal that is not text.
-        reasoning: What the model thought.
+        dialect: Name of the dialect.
+        choices: More than one choice.
+        boundaries: The boundary between two blocks of text.
+        overlapping: Types of blocks that may be open beside others of their type.
+        blank_text: Text blocks that hold only white space.
+        refusal: Refusals that are not text.
+        reasoning: Reasoning.
         reasoning_parts: Numbered summaries within one reasoning block.
         redacted_reasoning: Reasoning that only its issuer can read.
-        bare_redacted: The vendor whose own such reasoning is but a signature here.
-        signed: The blocks that can carry a signature.
+        redacted_as_signature_of: Issuer whose redacted reasoning is written as a
+            signature without text; None if there is none.
+        signed: Types of blocks that can carry a signature.
         custom_tools: Tool calls with free text.
         null_arguments: Tool arguments that are the JSON text `null`.
         broken_arguments: Tool arguments that are no JSON object.
-        server_tools: How the kinds of calls that the provider executed, and of their
-            results, end in this dialect.
-        media: Images and documents, and blocks of its own, which come whole.
-        citations: The kinds of citations that it has itself.
-        url_citation: Its kind for any source with an address; None if there is none.
-        cited_text: The words of such a source.
-        unplaced: Data of its own that has no place any more once it was decoded.
-        stop_reasons: Unified stop reasons with a word of their own.
-        raw_stops: Its own words for stops that are none of the unified ones.
-        bare_stop_sequence: A stop by a sequence that is not told.
-        service_tiers: Its words for the tiers of service, by the words of all vendors.
-        usage: Whether the counts of tokens are written always, if they are known, or never.
+        server_tools: Suffixes of the kinds of server tool calls, and of their results.
+        media: Types of blocks that come whole: images, documents, the dialect's own.
+        citations: Kinds of citations.
+        url_citation: Kind to write for any other citation with a URL; None if there is none.
+        cited_text: The cited text of such a citation.
+        not_round_tripped: Names of `Opaque` events of this dialect that the encoder
+            cannot write back.
+        stop_reasons: Unified stop reasons that have a finish reason.
+        native_stop_reasons: Vendor finish reasons to write where the unified one is `other`.
+        unnamed_stop_sequence: The stop reason `stop_sequence` without the sequence.
+        service_tiers: This vendor's service tiers, by the tiers of all vendors.
+        usage: Whether token counts are written always, if they are known, or never.
         cache_write: The count of tokens that were written to a cache.
-        excess_reasoning: More tokens of reasoning than of output, as some servers count.
+        excess_reasoning: More reasoning tokens than output tokens, as some servers count.
+        usage_on_request: Whether token counts are left out with `include_usage=False`.
+        signing_field: `reasoning` option that gives reasoning signatures and redacted
+            reasoning a field; None if the option makes no difference.
     """
 
     dialect: str
@@ -107,7 +61,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning: bool
     reasoning_parts: bool
     redacted_reasoning: bool
-    bare_redacted: str | None
+    redacted_as_signature_of: str | None
     signed: tuple[type, ...]
     custom_tools: bool
     null_arguments: bool
@@ -117,223 +71,41 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     citations: frozenset[str]
     url_citation: str | None
     cited_text: bool
-    unplaced: frozenset[str]
+    not_round_tripped: frozenset[str]
     stop_reasons: frozenset[str]
-    raw_stops: frozenset[str]
-    bare_stop_sequence: bool
+    native_stop_reasons: frozenset[str]
+    unnamed_stop_sequence: bool
     service_tiers: dict[str, str]
     usage: Literal["always", "known", "never"]
     cache_write: bool
     excess_reasoning: bool
+    usage_on_request: bool = False
+    signing_field: ReasoningField | None = None
 
-
-CAPABILITIES: dict[str, Capabilities] = {
-    "anthropic": Capabilities(
-        dialect="anthropic",
-        choices=False,
-        boundaries=True,
-        overlapping=(),
-        # The API refuses such a block when the client sends it back.
-        blank_text=False,
-        refusal=False,
-        reasoning=True,
-        reasoning_parts=False,
-        redacted_reasoning=True,
-        bare_redacted=None,
-        signed=(Reasoning,),
-        custom_tools=False,
-        null_arguments=False,
-        broken_arguments=True,
-        server_tools=("server_tool_use", "mcp_tool_use", "_tool_result"),
-        media=(OpaqueBlock,),
-        # Others need a document index or an encrypted index that only Anthropic has.
-        citations=frozenset(
-            {"char_location", "page_location", "content_block_location"}
-            | {"web_search_result_location", "search_result_location"}
-        ),
-        url_citation=None,
-        cited_text=True,
-        unplaced=frozenset(),
-        stop_reasons=frozenset(
-            {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause"}
-        ),
-        raw_stops=frozenset(),
-        bare_stop_sequence=True,
-        service_tiers={
-            "auto": "standard",
-            "batch": "batch",
-            "default": "standard",
-            "priority": "priority",
-            "standard": "standard",
-        },
-        usage="always",
-        cache_write=True,
-        excess_reasoning=True,
-    ),
-    "openai_chat": Capabilities(
-        dialect="openai_chat",
-        choices=True,
-        boundaries=False,
-        overlapping=(ToolCall,),
-        blank_text=True,
-        refusal=True,
-        reasoning=True,
-        reasoning_parts=False,
-        redacted_reasoning=False,
-        bare_redacted=None,
-        signed=(ToolCall,),
-        custom_tools=True,
-        null_arguments=True,
-        broken_arguments=True,
-        server_tools=(),
-        media=(),
-        citations=frozenset({"url_citation"}),
-        url_citation="url_citation",
-        cited_text=True,
-        unplaced=frozenset({"content_part", "extra_content", "reasoning_details"}),
-        stop_reasons=frozenset({"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}),
-        raw_stops=frozenset(),
-        bare_stop_sequence=False,
-        service_tiers={
-            **{tier: tier for tier in ("auto", "default", "fast", "flex", "priority", "scale")},
-            "standard": "default",
-        },
-        usage="known",
-        cache_write=True,
-        excess_reasoning=True,
-    ),
-    "openai_responses": Capabilities(
-        dialect="openai_responses",
-        choices=False,
-        boundaries=True,
-        overlapping=(),
-        blank_text=True,
-        refusal=True,
-        reasoning=True,
-        reasoning_parts=True,
-        redacted_reasoning=True,
-        bare_redacted="openai",
-        signed=(Reasoning,),
-        custom_tools=True,
-        null_arguments=True,
-        broken_arguments=True,
-        server_tools=(
-            *("_call", "_output", "compaction", "mcp_approval_request", "mcp_approval_response"),
-            *("mcp_list_tools", "program"),
-        ),
-        media=(OpaqueBlock,),
-        citations=frozenset(
-            {"container_file_citation", "file_citation", "file_path", "url_citation"}
-        ),
-        url_citation="url_citation",
-        cited_text=True,
-        unplaced=frozenset(),
-        stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal"}),
-        raw_stops=frozenset({"max_messages", "steered"}),
-        bare_stop_sequence=False,
-        service_tiers={
-            **{tier: tier for tier in ("auto", "default", "fast", "flex", "priority", "scale")},
-            "standard": "default",
-            "ultrafast": "ultrafast",
-        },
-        # Some clients ask again for ever where the end tells none.
-        usage="always",
-        cache_write=True,
-        excess_reasoning=True,
-    ),
-    "gemini": Capabilities(
-        dialect="gemini",
-        choices=False,
-        boundaries=False,
-        overlapping=(),
-        blank_text=True,
-        refusal=False,
-        reasoning=True,
-        reasoning_parts=False,
-        redacted_reasoning=True,
-        bare_redacted="google",
-        signed=(Text, Reasoning, ToolCall),
-        custom_tools=False,
-        null_arguments=False,
-        broken_arguments=False,
-        server_tools=(
-            *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
-            "functionResponse",
-        ),
-        media=(Image, Document, OpaqueBlock),
-        citations=frozenset({"citation", "image", "maps", "retrievedContext", "web"}),
-        url_citation="web",
-        cited_text=False,
-        unplaced=frozenset(),
-        stop_reasons=frozenset({"end_turn", "max_tokens", "tool_use", "refusal", "pause", "other"}),
-        raw_stops=frozenset(),
-        bare_stop_sequence=False,
-        service_tiers={},
-        usage="known",
-        cache_write=False,
-        excess_reasoning=False,
-    ),
-}
-
-
-def capabilities(
-    dialect: str,
-    *,
-    reasoning: ReasoningField | None = "reasoning_content",
-    include_usage: bool = True,
-) -> Capabilities:
-    """Return what a dialect has a place for, as it is written with these options.
-
-    Raises:
-        UnknownDialect: There is no table for it.
-    """
-    if dialect not in CAPABILITIES:
-        known = ", ".join(CAPABILITIES)
-        raise UnknownDialect(f"no capabilities of dialect {dialect!r}, expected one of {known}")
-    can = CAPABILITIES[dialect]
-    if reasoning is None:
-        can = structs.replace(can, reasoning=False, redacted_reasoning=False)
-    if dialect == "openai_chat":  # the only one with several ways
-        if reasoning == "reasoning_details":
+    def with_options(
+        self, *, reasoning: ReasoningField | None, include_usage: bool
+    ) -> Capabilities:
+        """Return the capabilities of an encoder with these options."""
+        can = self
+        if reasoning is None:
+            can = structs.replace(can, reasoning=False, redacted_reasoning=False)
+        elif reasoning == self.signing_field:
             can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
-        if not include_usage:
+        if self.usage_on_request and not include_usage:
             can = structs.replace(can, usage="never")
-    return can
+        return can
 
-
-class Losses:
-    """Count losses of the same kind and place together.
-
-    Args:
-        strict: Whether to raise `LossyEncoding` at the first.
-        on_loss: Called with each loss as it happens, with a count of 1.
-    """
-
-    def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
-        self._strict = strict
-        self._on_loss = on_loss
-        self._counts: dict[Loss, int] = {}
-
-    def add(self, feature: str, where: str, detail: str = "") -> None:
-        """Count one more.
-
-        Raises:
-            LossyEncoding: Losses are not allowed.
-        """
-        loss = self.count(feature, where, detail)
-        if self._strict:
-            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
-
-    def count(self, feature: str, where: str, detail: str = "") -> Loss:
-        """Count one more, allowed or not: of a stream that has failed anyway."""
-        loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
-        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
-            loss = Loss(feature, "elsewhere", 1, detail)
-        self._counts[loss] = self._counts.get(loss, 0) + 1
-        if self._on_loss is not None:
-            self._on_loss(loss)
-        return loss
-
-    def list(self) -> tuple[Loss, ...]:
-        """Return what was counted, in order of first appearance."""
-        return tuple(structs.replace(loss, count=count) for loss, count in self._counts.items())
+    def carries_file(self, block: Image | Document | ToolResult) -> bool:
+        """Return whether a block is a file of a known type, inline or by URL, and no more."""
+        match block:
+            case Image(str(media_type), data, url):
+                types: tuple[str, ...] = ("image/",)
+            case Document(str(media_type), data, url, title=None):
+                types = ("application/", "text/")
+            case _:
+                return False
+        return (
+            isinstance(block, self.media)
+            and media_type.startswith(types)
+            and (data is None) is not (url is None)
+        )

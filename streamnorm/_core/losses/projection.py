@@ -1,10 +1,10 @@
-"""A stream cut down to what one dialect can carry, event by event."""
+"""The projector: a stream reduced to what one dialect can carry, event by event."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
     Block,
@@ -37,20 +37,18 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.grammar import Grammar
-from streamnorm._core.losses.arguments import WholeArguments, escaped
+from streamnorm._core.json import compact
+from streamnorm._core.losses.arguments import WholeArguments
 from streamnorm._core.losses.boundaries import Boundaries
-from streamnorm._core.losses.capabilities import Capabilities, Losses
-from streamnorm._core.losses.carriers import Carriers
-from streamnorm._core.losses.media import is_plain_file
-from streamnorm._core.losses.sources import Sources
-from streamnorm._core.losses.state import BlockState
-from streamnorm._core.losses.totals import Totals
+from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.losses.loss import Losses
+from streamnorm._core.losses.metadata import Citations, MessageMetadata
+from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["Projector"]
 
-_BROKEN_OFF = ("max_tokens", "refusal")
-"""The stops that tell by themselves why a call is missing."""
+_CUT_SHORT = ("max_tokens", "refusal")  # they explain an incomplete call
 
 _BROKEN_CALL = StreamError(
     "malformed",
@@ -59,43 +57,63 @@ _BROKEN_CALL = StreamError(
 )
 
 
-class Projector:
-    """Turn a stream into what one dialect can carry.
-
-    Every event that passes is one the dialect has a place for.  Indexes stay those of
-    the source; a block that is dropped leaves a gap.
-
-    Args:
-        capabilities: The dialect.
-        losses: Where losses are counted.
+class _BlockState(Struct):
+    """One block of the source.
 
     Attributes:
-        unwritten: The calls whose start went out, and of which nothing is written since
-            their arguments have no place.
+        start: Its start, as the target has it.
+        wrapped: Whether its free text is written as the one string of a JSON object.
+        started: Whether its start was returned.
+        dropped: Whether none of its events are returned.
+        held: Events, and text, that arrived before the start could be returned.
+        signature_only: Whether it holds nothing but a signature.
+        part: Number of the reasoning summary written last.
+        has_content: Whether arguments or a summary have begun.
+        ended: Whether it is signed or has stopped.
+        stopped: Whether it has stopped.
+    """
+
+    start: BlockStart
+    wrapped: bool = False
+    started: bool = True
+    dropped: bool = False
+    held: list[Event | TextBuffer] = []
+    signature_only: bool = False
+    part: int = 0
+    has_content: bool = False
+    ended: bool = False
+    stopped: bool = False
+
+
+class Projector:
+    """Reduces a stream to events that one dialect can carry.
+
+    Indexes stay those of the source; a block that is dropped leaves a gap.
+
+    Args:
+        capabilities: Those of the target.
+        losses: Counts what the target cannot carry.
+
+    Attributes:
+        capabilities: Those of the target.
+        merged: Indexes of blocks that merge with the previous one, each with that one's index.
+        withdrawn_calls: Indexes of calls whose `BlockStart` was returned but whose
+            arguments are no complete JSON object.  The encoder must not write them.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self.unwritten: dict[int, None] = {}
-        self._can = capabilities
+        self.withdrawn_calls: dict[int, None] = {}
+        self.capabilities = self._can = capabilities
         self._losses = losses
         self._grammar = Grammar()
-        self._states: dict[int, BlockState] = {}
-        self._totals = Totals(capabilities, losses)
-        self._sources = Sources(capabilities, losses)
-        self._carriers = Carriers(capabilities, losses)
+        self._states: dict[int, _BlockState] = {}
+        self._metadata = MessageMetadata(capabilities, losses)
+        self._citations = Citations(capabilities, losses)
+        self._carriers = SignatureCarriers(capabilities, losses)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
+        self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
         self._failed = False
-
-    @property
-    def merged(self) -> dict[int, int]:
-        """The blocks that the target cannot tell from one before, each with that one's index."""
-        return {} if self._boundaries is None else self._boundaries.merged
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The dialect's table."""
-        return self._can
 
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
         """Return the type and part of the deltas that `push` returns unchanged for a block.
@@ -105,21 +123,20 @@ class Projector:
         state = self._states.get(index)
         if state is None or state.dropped or state.ended or not state.started:
             return None, 0
-        match state.block:
+        match state.start.block:
             case Text():
                 return TextDelta, 0
-            case Reasoning() if state.filled:
+            case Reasoning() if state.has_content:
                 return ReasoningDelta, state.part
-            case ToolCall() if state.filled and not state.wrapped and self._whole is None:
+            case ToolCall() if state.has_content and not state.wrapped and self._whole is None:
                 return JSONDelta, 0
             case _:
                 return None, 0
 
     def argument_sink(self, index: int) -> Callable[[str], None] | None:
-        """Return a function that collects arguments for a dialect that has them whole.
+        """Return a function that buffers further arguments of a block until it stops.
 
-        None if arguments of this block are not collected, or none were yet.  Valid until
-        the block stops.
+        None if the target does not write them whole, or none has arrived yet.
         """
         state = self._states.get(index)
         if self._whole is None or state is None or state.dropped or state.wrapped:
@@ -127,7 +144,7 @@ class Projector:
         return self._whole.sink(index)
 
     def push(self, event: Event) -> list[Event]:
-        """Return what of `event` the dialect can carry.
+        """Return `event` as events that the target can carry; none if it is dropped or held.
 
         Raises:
             LocalProtocolError: `event` may not come here.
@@ -162,35 +179,33 @@ class Projector:
             case Opaque():
                 return self._opaque(event)
             case MessageStart(extra=extra):
-                self._totals.tier(extra)
+                self._metadata.tier(extra)
                 return [event]
             case UsageUpdate():
                 return [self.usage(event)]
             case MessageStop():
                 return self._message_stop(event)
             case StreamError():
-                self._give_up()
+                self._withdraw_open_calls()
                 return [event]
             case _:
                 return [event]
 
     def usage(self, event: UsageUpdate) -> UsageUpdate:
-        """Return what of the counts the dialect can carry: `push` does it in order."""
-        told = self._totals.usage(event.usage)
-        return event if told is event.usage else UsageUpdate(told)
-
-    # Starts
+        """Return a usage snapshot as the target has it, outside the order that `push` checks."""
+        reduced = self._metadata.usage(event.usage)
+        return event if reduced is event.usage else UsageUpdate(reduced)
 
     def _start(self, event: BlockStart) -> list[Event]:
         can, block = self._can, event.block
-        state = self._states[event.index] = BlockState(event)
+        state = self._states[event.index] = _BlockState(event)
         if event.choice and not can.choices:
             self._losses.add("choices", f"choice {event.choice}", "dropped")
             state.dropped = True
             return []
         if isinstance(block, Refusal) and not can.refusal:
             self._losses.add("refusal", "block", "written as text")
-            self._totals.refused = True
+            self._metadata.refused = True
             block = Text()
             state.start = structs.replace(event, block=block)
         match block:
@@ -206,133 +221,134 @@ class Projector:
                 dialect == can.dialect and isinstance(block, can.media)
             ):
                 return self._drop(state, "opaque_block", block)
-            case Image() | Document() | ToolResult() if not (
-                isinstance(block, can.media) and is_plain_file(block)
-            ):
+            case Image() | Document() | ToolResult() if not (can.carries_file(block)):
                 return self._drop(state, "media", block)
             case ToolCall(kind="custom") if not can.custom_tools:
                 self._losses.add("custom_tool", "block", "written as a function of one string")
                 state.start = structs.replace(event, block=structs.replace(block, kind="function"))
                 state.wrapped = True
-                return [*self._let_out(state), *self._json(event.index, '{"input":"')]
+                return [*self._emit_start(state), *self._json(event.index, '{"input":"')]
             case Text() if not can.blank_text:
                 state.started = False
             case Text() | Reasoning() | Refusal() if not can.boundaries:
-                state.started = False  # of an empty one nothing is written
+                state.started = False  # an empty one is not written
             case _:
-                return self._let_out(state)
+                return self._emit_start(state)
         return []
 
-    def _drop(self, state: BlockState, feature: str, block: Block) -> list[Event]:
+    def _drop(self, state: _BlockState, feature: str, block: Block) -> list[Event]:
         self._losses.add(feature, type(block).__name__, "dropped")
         state.dropped = True
         return []
 
-    def _let_out(self, state: BlockState, *, bare: bool = False) -> list[Event]:
-        """Return the start of a block and what waited for it."""
+    def _emit_start(self, state: _BlockState, *, signature_only: bool = False) -> list[Event]:
+        """Return the start of a block and the events held for it."""
         state.started = True
         start, index = state.start, state.start.index
-        waiting = [
+        held = [
             TextDelta(index, item.text()) if isinstance(item, TextBuffer) else item
-            for item in state.waiting
+            for item in state.held
         ]
-        state.waiting = []
+        state.held = []
         if self._boundaries is not None:
-            self._boundaries.start(index, start.choice, type(start.block), bare=bare)
-        return [start, *waiting]
+            self._boundaries.start(
+                index, start.choice, type(start.block), signature_only=signature_only
+            )
+        return [start, *held]
 
-    def _let_out_bare(self, state: BlockState) -> list[Event]:
-        """Return the start of a block that is but a signature: there is nothing to cite."""
-        state.bare = True
-        for _ in state.waiting:
-            self._sources.drop()
-        state.waiting = []
-        return self._let_out(state, bare=True)
+    def _emit_signature_only(self, state: _BlockState) -> list[Event]:
+        """Return the start of a block without text; citations of it are dropped."""
+        state.signature_only = True
+        for _ in state.held:
+            self._citations.drop()
+        state.held = []
+        return self._emit_start(state, signature_only=True)
 
-    # Deltas
-
-    def _text(self, event: Event, state: BlockState, text: str) -> list[Event]:
+    def _text(self, event: Event, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
             return []
         if state.started:
             return [event]
-        last = state.waiting[-1] if state.waiting else None
+        last = state.held[-1] if state.held else None
         if not isinstance(event, TextDelta):
-            state.waiting.append(event)
+            state.held.append(event)
         elif isinstance(last, TextBuffer):
             last.append(text)
         else:
-            state.waiting.append(TextBuffer(text))
-        return self._let_out(state) if self._can.blank_text or text.strip() else []
+            state.held.append(TextBuffer(text))
+        return self._emit_start(state) if self._can.blank_text or text.strip() else []
 
-    def _arguments(self, event: JSONDelta, state: BlockState, text: str) -> list[Event]:
+    def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
             return []
         if state.wrapped:
-            return self._json(event.index, escaped(text))
-        if not state.filled and text == "null" and not self._can.null_arguments:
+            return self._json(event.index, compact(text)[1:-1])
+        if not state.has_content and text == "null" and not self._can.null_arguments:
             self._losses.add("null_arguments", "tool call", "written as {}")
             return []
-        state.filled = True
+        state.has_content = True
         return [event] if self._whole is None else self._json(event.index, text)
 
     def _json(self, index: int, text: str) -> list[Event]:
-        """Return arguments, unless they have to wait for the rest."""
+        """Return arguments as a delta; none if they are buffered until the call stops."""
         if self._whole is None:
             return [JSONDelta(index, text)]
-        self._whole.add(index, text)
+        self._whole.append(index, text)
         return []
 
-    def _reasoning(self, event: ReasoningDelta, state: BlockState) -> list[Event]:
+    def _reasoning(self, event: ReasoningDelta, state: _BlockState) -> list[Event]:
         if state.dropped:
             return []
-        joined = state.filled and event.part != state.part and not self._can.reasoning_parts
-        state.part, state.filled = event.part, True
-        started = [] if state.started else self._let_out(state)
+        new_part = state.has_content and event.part != state.part and not self._can.reasoning_parts
+        state.part, state.has_content = event.part, True
+        started = [] if state.started else self._emit_start(state)
         if self._can.reasoning_parts:
             return [*started, event]
         text = event.text
-        if joined:
+        if new_part:
             self._losses.add("reasoning_parts", "block", "joined by a blank line")
             text = "\n\n" + text
         return [*started, ReasoningDelta(event.index, text)]
 
-    def _signature(self, event: SignatureDelta, state: BlockState) -> list[Event]:
+    def _signature(self, event: SignatureDelta, state: _BlockState) -> list[Event]:
         state.ended = True
         if state.dropped:
             return []
-        if isinstance(state.block, Reasoning) and (taken := self._carriers.take(event)) is not None:
-            if taken.id:
+        if (
+            isinstance(state.start.block, Reasoning)
+            and (carried := self._carriers.unwrap(event)) is not None
+        ):
+            if carried.id:
                 state.dropped = not state.started
                 return []
             if not state.started:
                 state.start = structs.replace(state.start, block=Text())
-                event = SignatureDelta(event.index, taken.signature, taken.issuer)
-        if isinstance(state.block, self._can.signed):
-            started = [] if state.started else self._let_out_bare(state)
+                event = SignatureDelta(event.index, carried.signature, carried.issuer)
+        if isinstance(state.start.block, self._can.signed):
+            started = [] if state.started else self._emit_signature_only(state)
             if self._boundaries is not None:
                 self._boundaries.sign(event.index)
             return [*started, event]
-        self._losses.add("signature", type(state.block).__name__, "dropped")
+        self._losses.add("signature", type(state.start.block).__name__, "dropped")
         return []
 
-    def _citation(self, event: CitationDelta, state: BlockState) -> list[Event]:
+    def _citation(self, event: CitationDelta, state: _BlockState) -> list[Event]:
         if state.dropped:
             return []
-        if state.bare:
-            self._sources.drop()
+        if state.signature_only:
+            self._citations.drop()
             return []
-        citation = self._sources.take(event.index, event.citation)
+        citation = self._citations.reduce(event.index, event.citation)
         if citation is None:
             return []
         if citation is not event.citation:
             event = CitationDelta(event.index, citation)
         if not state.started:
-            state.waiting.append(event)
+            state.held.append(event)
             return []
         return [event]
 
-    def _stop(self, event: BlockStop, state: BlockState) -> list[Event]:
+    def _stop(self, event: BlockStop, state: _BlockState) -> list[Event]:
         state.ended = state.stopped = True
         if state.dropped:
             return []
@@ -341,34 +357,32 @@ class Projector:
             self._losses.add(feature, "block", "dropped")
             return []
         rest = self._json(event.index, '"}') if state.wrapped else []
-        if self._whole is not None and isinstance(state.block, ToolCall | ServerToolCall):
-            arguments = self._whole.take(event.index, type(state.block).__name__)
+        if self._whole is not None and isinstance(state.start.block, ToolCall | ServerToolCall):
+            arguments = self._whole.pop(event.index, type(state.start.block).__name__)
             if arguments is None:
-                self.unwritten[event.index] = None
+                self.withdrawn_calls[event.index] = None
             rest = [JSONDelta(event.index, arguments)] if arguments else []
         if self._boundaries is not None:
-            self._boundaries.stop(event.index, written=event.index not in self.unwritten)
+            self._boundaries.stop(event.index, written=event.index not in self.withdrawn_calls)
         return [*rest, event]
 
-    def _give_up(self) -> None:
-        """Take it that the stream ends here: nothing is written of calls that are open."""
+    def _withdraw_open_calls(self) -> None:
+        """Withdraw the calls still open when the stream fails."""
         if self._whole is None:
             return
         for index, state in self._states.items():
-            if isinstance(state.block, ToolCall | ServerToolCall) and not (
+            if isinstance(state.start.block, ToolCall | ServerToolCall) and not (
                 state.dropped or state.stopped
             ):
-                self._whole.drop(index, type(state.block).__name__)
-                self.unwritten[index] = None
-
-    # All else
+                self._whole.discard(index, type(state.start.block).__name__)
+                self.withdrawn_calls[index] = None
 
     def _opaque(self, event: Opaque) -> list[Event]:
         state = self._states.get(event.index) if event.index is not None else None
         if state is not None and state.dropped:
             return []
-        if event.dialect == self._can.dialect and event.name not in self._can.unplaced:
-            # Its block may never start, if it is but white space.
+        if event.dialect == self._can.dialect and event.name not in self._can.not_round_tripped:
+            # A block of white space may never start.
             return [event if state is None or state.started else structs.replace(event, index=None)]
         self._losses.add("opaque", f"{event.dialect} {event.name}", "dropped")
         return []
@@ -376,9 +390,9 @@ class Projector:
     def _message_stop(self, event: MessageStop) -> list[Event]:
         if event.choice and not self._can.choices:
             return []
-        event = self._totals.stop(event)
+        event = self._metadata.stop(event)
         self._carriers.end()
-        if self.unwritten and event.reason not in _BROKEN_OFF:
+        if self.withdrawn_calls and event.reason not in _CUT_SHORT:
             self._failed = True
             return [_BROKEN_CALL]
         return [event]

@@ -1,7 +1,9 @@
 """Anthropic Messages."""
 
 from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.detect import recognises
+from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS, is_terminal
 
 __all__ = ["DIALECT"]
 
@@ -12,4 +14,8 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.anthropic.decode", "AnthropicDecoder"),
     encoder=on_first_use("streamnorm.dialects.anthropic.encode", "AnthropicEncoder"),
     checker=on_first_use("streamnorm.dialects.anthropic.validate", "AnthropicChecker"),
+    is_terminal=is_terminal,
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
+    overloaded_status=OVERLOADED_STATUS,
 )

@@ -39,6 +39,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.citations import citation_to_wire
 from streamnorm.dialects.anthropic.errors import error_to_wire
 from streamnorm.dialects.anthropic.opaque import event_to_wire, opaque_to_wire
@@ -66,6 +67,7 @@ class AnthropicEncoder(Encoder):
     """
 
     dialect = "anthropic"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)

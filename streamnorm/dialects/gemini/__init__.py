@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
+from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.detect import recognises
+from streamnorm.dialects.gemini.endpoints import ENDPOINTS, is_terminal
 
 __all__ = ["DIALECT"]
 
@@ -12,8 +14,11 @@ DIALECT = Dialect(
     name="gemini",
     aliases=("google",),
     recognises=recognises,
+    is_terminal=is_terminal,
     decoder=on_first_use("streamnorm.dialects.gemini.decode", "GeminiDecoder"),
     encoder=on_first_use("streamnorm.dialects.gemini.encode", "GeminiEncoder"),
     checker=on_first_use("streamnorm.dialects.gemini.validate.stream", "GeminiChecker"),
     forms=(JSON_ARRAY,),
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
 )

@@ -205,10 +205,10 @@ class GeminiEncoder(Encoder):
         match open_block.block:
             case Text():
                 return self._citations(open_block)
-            case ToolCall() as call if event.index not in self._projector.unwritten:
+            case ToolCall() as call if event.index not in self._projector.withdrawn_calls:
                 part = tool_call_to_wire(call, open_block.arguments, open_block.signature)
                 return self._part({**part, **open_block.extra})
-            case ServerToolCall() as call if event.index not in self._projector.unwritten:
+            case ServerToolCall() as call if event.index not in self._projector.withdrawn_calls:
                 part = server_call_to_wire(call, open_block.arguments)
                 return self._part({**part, **open_block.extra})
             case _:

@@ -1,7 +1,9 @@
 """The dialect of OpenAI Chat Completions and compatible servers."""
 
 from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.detect import recognises
+from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS, is_terminal
 
 __all__ = ["DIALECT"]
 
@@ -12,4 +14,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.openai_chat.decode", "ChatDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_chat.encode", "ChatEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_chat.validate", "ChatChecker"),
+    is_terminal=is_terminal,
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
 )

@@ -32,6 +32,7 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.json import count_of
+from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.errors import error_to_wire
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
@@ -122,6 +123,7 @@ class ChatEncoder(Encoder):
     """
 
     dialect = "openai_chat"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)

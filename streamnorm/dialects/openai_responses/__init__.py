@@ -1,7 +1,14 @@
 """OpenAI Responses."""
 
 from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.detect import recognises
+from streamnorm.dialects.openai_responses.endpoints import (
+    ENDPOINTS,
+    error_body,
+    is_terminal,
+    overloaded_frames,
+)
 
 __all__ = ["DIALECT"]
 
@@ -12,4 +19,9 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.openai_responses.decode", "ResponsesDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_responses.validate", "ResponsesChecker"),
+    is_terminal=is_terminal,
+    capabilities=CAPABILITIES,
+    endpoints=ENDPOINTS,
+    error_body=error_body,
+    overloaded_frames=overloaded_frames,
 )

@@ -1,34 +1,33 @@
-"""Faults: what goes wrong between a provider and its client, as values.
+"""Faults: failures between a provider and its client, as values.
 
-A fault turns the answer that is played into a spoilt one, `fault(playback)`; a list of them
-is applied in order, each to what the one before it left.  Faults are equal where they say
-the same, and `str(fault)` is an id for a parametrised test, as `cut(byte=900)`.
+`fault(playback)` returns a played answer with the fault injected; a list of faults is applied
+in order.  Faults with equal arguments are equal, and `str(fault)` is an id for a parametrised
+test, such as `cut(byte=900)`.
 
-    cut(…)                 the connection breaks there
-    truncate(…)            the body ends there, as if it were whole
-    stall(…, s=inf)        silence of so many seconds before that place
-    slow_first_byte(s)     silence before the body
-    garbage(…, data=…)     bytes that belong to nothing, put in there
-    error_event(…)         the provider's own error, at the beginning of the event there, and
-                           the end of the stream
-    drop_terminal()        all but what tells that the message is complete
+    cut(…)                 the connection is lost
+    truncate(…)            the body ends as if it were complete
+    stall(…, s=inf)        a pause of `s` seconds
+    slow_first_byte(s)     a pause before the body
+    garbage(…, data=…)     inserted bytes
+    error_event(…)         the provider's own error before an event, and the end of the stream
+    drop_terminal()        the terminal is missing
     drop(…)                one event is missing
     duplicate(…)           one event comes twice
-    reorder(…)             one event comes behind the next
+    reorder(…)             one event comes after the next
     crlf()                 every line ends in CRLF
     bom()                  a byte order mark comes first
     content_type(value)    another content type
-    http(status, times=1)  an error response with the provider's own body, in place of so many
-                           answers; None for all of them
+    http(status, times=1)  an error response with the provider's own body, for `times` requests;
+                           None for all
 
-`…` is one place: `byte=` so many bytes into the body, `event=` before the event of that
-number (from 0; negative from the end), or `when=` before the first event whose
-`streamnorm.sse.Frame` it returns true for.  For `drop`, `duplicate` and `reorder` it is the
-event that begins there, or that holds the byte.  Comments and blank lines are no events; what
-the body leaves without its blank line is one, if it has data.
+`…` is one position: `byte=` an offset in the body, `event=` before the event of that number
+(from 0; negative from the end), or `when=` before the first event whose `streamnorm.sse.Frame`
+it returns true for.  For `drop`, `duplicate` and `reorder` it is the event that begins there,
+or that holds the byte.  Comments and blank lines are no events; data at the end of the body
+without a blank line is one.
 
-What is not touched comes at the time it would have come at.  A place that the answer does
-not have is a `ValueError` when the fault is applied; no place, or two, when it is made.
+All other bytes arrive when they would have.  A position that the answer does not have is a
+`ValueError` when the fault is applied; none, or several, when it is made.
 """
 
 from streamnorm.recording.faults.answers import content_type, http

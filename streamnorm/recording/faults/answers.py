@@ -1,4 +1,4 @@
-"""Faults of the head of an answer, and error responses in its place."""
+"""Faults of the response headers, and error responses that replace an answer."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import ClassVar
 from msgspec import structs
 
 from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.faults.dialects import dialect_of, error_body
 from streamnorm.recording.faults.fault import Fault
 from streamnorm.recording.faults.layout import events_of
-from streamnorm.recording.faults.providers import dialect_of, error_body
 
 __all__ = ["content_type", "http"]
 
-# What a client may try again as soon as the server says so.
+# Statuses that clients retry as soon as the server allows it.
 _WITH_RETRY_AFTER = (429, 503, 529)
 
 
 def content_type(value: str = "text/html") -> Fault:
-    """Return a fault: the body is said to be of another type."""
+    """Return a fault: another `content-type`."""
     return _ContentType(value)
 
 
 def http(status: int, *, times: int | None = 1) -> Fault:
-    """Return a fault: an error response in place of the recording, which stays unplayed.
+    """Return a fault: an error response that replaces the recording, which is not used up.
 
-    Its body is the error that the provider has for that status; where the dialect is not
-    known, it has the form of OpenAI's.
+    Its body is the provider's error of that status; if the dialect is unknown, an error of
+    Chat Completions.
 
     Args:
         status: From 400 to 599.
-        times: How many requests it answers; None for all.
+        times: Number of requests it answers; None for all.
 
     Raises:
         ValueError: The status is no error, or `times` is less than 1.
@@ -42,7 +42,7 @@ class _ContentType(Fault, frozen=True):
     name: ClassVar[str] = "content_type"
     value: str
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         return structs.replace(playback, headers={**playback.headers, "content-type": self.value})
 
     def details(self) -> list[str]:
@@ -68,11 +68,11 @@ class _HTTP(Fault, frozen=True):
     def times(self) -> int | None:
         return self.requests
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         dialect = dialect_of(playback.dialect, events_of(playback.body))
         headers = {"content-type": "application/json"}
         if self.status in _WITH_RETRY_AFTER:
-            # The second is what the official SDKs read first; to them 0 is no time at all.
+            # The official SDKs read the second first, and ignore one of 0.
             headers |= {"retry-after": "0", "retry-after-ms": "1"}
         body = error_body(dialect, self.status)
         return Playback(self.status, headers, (Step(0.0, body),), "eof", playback.dialect)

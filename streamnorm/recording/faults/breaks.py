@@ -1,4 +1,4 @@
-"""Faults that end a body, or make it late."""
+"""Faults that end or delay a body."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import ClassVar, Unpack
 from msgspec import structs
 
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.faults.dialects import dialect_of, overloaded_frames
 from streamnorm.recording.faults.fault import Fault, Misfit, Place, PlacedFault, Where
 from streamnorm.recording.faults.layout import boundary, events_of, is_stream, split
-from streamnorm.recording.faults.providers import dialect_of, error_frames
 
 __all__ = ["cut", "error_event", "slow_first_byte", "stall", "truncate"]
 
 
 def cut(**where: Unpack[Where]) -> Fault:
-    """Return a fault: the connection breaks there.
+    """Return a fault: the connection is lost at a position.
 
     Raises:
-        ValueError: There is not one place.
+        ValueError: There is not exactly one position.
     """
     return _Cut(Place(**where))
 
 
 def truncate(**where: Unpack[Where]) -> Fault:
-    """Return a fault: the body ends there, as if it were whole.
+    """Return a fault: the body ends at a position as if it were complete.
 
     Raises:
-        ValueError: There is not one place.
+        ValueError: There is not exactly one position.
     """
     return _Truncate(Place(**where))
 
 
 def stall(*, s: float = math.inf, **where: Unpack[Where]) -> Fault:
-    """Return a fault: silence of `s` seconds before what stands there.
+    """Return a fault: a pause of `s` seconds at a position.
 
     Raises:
-        ValueError: There is not one place, or no such time.
+        ValueError: There is not exactly one position, or no such time.
     """
     return _Stall(Place(**where), s)
 
 
 def slow_first_byte(s: float) -> Fault:
-    """Return a fault: silence of `s` seconds before the body, whose head is there.
+    """Return a fault: a pause of `s` seconds between the headers and the body.
 
     Raises:
         ValueError: There is no such time.
@@ -54,12 +54,11 @@ def slow_first_byte(s: float) -> Fault:
 def error_event(**where: Unpack[Where]) -> Fault:
     """Return a fault: the provider reports that it is overloaded, and ends the stream.
 
-    Its error has the form that the dialect of the answer has for errors behind the head of a
-    response.  It stands at the beginning of the event that is there: providers write whole
-    events.
+    The error has the form of the answer's dialect for errors within a stream, and stands
+    before the event at the position: providers write whole events.
 
     Raises:
-        ValueError: There is not one place.
+        ValueError: There is not exactly one position.
     """
     return _ErrorEvent(Place(**where))
 
@@ -68,7 +67,7 @@ class _Cut(PlacedFault, frozen=True):
     name: ClassVar[str] = "cut"
     end: ClassVar[PlaybackEnd] = "reset"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         before, _ = split(playback.steps, self.place.offset(playback.body))
         return structs.replace(playback, steps=tuple(before), end=self.end)
 
@@ -86,7 +85,7 @@ class _Stall(PlacedFault, frozen=True):
         super().__post_init__()
         _check_seconds(self.name, self.s)
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         return _later(playback, self.place.offset(playback.body), self.s)
 
     def details(self) -> list[str]:
@@ -100,7 +99,7 @@ class _SlowFirstByte(Fault, frozen=True):
     def __post_init__(self) -> None:
         _check_seconds(self.name, self.s)
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         if not playback.body:
             raise Misfit("body of 0 bytes")
         return _later(playback, 0, self.s)
@@ -112,7 +111,7 @@ class _SlowFirstByte(Fault, frozen=True):
 class _ErrorEvent(PlacedFault, frozen=True):
     name: ClassVar[str] = "error_event"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         body = playback.body
         if not is_stream(body):
             raise Misfit("body that is no stream")
@@ -122,7 +121,8 @@ class _ErrorEvent(PlacedFault, frozen=True):
             raise Misfit("stream of an unknown dialect")
         at = boundary(body, self.place.offset(body))
         before, _ = split(playback.steps, at)
-        error = error_frames(dialect, body, [event for event in events if event.end <= at])
+        count = sum(event.end <= at for event in events)
+        error = overloaded_frames(dialect, body, events, count)
         return structs.replace(playback, steps=(*before, Step(0.0, error)), end="eof")
 
 
@@ -132,9 +132,9 @@ def _check_seconds(name: str, s: float) -> None:
 
 
 def _later(playback: Playback, at: int, s: float) -> Playback:
-    """Return an answer with silence before a place."""
+    """Return an answer with a pause at an offset."""
     before, after = split(playback.steps, at)
-    # Before the end there is nothing that could be late but the end itself.
+    # At the end of the body, the end itself is delayed.
     first, *rest = after or [Step(0.0, b"")]
     late = structs.replace(first, stall_s=first.stall_s + s)
     return structs.replace(playback, steps=(*before, late, *rest))

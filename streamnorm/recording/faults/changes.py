@@ -9,6 +9,7 @@ from typing import ClassVar, Unpack
 from msgspec import structs
 
 from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.faults.dialects import dialect_of, terminals
 from streamnorm.recording.faults.fault import Fault, Misfit, Place, PlacedFault, Where
 from streamnorm.recording.faults.layout import (
     Located,
@@ -18,27 +19,25 @@ from streamnorm.recording.faults.layout import (
     removed,
     unended,
 )
-from streamnorm.recording.faults.providers import dialect_of, is_terminal
 
 __all__ = ["bom", "crlf", "drop", "drop_terminal", "duplicate", "garbage", "reorder"]
 
 _BOM = b"\xef\xbb\xbf"
-# Neither UTF-8 nor a line of an event stream, and no line end, so that it spoils the line
-# that it stands in.
+# Neither UTF-8 nor a line end, so that it corrupts the line it is inserted into.
 _GARBAGE = b"\x80\xfe\xff\x00\xc3\x28"
 _BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _SHOWN_BYTES = 16
 
 
 def garbage(*, data: bytes = _GARBAGE, **where: Unpack[Where]) -> Fault:
-    """Return a fault: bytes that belong to nothing, put in there.
+    """Return a fault: bytes inserted at a position.
 
     Args:
-        data: The bytes; by default some that are no UTF-8, and end no line.
-        where: The place.
+        data: The bytes; by default invalid UTF-8 without a line end.
+        where: The position.
 
     Raises:
-        ValueError: There is not one place, or there are no bytes.
+        ValueError: There is not exactly one position, or there are no bytes.
     """
     return _Garbage(Place(**where), data)
 
@@ -47,7 +46,7 @@ def drop(**where: Unpack[Where]) -> Fault:
     """Return a fault: one event is missing.
 
     Raises:
-        ValueError: There is not one place.
+        ValueError: There is not exactly one position.
     """
     return _Drop(Place(**where))
 
@@ -56,25 +55,24 @@ def duplicate(**where: Unpack[Where]) -> Fault:
     """Return a fault: one event comes twice.
 
     Raises:
-        ValueError: There is not one place.
+        ValueError: There is not exactly one position.
     """
     return _Duplicate(Place(**where))
 
 
 def reorder(**where: Unpack[Where]) -> Fault:
-    """Return a fault: one event comes behind the next.
+    """Return a fault: one event comes after the next.
 
     Raises:
-        ValueError: There is not one place.
+        ValueError: There is not exactly one position.
     """
     return _Reorder(Place(**where))
 
 
 def drop_terminal() -> Fault:
-    """Return a fault: what tells that the message is complete is missing.
+    """Return a fault: the terminal is missing, wherever the stream has one.
 
-    That is `[DONE]`, `message_stop`, `response.completed`, `incomplete` or `failed`,
-    `interaction.completed`, or what has a `finishReason`, wherever the stream has one.
+    That is every event that `Dialect.is_terminal` is true for, such as `[DONE]`.
     """
     return _DropTerminal()
 
@@ -98,7 +96,7 @@ class _Garbage(PlacedFault, frozen=True):
         if not self.data:
             raise ValueError("garbage of 0 bytes, expected some")
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         at = self.place.offset(playback.body)
         return _with(playback, inserted(playback.steps, at, self.data))
 
@@ -115,7 +113,7 @@ class _Garbage(PlacedFault, frozen=True):
 class _Drop(PlacedFault, frozen=True):
     name: ClassVar[str] = "drop"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         _, event = self.place.located(events_of(playback.body))
         return _with(playback, removed(playback.steps, event.start, event.end))
 
@@ -123,53 +121,52 @@ class _Drop(PlacedFault, frozen=True):
 class _Duplicate(PlacedFault, frozen=True):
     name: ClassVar[str] = "duplicate"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         body = playback.body
         _, event = self.place.located(events_of(body))
         steps = list(playback.steps)
-        return _with(playback, _behind(steps, body, event, body[event.start : event.end]))
+        return _with(playback, _insert_after(steps, body, event, body[event.start : event.end]))
 
 
 class _Reorder(PlacedFault, frozen=True):
     name: ClassVar[str] = "reorder"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         body = playback.body
         events = events_of(body)
         number, event = self.place.located(events)
         if number + 1 == len(events):
             raise Misfit(f"event {number} of {len(events)} has no next")
         following = events[number + 1]
-        steps = _behind(list(playback.steps), body, following, body[event.start : event.end])
+        steps = _insert_after(list(playback.steps), body, following, body[event.start : event.end])
         return _with(playback, removed(steps, event.start, event.end))
 
 
 class _DropTerminal(Fault, frozen=True):
     name: ClassVar[str] = "drop_terminal"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         events = events_of(playback.body)
-        dialect = dialect_of(playback.dialect, events)
-        terminals = [event for event in events if is_terminal(dialect, event.frame)]
-        if not terminals:
+        found = terminals(dialect_of(playback.dialect, events), events)
+        if not found:
             raise Misfit(f"no terminal in {len(events)} events")
         steps = list(playback.steps)
-        for event in reversed(terminals):
-            steps = removed(steps, event.start, event.end)
+        for number in reversed(found):
+            steps = removed(steps, events[number].start, events[number].end)
         return _with(playback, steps)
 
 
 class _CRLF(Fault, frozen=True):
     name: ClassVar[str] = "crlf"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         return _with(playback, list(_with_crlf(playback)))
 
 
 class _BOMFirst(Fault, frozen=True):
     name: ClassVar[str] = "bom"
 
-    def spoil(self, playback: Playback) -> Playback:
+    def inject(self, playback: Playback) -> Playback:
         if playback.body.startswith(_BOM):
             return playback
         first, *rest = playback.steps or (Step(0.0, b""),)
@@ -180,8 +177,8 @@ def _with(playback: Playback, steps: list[Step]) -> Playback:
     return structs.replace(playback, steps=tuple(steps))
 
 
-def _behind(steps: list[Step], body: bytes, event: Located, data: bytes) -> list[Step]:
-    """Return the steps with another event behind one, which gets the blank line it lacks."""
+def _insert_after(steps: list[Step], body: bytes, event: Located, data: bytes) -> list[Step]:
+    """Return the steps with an event inserted after another, which gets a missing blank line."""
     if event.end == len(body) and unended(body):
         newline = line_end(body, b"\n")
         missing = newline if body.endswith((b"\r", b"\n")) else newline * 2
@@ -190,7 +187,7 @@ def _behind(steps: list[Step], body: bytes, event: Located, data: bytes) -> list
 
 
 def _with_crlf(playback: Playback) -> Iterator[Step]:
-    """Yield the steps with CRLF at the end of each line, cut where they were cut."""
+    """Yield the steps with CRLF as every line end, divided as before."""
     body = playback.body
     bare = _BARE_LINE_END.finditer(body)
     next_bare = next(bare, None)

@@ -1,10 +1,11 @@
-"""One of each fault, for tests that go through all of them."""
+"""Every kind of fault that fits a recording."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from streamnorm._core.codec import Dialect
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults.answers import content_type, http
 from streamnorm.recording.faults.breaks import cut, error_event, slow_first_byte, stall, truncate
@@ -17,9 +18,9 @@ from streamnorm.recording.faults.changes import (
     garbage,
     reorder,
 )
+from streamnorm.recording.faults.dialects import dialect_of, overloaded_status, terminals
 from streamnorm.recording.faults.fault import Fault, Where
 from streamnorm.recording.faults.layout import Located, events_of
-from streamnorm.recording.faults.providers import Speech, dialect_of, is_terminal, overloaded
 from streamnorm.recording.recording import Recording
 
 __all__ = ["every"]
@@ -30,11 +31,11 @@ _SLOW_S = 60.0
 
 
 def every(recording: Recording) -> Iterator[Fault]:
-    """Yield each kind of fault that a recording can have, once or at several places.
+    """Yield each kind of fault that fits a recording, some at several positions.
 
-    Those that end or delay the body come before the first event, in its middle, inside a
-    character, halfway, and before the terminal.  Of a recording that is no stream they are
-    those that need no event.
+    Faults that end or delay the body are injected before and inside the first event, inside
+    a character, halfway, and before the terminal.  A recording that is no stream gets only
+    the faults that need no event.
     """
     playback = recording.playback()
     events = events_of(playback.body)
@@ -44,7 +45,7 @@ def every(recording: Recording) -> Iterator[Fault]:
     elif playback.body:
         yield from dict.fromkeys(_body(len(playback.body)))
     yield content_type()
-    for status in (401, 429, 500, overloaded(dialect)):
+    for status in (401, 429, 500, overloaded_status(dialect)):
         yield http(status)
 
 
@@ -57,11 +58,11 @@ def _body(size: int) -> Iterator[Fault]:
     yield garbage(byte=size // 2)
 
 
-def _stream(playback: Playback, events: list[Located], dialect: Speech | None) -> Iterator[Fault]:
+def _stream(playback: Playback, events: list[Located], dialect: Dialect | None) -> Iterator[Fault]:
     body, count = playback.body, len(events)
     half = count // 2
-    terminals = [n for n, event in enumerate(events) if is_terminal(dialect, event.frame)]
-    last = terminals[0] if terminals else count - 1
+    ends = terminals(dialect, events)
+    last = ends[0] if ends else count - 1
     yield slow_first_byte(_SLOW_S)
     for where in _places(body, events, last):
         yield cut(**where)
@@ -70,10 +71,10 @@ def _stream(playback: Playback, events: list[Located], dialect: Speech | None) -
     yield garbage(event=0)
     yield garbage(event=half)
     yield garbage(byte=_inside(events[half]))
-    if dialect is not None:
+    if dialect is not None and (dialect.encoder or dialect.overloaded_frames):
         for event in (0, half, last - count):
             yield error_event(event=event)
-    if terminals:
+    if ends:
         yield drop_terminal()
     for event in (0, half, count - 2):
         if event >= 0:
@@ -88,7 +89,7 @@ def _stream(playback: Playback, events: list[Located], dialect: Speech | None) -
 
 
 def _places(body: bytes, events: list[Located], last: int) -> Iterator[Where]:
-    """Yield where a break tells most, no place twice."""
+    """Yield the positions of breaks, each offset once."""
     character = _INSIDE_CHARACTER.search(body)
     half = len(events) // 2
     places: list[tuple[int, Where]] = [
@@ -107,5 +108,5 @@ def _places(body: bytes, events: list[Located], last: int) -> Iterator[Where]:
 
 
 def _inside(event: Located) -> int:
-    """Return a byte in the middle of an event."""
+    """Return the offset of the middle of an event."""
     return (event.start + event.end) // 2

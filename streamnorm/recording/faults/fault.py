@@ -1,4 +1,4 @@
-"""What a fault is, and the place that one is at."""
+"""The fault, and its position in a body."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from streamnorm.sse import Frame
 __all__ = ["Fault", "Misfit", "Place", "PlacedFault", "When", "Where"]
 
 When: TypeAlias = Callable[[Frame], bool]
-"""Tells whether an event is the one that is looked for."""
+"""Returns whether an event is the one at which the fault is injected."""
 
 
 class Where(TypedDict, total=False):
-    """One place in a body: exactly one of these.
+    """A position in a body: exactly one of these.
 
     Attributes:
-        byte: So many bytes from its beginning.
-        event: The event of that number, from 0, or negative from the end.
-        when: The first event that this is true for.
+        byte: Offset in bytes.
+        event: Number of an event, from 0, or negative from the end.
+        when: Returns true for the event; the first one counts.
     """
 
     byte: int
@@ -32,49 +32,49 @@ class Where(TypedDict, total=False):
 
 
 class Misfit(Exception):
-    """An answer does not have what a fault needs.  Never leaves a fault."""
+    """Raised within a fault: the answer lacks what it needs.  Becomes a `ValueError`."""
 
 
 class Fault(Struct, frozen=True):
-    """Something that goes wrong with an answer.
+    """A failure to inject into a played answer.
 
     Attributes:
-        name: What makes it, as `cut`.
+        name: Name of the function that makes it, such as `cut`.
     """
 
     name: ClassVar[str]
 
     @property
     def replaces(self) -> bool:
-        """Whether it answers in place of the recording, which is then not used up."""
+        """Whether it replaces the recording, which is then not used up."""
         return False
 
     @property
     def times(self) -> int | None:
-        """How many requests it spoils, the first of all; None for every one."""
+        """Number of requests it applies to, the first ones; None for all."""
         return None
 
     def __call__(self, playback: Playback) -> Playback:
-        """Return the answer that the fault makes of another.
+        """Return the answer with the fault injected.
 
         Raises:
-            ValueError: The answer does not have what the fault needs.
+            ValueError: The answer lacks what the fault needs.
         """
         try:
-            return self.spoil(playback)
+            return self.inject(playback)
         except Misfit as misfit:
             raise ValueError(f"{self}: {misfit}") from None
 
-    def spoil(self, playback: Playback) -> Playback:
-        """Return the spoilt answer.
+    def inject(self, playback: Playback) -> Playback:
+        """Return the answer with the fault injected.
 
         Raises:
-            Misfit: The answer does not have what the fault needs.
+            Misfit: The answer lacks what the fault needs.
         """
         raise NotImplementedError
 
     def details(self) -> list[str]:
-        """Return what tells it from others of its kind."""
+        """Return the arguments that `str` shows."""
         return []
 
     def __repr__(self) -> str:
@@ -82,17 +82,17 @@ class Fault(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """One place in a body, of the three kinds of `Where`."""
+    """A position in a body, given in one of the three ways of `Where`."""
 
     byte: int | None = None
     event: int | None = None
     when: When | None = None
 
     def check(self, name: str) -> None:
-        """Check that it is one place.
+        """Check that exactly one position is given.
 
         Raises:
-            ValueError: It is none, or two, or lies before the body.
+            ValueError: None or several are, or it lies before the body.
         """
         count = sum(kind is not None for kind in (self.byte, self.event, self.when))
         if count != 1:
@@ -101,10 +101,10 @@ class Place(Struct, frozen=True):
             raise ValueError(f"{name} at byte {self.byte}, expected 0 or more")
 
     def offset(self, body: bytes) -> int:
-        """Return how many bytes stand before it.
+        """Return the offset of the position in bytes.
 
         Raises:
-            Misfit: There is no such place.
+            Misfit: The body has no such position.
         """
         if self.byte is None:
             return self.located(events_of(body))[1].start
@@ -113,7 +113,7 @@ class Place(Struct, frozen=True):
         return self.byte
 
     def located(self, events: list[Located]) -> tuple[int, Located]:
-        """Return the event that is there, and its number.
+        """Return the number of the event at the position, and the event.
 
         Raises:
             Misfit: There is none.
@@ -138,7 +138,7 @@ class Place(Struct, frozen=True):
 
 
 class PlacedFault(Fault, frozen=True):
-    """A fault at one place."""
+    """A fault at one position."""
 
     place: Place
 

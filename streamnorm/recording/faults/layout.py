@@ -1,4 +1,4 @@
-"""Where the events of a body stand, and pieces put in and taken out at a place."""
+"""Offsets of the events of a body, and insertion and removal of bytes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 class Located(Struct, frozen=True):
-    """An event, and its bytes in the body, from the blank line before it to its own.
+    """An event and its byte range in the body, including its blank line.
 
     Attributes:
         start: Offset of its first byte.
-        end: Offset behind its last.
-        frame: What it says.
+        end: Offset after its last byte.
+        frame: Its fields.
     """
 
     start: int
@@ -43,7 +43,7 @@ class Located(Struct, frozen=True):
 
 
 def events_of(body: bytes) -> list[Located]:
-    """Return the events of a body, the last of them perhaps without its blank line."""
+    """Return the events of a body; the last one may lack its blank line."""
     sse = SSEDecoder()
     events: list[Located] = []
     start = 0
@@ -57,12 +57,12 @@ def events_of(body: bytes) -> list[Located]:
 
 
 def is_stream(body: bytes) -> bool:
-    """Tell whether a body may be a stream of events: it is neither JSON nor HTML."""
+    """Return whether a body may be an event stream: it starts as neither JSON nor HTML."""
     return body.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<")
 
 
 def boundary(body: bytes, at: int) -> int:
-    """Return the last place up to `at` where an event may begin."""
+    """Return the last offset up to `at` where an event may begin."""
     ends = event_ends(body)
     if unended(body):
         del ends[-1]
@@ -70,20 +70,20 @@ def boundary(body: bytes, at: int) -> int:
 
 
 def line_end(body: bytes, default: bytes) -> bytes:
-    """Return how the lines of a body end, or the default if it has no line end."""
+    """Return the first line end of a body, or the default if it has none."""
     found = _LINE_END.search(body)
     return default if found is None else found[0]
 
 
 def unended(body: bytes) -> bool:
-    """Tell whether the last event of a body lacks its blank line."""
+    """Return whether the last event of a body lacks its blank line."""
     return bool(body) and _BLANK_END.search(body, max(0, len(body) - 4)) is None
 
 
 def split(steps: Iterable[Step], at: int) -> tuple[list[Step], list[Step]]:
-    """Return the steps before and behind a place.
+    """Return the steps before and after an offset.
 
-    A step that lies across it becomes two, which arrive at the same time.
+    A step across it becomes two, which arrive at the same time.
     """
     before: list[Step] = []
     after: list[Step] = []
@@ -103,13 +103,13 @@ def split(steps: Iterable[Step], at: int) -> tuple[list[Step], list[Step]]:
 
 
 def inserted(steps: Iterable[Step], at: int, data: bytes) -> list[Step]:
-    """Return the steps with bytes put in at a place; they arrive with those before them."""
+    """Return the steps with bytes inserted; they arrive with the bytes before them."""
     before, after = split(steps, at)
     return [*before, Step(0.0, data), *after]
 
 
 def removed(steps: Iterable[Step], start: int, end: int) -> list[Step]:
-    """Return the steps without some bytes; what follows them arrives when it did."""
+    """Return the steps without a range of bytes; later bytes arrive when they did."""
     before, rest = split(steps, start)
     gone, after = split(rest, end - start)
     if after:

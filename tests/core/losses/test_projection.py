@@ -1,4 +1,4 @@
-"""What Anthropic can carry of a stream: each kind of loss by hand, and the laws."""
+"""The projector, for Anthropic: each kind of loss by hand, and the laws."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ EVERYTHING = Capabilities(
     reasoning=True,
     reasoning_parts=True,
     redacted_reasoning=True,
-    bare_redacted=None,
+    redacted_as_signature_of=None,
     signed=(Text, Reasoning, ToolCall),
     custom_tools=True,
     null_arguments=True,
@@ -72,10 +72,10 @@ EVERYTHING = Capabilities(
     citations=frozenset({"k"}),
     url_citation=None,
     cited_text=True,
-    unplaced=frozenset(),
+    not_round_tripped=frozenset(),
     stop_reasons=frozenset({"other"}),
-    raw_stops=frozenset(),
-    bare_stop_sequence=True,
+    native_stop_reasons=frozenset(),
+    unnamed_stop_sequence=True,
     service_tiers={},
     usage="always",
     cache_write=True,
@@ -109,7 +109,7 @@ CARRIED: dict[str, list[Event]] = {
 
 
 @pytest.mark.parametrize("body", CARRIED.values(), ids=CARRIED)
-def test_what_has_a_place_passes_unchanged(body: list[Event]) -> None:
+def test_supported_blocks_pass_unchanged(body: list[Event]) -> None:
     assert projected(*body) == (body, ())
 
 
@@ -185,13 +185,13 @@ LOST: dict[str, tuple[list[Event], list[Event], Loss]] = {
 
 
 @pytest.mark.parametrize(("body", "left", "loss"), LOST.values(), ids=LOST)
-def test_what_has_no_place_is_counted(body: list[Event], left: list[Event], loss: Loss) -> None:
+def test_unsupported_features_are_counted(body: list[Event], left: list[Event], loss: Loss) -> None:
     events, losses = projected(*body)
     assert events == left
     assert losses == (loss,)
 
 
-def test_dialect_with_a_place_for_everything_is_given_everything() -> None:
+def test_dialect_that_carries_everything_loses_nothing() -> None:
     losses = Losses()
     projector = Projector(EVERYTHING, losses)
     events: list[Event] = [
@@ -207,7 +207,7 @@ def test_dialect_with_a_place_for_everything_is_given_everything() -> None:
     assert losses.list() == ()
 
 
-def test_all_of_a_dropped_block_goes_with_it() -> None:
+def test_deltas_of_a_dropped_block_are_dropped() -> None:
     dropped: list[Event] = [
         *(BlockStart(0, Text(), 1), BlockStart(1, Reasoning(), 1)),
         BlockStart(2, ToolCall("c", "f"), 1),
@@ -220,7 +220,7 @@ def test_all_of_a_dropped_block_goes_with_it() -> None:
     assert losses == (Loss("choices", "choice 1", 3, "dropped"),)
 
 
-def test_leading_white_space_waits_for_the_first_word() -> None:
+def test_leading_white_space_is_held_until_the_first_word() -> None:
     start = BlockStart(0, Text(), extra={"phase": "final"})
     body: list[Event] = [start, TextDelta(0, "\n"), TextDelta(0, " a"), TextDelta(0, " ")]
     assert projected(*body, BlockStop(0)) == (
@@ -229,13 +229,13 @@ def test_leading_white_space_waits_for_the_first_word() -> None:
     )
 
 
-def test_opaque_of_text_that_never_starts_stands_alone() -> None:
+def test_opaque_data_of_a_text_that_never_starts_loses_its_index() -> None:
     own = Opaque("anthropic", "x", "{}", 0)
     events, _ = projected(*block(0, Text(), own), *block(1, Text(), TextDelta(1, "a")))
     assert events == [Opaque("anthropic", "x", "{}"), *block(0, Text(), TextDelta(0, "a"))]
 
 
-def test_blocks_behind_a_dropped_one_move_up() -> None:
+def test_blocks_after_a_dropped_one_move_up() -> None:
     events, _ = projected(
         *block(0, Image(url="u")),
         *(BlockStart(1, ToolCall("c", "f")), BlockStart(2, ToolCall("d", "g"))),
@@ -247,19 +247,19 @@ def test_blocks_behind_a_dropped_one_move_up() -> None:
     ]
 
 
-def test_message_with_a_refusal_stops_as_one() -> None:
+def test_message_with_a_refusal_stops_with_refusal() -> None:
     body = block(0, Refusal(), RefusalDelta(0, "no"))
     events, _ = project([START, *body, USAGE, MessageStop("end_turn", "stop")], "anthropic")
     assert events[-1] == MessageStop("refusal", "stop")
 
 
-def test_reason_without_a_word_is_counted() -> None:
+def test_unsupported_stop_reason_is_counted() -> None:
     events, losses = project([START, USAGE, MessageStop("other", "weird")], "anthropic")
     assert events[-1] == MessageStop("end_turn", "weird")
     assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
 
 
-def test_stop_without_a_unified_word_passes_where_the_vendor_s_own_is_known() -> None:
+def test_native_stop_reason_of_the_target_passes() -> None:
     for word in ("max_messages", "steered"):
         stop = MessageStop("other", word)
         assert project([START, USAGE, stop], "openai_responses") == ([START, USAGE, stop], ())
@@ -280,7 +280,7 @@ def test_stop_without_a_unified_word_passes_where_the_vendor_s_own_is_known() ->
         (Usage(1, 2), []),
     ],
 )
-def test_tokens_that_nobody_counted_are_a_loss(usage: Usage, unknown: list[str]) -> None:
+def test_unknown_token_counts_are_a_loss(usage: Usage, unknown: list[str]) -> None:
     _, losses = project([START, UsageUpdate(usage), STOP], "anthropic")
     assert losses == tuple(Loss("usage_unknown", name, 1, "written as 0") for name in unknown)
 
@@ -295,18 +295,18 @@ def test_stream_that_breaks_the_grammar_is_refused() -> None:
         project([START, BlockStart(1, Text())], "anthropic")
 
 
-def test_dialect_without_a_table_is_unknown() -> None:
-    with pytest.raises(UnknownDialect, match="no capabilities of dialect 'klingon', expected one"):
+def test_unknown_dialect_is_refused() -> None:
+    with pytest.raises(UnknownDialect, match="no dialect 'klingon', expected one of"):
         project([], "klingon")
 
 
 @given(event_streams(choices=2, failing=True))
-def test_what_is_left_is_legal(events: list[Event]) -> None:
+def test_projected_stream_is_legal(events: list[Event]) -> None:
     assert validate(project(events, "anthropic")[0]) == []
 
 
 @given(event_streams(choices=2, failing=True))
-def test_what_is_left_can_be_carried_whole(events: list[Event]) -> None:
+def test_projection_is_idempotent(events: list[Event]) -> None:
     once, _ = project(events, "anthropic")
     again, losses = project(once, "anthropic")
     assert again == once
@@ -335,7 +335,7 @@ def said(message: Message) -> Message:
 
 
 @given(event_streams())
-def test_custom_input_comes_back_out_of_its_wrapping(events: list[Event]) -> None:
+def test_custom_tool_input_is_the_string_of_the_written_object(events: list[Event]) -> None:
     before = [call for call in accumulate(events).tool_calls if call.kind == "custom"]
     after = accumulate(project(events, "anthropic")[0]).tool_calls
     wrapped = [

@@ -41,6 +41,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_responses import opaque
+from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
 from streamnorm.dialects.openai_responses.encode.items import (
     ItemWriter,
@@ -86,6 +87,7 @@ class ResponsesEncoder(Encoder):
     """
 
     dialect = "openai_responses"
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""What Chat Completions can carry of a stream: no boundaries, its own fields, its options."""
+"""What Chat Completions can carry of a stream: each kind of loss by hand, and the laws."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from streamnorm import (
     project,
     validate,
 )
-from streamnorm._core.losses import Losses, Projector, capabilities
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")
 STOP = MessageStop("end_turn")
@@ -83,7 +84,7 @@ CARRIED: dict[str, list[Event]] = {
 
 
 @pytest.mark.parametrize("body", CARRIED.values(), ids=CARRIED)
-def test_what_has_a_place_passes_unchanged(body: list[Event]) -> None:
+def test_supported_blocks_pass_unchanged(body: list[Event]) -> None:
     stops = [MessageStop("end_turn", choice=1)] if "choice=1" in repr(body) else []
     left, losses = project([START, *body, *stops, STOP], "openai_chat")
     assert left == [START, *body, *stops, STOP]
@@ -163,16 +164,16 @@ LOST: dict[str, tuple[list[Event], list[Event], Loss]] = {
 
 
 @pytest.mark.parametrize(("body", "left", "loss"), LOST.values(), ids=LOST)
-def test_what_has_no_place_is_counted(body: list[Event], left: list[Event], loss: Loss) -> None:
+def test_unsupported_features_are_counted(body: list[Event], left: list[Event], loss: Loss) -> None:
     assert projected(*body) == (left, (loss,))
 
 
-def test_what_is_between_texts_keeps_them_apart() -> None:
+def test_block_between_texts_separates_them() -> None:
     body = [*text(0, "a"), *block(1, ToolCall("c", "f")), *text(2, "b")]
     assert projected(*body) == (body, ())
 
 
-def test_texts_become_one_over_what_is_left_out() -> None:
+def test_texts_around_a_dropped_block_merge() -> None:
     thinking = block(2, Reasoning())
     result = block(1, ServerToolResult("s", "k"))
     left, losses = projected(*text(0, "a"), *result, *thinking, *text(3, "b"))
@@ -189,7 +190,7 @@ def test_texts_of_different_choices_stay_apart() -> None:
     assert losses == (Loss("boundaries", "Text", 1, "written as one block"),)
 
 
-def test_source_that_comes_before_its_text_waits_for_it() -> None:
+def test_citation_before_its_text_is_held() -> None:
     source = CitationDelta(0, Citation("url_citation", "u"))
     body = [BlockStart(0, Text()), source, TextDelta(0, "a"), BlockStop(0)]
     assert projected(*body) == (body, ())
@@ -208,7 +209,7 @@ def test_reasoning_details_carry_signatures() -> None:
     assert projected(*body, reasoning="reasoning_details") == (body, ())
 
 
-def test_signature_keeps_reasoning_apart() -> None:
+def test_signature_separates_reasoning() -> None:
     body = [
         *(*SIGNED, *block(1, Reasoning(), ReasoningDelta(1, "b"))),
         *block(2, Reasoning(), ReasoningDelta(2, "c"), SignatureDelta(2, "t", "x")),
@@ -222,13 +223,13 @@ def test_signature_keeps_reasoning_apart() -> None:
     assert losses == (Loss("boundaries", "Reasoning", 1, "written as one block"),)
 
 
-def test_signature_alone_is_none_of_the_text_before_it() -> None:
+def test_signature_without_text_is_not_that_of_the_previous_text() -> None:
     body = [*text(0, "a"), *block(1, Reasoning(), SignatureDelta(1, "t", "x"))]
     assert projected(*body, reasoning="reasoning_details") == (body, ())
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat"])
-def test_reasoning_may_be_left_out(dialect: str) -> None:
+def test_reasoning_may_be_omitted(dialect: str) -> None:
     body = [*SIGNED, *block(1, RedactedReasoning("x")), *text(2, "a")]
     events = [START, *body, UsageUpdate(Usage(1, 1)), STOP]
     left, losses = project(events, dialect, reasoning=None)
@@ -248,7 +249,7 @@ def test_reasoning_may_be_left_out(dialect: str) -> None:
         (Usage(reasoning_tokens=1), ["input_tokens", "output_tokens"]),
     ],
 )
-def test_tokens_are_written_where_some_are_known(usage: Usage, lost: list[str]) -> None:
+def test_token_counts_are_written_if_any_is_known(usage: Usage, lost: list[str]) -> None:
     losses = tuple(Loss("usage_unknown", name, 1, "written as 0") for name in lost)
     events = [START, UsageUpdate(usage), STOP]
     assert project(events, "openai_chat")[1] == losses
@@ -259,24 +260,24 @@ def test_tokens_are_written_where_some_are_known(usage: Usage, lost: list[str]) 
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "tool_use", "refusal"])
-def test_reason_with_a_word_passes(reason: StopReason) -> None:
+def test_supported_stop_reason_passes(reason: StopReason) -> None:
     events = [START, MessageStop(reason, "raw")]
     assert project(events, "openai_chat") == (events, ())
 
 
 @pytest.mark.parametrize("reason", ["pause", "other", "stop_sequence"])
-def test_reason_without_a_word_is_counted(reason: StopReason) -> None:
+def test_unsupported_stop_reason_is_counted(reason: StopReason) -> None:
     left, losses = project([START, MessageStop(reason, "raw")], "openai_chat")
     assert left == [START, MessageStop("end_turn", "raw")]
     assert losses == (Loss("stop_reason", reason, 1, "written as end_turn"),)
 
 
-def test_stop_sequence_that_is_reported_has_a_place() -> None:
+def test_named_stop_sequence_passes() -> None:
     events = [START, MessageStop("stop_sequence", "stop_sequence", "END")]
     assert project(events, "openai_chat") == (events, ())
 
 
-def test_tier_of_service_is_lost_once_where_it_has_no_word() -> None:
+def test_unsupported_service_tier_is_lost_once() -> None:
     said = {"service_tier": "batch"}
     events = [
         *(MessageStart("m", "gpt", said), UsageUpdate(Usage(1, 1, extra=said))),
@@ -289,19 +290,19 @@ def test_tier_of_service_is_lost_once_where_it_has_no_word() -> None:
 
 
 @given(event_streams(choices=3, failing=True))
-def test_what_is_left_is_legal(events: list[Event]) -> None:
+def test_projected_stream_is_legal(events: list[Event]) -> None:
     assert validate(project(events, "openai_chat")[0]) == []
 
 
 @given(event_streams(choices=2, failing=True, calls_only=True))
-def test_what_is_left_can_be_carried_whole(events: list[Event]) -> None:
+def test_projection_is_idempotent(events: list[Event]) -> None:
     once, _ = project(events, "openai_chat")
     again, losses = project(once, "openai_chat")
     assert again == once
     assert {loss.feature for loss in losses} <= {"usage_unknown"}
 
 
-def test_deltas_that_pass_unchanged_are_known_block_by_block() -> None:
+def test_passthrough_delta_names_the_deltas_that_pass_unchanged() -> None:
     projector = Projector(capabilities("openai_chat"), Losses())
     events = [
         *(

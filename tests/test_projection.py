@@ -1,4 +1,4 @@
-"""A whole stream cut down to a dialect: renumbered, in the order in which it is written."""
+"""The projection of a whole stream: dense indexes, in the order in which it is written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ START = MessageStart("m", "gpt")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_blocks_behind_a_dropped_one_move_up_with_what_belongs_to_them(dialect: str) -> None:
+def test_blocks_after_a_dropped_one_are_renumbered_with_their_events(dialect: str) -> None:
     name = {"anthropic": "extra", "openai_chat": "audio", "gemini": "frame"}.get(dialect, "news")
     events = [
         *(START, BlockStart(0, Image(url="u")), BlockStop(0)),
@@ -42,7 +42,7 @@ def test_blocks_behind_a_dropped_one_move_up_with_what_belongs_to_them(dialect: 
     ]
 
 
-def test_texts_that_become_one_are_in_the_order_of_their_blocks() -> None:
+def test_merged_texts_are_in_block_order() -> None:
     events = [
         *(START, BlockStart(0, Text()), TextDelta(0, "a"), BlockStart(1, Text())),
         *(TextDelta(1, "c"), TextDelta(0, "b"), BlockStop(1), BlockStop(0)),
@@ -55,7 +55,7 @@ def test_texts_that_become_one_are_in_the_order_of_their_blocks() -> None:
     assert [loss.feature for loss in losses] == ["boundaries"]
 
 
-def test_text_that_another_overtook_goes_before_it() -> None:
+def test_overtaken_text_merges_before_the_later_one() -> None:
     """It has said nothing yet when the other one starts to, as with blocks left open."""
     events = [
         *(START, BlockStart(0, Text()), BlockStart(1, Text()), TextDelta(1, "b")),
@@ -66,7 +66,7 @@ def test_text_that_another_overtook_goes_before_it() -> None:
     assert validate(left) == [Violation(len(left), "choice 0 ends without message_stop")]
 
 
-def test_blocks_behind_those_that_became_one_are_dense() -> None:
+def test_indexes_after_merged_blocks_are_dense() -> None:
     events: list[Event] = [START]
     for index in range(4):
         block = ToolCall("c", "f") if index == 2 else Text()
@@ -78,7 +78,7 @@ def test_blocks_behind_those_that_became_one_are_dense() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_beginning_of_a_stream_is_cut_down_too(dialect: str) -> None:
+def test_beginning_of_a_stream_is_projected(dialect: str) -> None:
     events: list[Event] = [START, BlockStart(0, Text()), TextDelta(0, "a")]
     assert project(events, dialect) == (events, ())
     assert project([], dialect) == ([], ())
@@ -87,7 +87,7 @@ def test_beginning_of_a_stream_is_cut_down_too(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_losses_are_those_of_the_encoder(dialect: str) -> None:
+def test_losses_equal_those_of_the_encoder(dialect: str) -> None:
     events = [
         *(START, BlockStart(0, Image(url="u")), BlockStop(0)),
         *(Opaque("gemini", "x", "{}"), MessageStop("other")),
@@ -95,8 +95,8 @@ def test_losses_are_those_of_the_encoder(dialect: str) -> None:
     assert project(events, dialect)[1] == encode(events, dialect)[1] != ()
 
 
-def test_misuse_is_reported() -> None:
+def test_illegal_streams_and_unknown_dialects_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="block 1 starts, expected 0"):
         project([START, BlockStart(1, Text())], "openai_chat")
-    with pytest.raises(UnknownDialect, match="no capabilities of dialect 'klingon'"):
+    with pytest.raises(UnknownDialect, match="no dialect 'klingon'"):
         project([], "klingon")

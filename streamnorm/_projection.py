@@ -1,4 +1,4 @@
-"""A whole stream cut down to what one dialect can carry."""
+"""The projection of a whole stream: the losses of a target dialect, as data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from msgspec import structs
 
 from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque
-from streamnorm._core.losses.capabilities import Loss, Losses, ReasoningField, capabilities
-from streamnorm._core.losses.projection import Projector
+from streamnorm._core.losses import Loss, Losses, Projector, ReasoningField
 from streamnorm._core.ordering import Sequencer
+from streamnorm._registry import capabilities
 
 __all__ = ["project"]
 
@@ -21,29 +21,29 @@ def project(
     reasoning: ReasoningField | None = "reasoning_content",
     include_usage: bool = True,
 ) -> tuple[list[Event], tuple[Loss, ...]]:
-    """Return what of a stream a dialect can carry, renumbered, and what it cannot.
+    """Return a stream reduced to what a dialect can carry, with dense indexes, and the losses.
 
     Args:
         events: A whole stream, or its beginning.
-        dialect: The dialect.
-        reasoning: Where its encoder writes reasoning, as for `encoder`.
-        include_usage: Whether it writes the usage.
+        dialect: Dialect to write.
+        reasoning: Field that reasoning is written to, as for `encoder`.
+        include_usage: Whether the encoder writes the usage.
 
     Raises:
-        UnknownDialect: No table for `dialect`.
+        UnknownDialect: There is no such dialect, or it has no capabilities.
         LocalProtocolError: The stream breaks the grammar.
     """
     losses = Losses()
     can = capabilities(dialect, reasoning=reasoning, include_usage=include_usage)
     projector = Projector(can, losses)
-    passed = [out for event in events for out in projector.push(event)]
+    written = [out for event in events for out in projector.push(event)]
     if not can.boundaries:  # text of several blocks becomes one, in the order of the blocks
         sequencer = Sequencer(overlapping=can.overlapping)
-        passed = [out for event in passed for out in sequencer.push(event)]
-    passed = [out for event in passed for out in _written(event, projector.unwritten)]
+        written = [out for event in written for out in sequencer.push(event)]
+    written = [out for event in written for out in _without(event, projector.withdrawn_calls)]
     numbers: dict[int, int] = {}
     projected: list[Event] = []
-    for event in passed:
+    for event in written:
         if isinstance(event, BlockStart):
             before = projector.merged.get(event.index)
             count = len(set(numbers.values()))
@@ -51,14 +51,14 @@ def project(
             if before is not None:
                 continue
         if isinstance(event, BlockStop) and event.index in projector.merged.values():
-            continue  # what follows goes on with it
+            continue  # the next block continues this one
         projected.append(_renumbered(event, numbers))
     return projected, losses.list()
 
 
-def _written(event: Event, unwritten: Collection[int]) -> list[Event]:
-    """Return what is written of an event, given the calls of which nothing is."""
-    if getattr(event, "index", None) not in unwritten:
+def _without(event: Event, withdrawn_calls: Collection[int]) -> list[Event]:
+    """Return an event unless it belongs to a withdrawn call; opaque data outlives its call."""
+    if getattr(event, "index", None) not in withdrawn_calls:
         return [event]
     return [structs.replace(event, index=None)] if isinstance(event, Opaque) else []
 

@@ -1,4 +1,4 @@
-"""What Gemini can carry of a stream: whole arguments, no boundaries, its own counts."""
+"""The projection to Gemini: whole arguments, merged texts, its own token counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from streamnorm import (
     project,
     validate,
 )
-from streamnorm._core.losses import Losses, Projector, capabilities
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")
 STOP = MessageStop("end_turn")
@@ -63,41 +64,41 @@ def test_arguments_come_in_one_piece() -> None:
     assert projected(*call(0, '{"a":', "1}")) == ([*call(0, '{"a":1}'), STOP], ())
 
 
-def test_arguments_stand_on_one_line_for_everyone() -> None:
+def test_arguments_are_written_on_one_line() -> None:
     """Some cut lines at U+2028 as well, which JSON has only within strings."""
     events, losses = projected(*call(0, ' {"a":\n1,\r\n"b": "\u2028\u2029\x85"}\t'))
     assert events[1] == JSONDelta(0, '{"a": 1,  "b": "\\u2028\\u2029\\u0085"}')
     assert losses == ()
 
 
-def test_arguments_of_the_providers_own_calls_do_too() -> None:
+def test_arguments_of_server_calls_are_written_on_one_line() -> None:
     server = ServerToolCall("s", "code", kind="executableCode")
     pieces = [JSONDelta(0, '{"a":'), JSONDelta(0, "1}")]
     whole = block(0, server, JSONDelta(0, '{"a":1}'))
     assert projected(*block(0, server, *pieces)) == ([*whole, STOP], ())
 
 
-def test_call_with_broken_arguments_is_taken_out_and_fails_the_answer() -> None:
+def test_call_with_broken_arguments_is_withdrawn_and_fails_the_stream() -> None:
     (failed,), losses = projected(*call(0, '{"a"'))
     assert isinstance(failed, StreamError)
     assert (failed.kind, failed.code) == ("malformed", "MALFORMED_FUNCTION_CALL")
     assert losses == (DROPPED,)
 
 
-def test_call_with_broken_arguments_is_only_missing_where_the_stop_says_why() -> None:
+def test_call_cut_short_by_the_stop_reason_is_only_withdrawn() -> None:
     for reason in ("max_tokens", "refusal"):
         stop = MessageStop(reason)
         assert projected(*call(0, '{"a"'), stop=stop) == ([stop], (DROPPED,))
 
 
-def test_texts_around_a_call_that_is_taken_out_meet() -> None:
+def test_texts_around_a_withdrawn_call_merge() -> None:
     stop = MessageStop("max_tokens")
     left, losses = projected(*text(0, "a"), *call(1, "["), *text(2, "b"), stop=stop)
     assert left == [*text(0, "a")[:-1], TextDelta(0, "b"), BlockStop(0), stop]
     assert losses == (DROPPED, MERGED)
 
 
-def test_texts_around_a_call_that_stops_late_meet_too() -> None:
+def test_texts_around_a_withdrawn_call_that_stops_late_merge() -> None:
     stop = MessageStop("max_tokens")
     start, delta, end = call(1, "[")
     events = [*text(0, "a"), start, delta, *text(2, "b"), end, *text(3, "c")]
@@ -107,14 +108,14 @@ def test_texts_around_a_call_that_stops_late_meet_too() -> None:
     assert set(losses) == {DROPPED, Loss("boundaries", "Text", 2, "written as one block")}
 
 
-def test_texts_around_two_calls_that_are_taken_out_meet() -> None:
+def test_texts_around_two_withdrawn_calls_merge() -> None:
     stop = MessageStop("max_tokens")
     events = [*text(0, "a"), *call(1, "["), *call(2, "["), *text(3, "b")]
     left, _ = projected(*events, stop=stop)
     assert left == [*text(0, "a")[:-1], TextDelta(0, "b"), BlockStop(0), stop]
 
 
-def test_text_that_was_overtaken_keeps_those_around_it_apart() -> None:
+def test_overtaken_text_separates_its_neighbours() -> None:
     """It has said nothing when the thought begins, and is written behind it."""
     first, words, end = text(0, "a")
     begin, *thought = block(1, Reasoning(), ReasoningDelta(1, "b"))
@@ -129,7 +130,7 @@ def test_text_that_was_overtaken_keeps_those_around_it_apart() -> None:
     assert losses == ()
 
 
-def test_text_that_was_overtaken_twice_stands_between_the_two() -> None:
+def test_text_overtaken_twice_separates_its_neighbours() -> None:
     """Both wait for the first of them, and go out in the order of their blocks."""
     first, words, end = text(0, "a")
     begin, said, stopped = block(1, Reasoning(), ReasoningDelta(1, "b"))
@@ -143,24 +144,24 @@ def test_text_that_was_overtaken_twice_stands_between_the_two() -> None:
     assert losses == (Loss("boundaries", "Text", 2, "written as one block"),)
 
 
-def test_data_of_a_call_that_is_taken_out_is_of_no_block() -> None:
+def test_opaque_data_of_a_withdrawn_call_loses_its_index() -> None:
     stop, data = MessageStop("max_tokens"), Opaque("gemini", "frame", "{}", 0)
     start, *rest = call(0, "[")
     left, _ = projected(start, data, *rest, stop=stop)
     assert left == [Opaque("gemini", "frame", "{}"), stop]
 
 
-def test_call_that_is_open_at_the_failure_is_taken_out() -> None:
+def test_call_open_at_the_failure_is_withdrawn() -> None:
     cut = StreamError("truncated", "cut")
     assert projected(*call(0, "{}")[:-1], stop=cut) == ([cut], (DROPPED,))
 
 
-def test_signature_keeps_texts_apart() -> None:
+def test_signature_separates_texts() -> None:
     signed = block(0, Text(), TextDelta(0, "a"), SignatureDelta(0, "s", "google"))
     assert projected(*signed, *text(1, "b")) == ([*signed, *text(1, "b"), STOP], ())
 
 
-def test_signature_of_nothing_is_taken_for_that_of_what_was_before() -> None:
+def test_signature_without_text_merges_with_the_previous_text() -> None:
     """Whatever it was: a client cannot tell, and Gemini means it so."""
     thought = block(0, Reasoning(), ReasoningDelta(0, "a"))
     for before, kind in ((text(0, "a"), "Text"), (thought, "Reasoning")):
@@ -170,7 +171,7 @@ def test_signature_of_nothing_is_taken_for_that_of_what_was_before() -> None:
         assert losses == (Loss("boundaries", kind, 1, "written as one block"),)
 
 
-def test_sealed_reasoning_of_its_own_is_a_signature() -> None:
+def test_redacted_reasoning_of_google_is_a_signature() -> None:
     sealed = block(1, RedactedReasoning("cw==", "google"))
     signed = SignatureDelta(0, "cw==", "google")
     left, losses = projected(*text(0, "a"), *sealed)
@@ -182,12 +183,12 @@ def test_sealed_reasoning_of_its_own_is_a_signature() -> None:
     assert projected(*foreign) == ([*foreign, STOP], ())
 
 
-def test_signature_of_nothing_behind_a_call_is_a_block() -> None:
+def test_signature_without_text_after_a_call_is_a_block() -> None:
     events = [*call(0, "{}"), *block(1, Text(), SignatureDelta(1, "s", "google"))]
     assert projected(*events) == ([*events, STOP], ())
 
 
-def test_citations_that_differ_only_in_what_is_lost_are_one() -> None:
+def test_citations_that_differ_only_in_lost_fields_are_one() -> None:
     cited = [CitationDelta(0, Citation("k", "https://u", "T", words)) for words in "xy"]
     left, losses = projected(*block(0, Text(), TextDelta(0, "a"), *cited))
     web = CitationDelta(0, Citation("web", "https://u", "T"))
@@ -195,7 +196,7 @@ def test_citations_that_differ_only_in_what_is_lost_are_one() -> None:
     assert losses == (Loss("citations", "k", 2, "written as web"),)
 
 
-def test_counts_without_a_place_are_lost_once() -> None:
+def test_unsupported_token_counts_are_lost_once() -> None:
     usage = UsageUpdate(Usage(9, 4, 1, 2, 5))
     kept = UsageUpdate(Usage(9, 4, 1, None, 4))
     left, losses = projected(usage, usage)
@@ -206,13 +207,13 @@ def test_counts_without_a_place_are_lost_once() -> None:
     )
 
 
-def test_sequence_that_ended_the_answer_is_lost_with_its_stop() -> None:
+def test_stop_sequence_is_lost_with_its_stop_reason() -> None:
     left, losses = projected(stop=MessageStop("stop_sequence", "stop", "END"))
     assert left == [MessageStop("end_turn", "stop")]
     assert losses == (Loss("stop_reason", "stop_sequence", 1, "written as end_turn"),)
 
 
-def test_arguments_that_go_out_whole_are_collected() -> None:
+def test_argument_sink_buffers_whole_arguments() -> None:
     projector = Projector(capabilities("gemini"), Losses())
     for event in [START, BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text())]:
         projector.push(event)
@@ -227,7 +228,7 @@ def test_arguments_that_go_out_whole_are_collected() -> None:
     assert all(projector.argument_sink(index) is None for index in (0, 1, 2))
 
 
-def test_arguments_that_are_changed_are_not_collected_as_they_are() -> None:
+def test_wrapped_arguments_have_no_sink() -> None:
     projector = Projector(capabilities("gemini"), Losses())
     custom = BlockStart(0, ToolCall("c", "f", kind="custom"))
     for event in [START, custom, JSONDelta(0, "a")]:
@@ -237,14 +238,14 @@ def test_arguments_that_are_changed_are_not_collected_as_they_are() -> None:
 
 
 @given(event_streams(2, failing=True))
-def test_what_is_left_of_any_stream_is_legal(events: list[Event]) -> None:
+def test_projected_stream_is_legal(events: list[Event]) -> None:
     left, _ = project(events, "gemini")
     count = len(left)
     assert [wrong for wrong in validate(left) if wrong.position < count] == []
 
 
 @given(event_streams(calls_only=True))
-def test_what_is_left_loses_nothing_more(events: list[Event]) -> None:
+def test_projection_is_idempotent(events: list[Event]) -> None:
     left, lost = project(events, "gemini")
     if any(loss.feature == "boundaries" for loss in lost):  # two that cite the same become one
         left = [event for event in left if not isinstance(event, CitationDelta)]
@@ -253,12 +254,12 @@ def test_what_is_left_loses_nothing_more(events: list[Event]) -> None:
     assert {loss.feature for loss in losses} <= {"usage_unknown"}
 
 
-def test_call_is_dropped_where_blocks_have_boundaries_too() -> None:
+def test_call_is_withdrawn_from_a_dialect_with_boundaries() -> None:
     losses = Losses()
     can = structs.replace(capabilities("gemini"), boundaries=True)
     projector = Projector(can, losses)
     events = [START, *text(0, "a"), *call(1, "no"), *text(2, "b")]
     left = [passed for event in events for passed in projector.push(event)]
     assert [e for e in left if isinstance(e, TextDelta)] == [TextDelta(0, "a"), TextDelta(2, "b")]
-    assert list(projector.unwritten) == [1]
+    assert list(projector.withdrawn_calls) == [1]
     assert losses.list() == (DROPPED,)

@@ -1,9 +1,9 @@
-"""Signatures of what a dialect cannot sign, on reasoning of their own.
+"""Signatures of blocks that a dialect cannot sign, carried by empty reasoning blocks.
 
-Gemini signs tool calls and texts, and wants the first back with the calls.  Where a dialect
-has no place for those, an empty block of reasoning carries them: before a call, behind a
-text.  It names the call, since clients put reasoning before all calls.  Where there is a
-place, they go back to it.
+Some vendors sign tool calls and texts, and require the signature of a call to be sent back
+with it.  For a dialect that can sign only reasoning, an empty reasoning block carries such a
+signature: before a call, after a text.  It names its call, since clients move reasoning before
+all calls.  A dialect that can sign calls and texts gets the signature back on the block itself.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from msgspec import structs
 from streamnorm._core.blocks import Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.events import BlockStart, BlockStop, Event, SignatureDelta
 from streamnorm._core.ids import Carried, carried_signature, carry_signature
-from streamnorm._core.losses.capabilities import Capabilities, Losses
+from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.losses.loss import Losses
 
-__all__ = ["Carriers"]
+__all__ = ["SignatureCarriers"]
 
 
-class Carriers:
-    """Put signatures on carriers, and take them off.
+class SignatureCarriers:
+    """Moves signatures to carriers, and from carriers back to their blocks.
 
     Args:
-        capabilities: The dialect.
-        losses: Where those are counted whose call never comes.
+        capabilities: Those of the target.
+        losses: Counts carried signatures whose call does not follow.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
@@ -31,37 +32,37 @@ class Carriers:
         self._losses = losses
         carries = capabilities.reasoning and Reasoning in capabilities.signed
         kinds = (Text, ToolCall) if carries else ()
-        self._carried = tuple(kind for kind in kinds if kind not in capabilities.signed)
-        # What another vendor sealed says so, and comes back as what it is.
-        self._bare = capabilities.bare_redacted if carries else None
+        self._carried_types = tuple(kind for kind in kinds if kind not in capabilities.signed)
+        # Redacted reasoning of any other issuer is tagged, and read back as redacted reasoning.
+        self._signature_issuer = capabilities.redacted_as_signature_of if carries else None
         self._count = 0
-        self._open: dict[int, BlockStart] = {}  # those whose signature has to be carried
-        self._behind: dict[int, list[Event]] = {}  # the carriers that wait for their stop
-        self._found: dict[str, Carried] = {}  # signatures of calls to come
+        self._open: dict[int, BlockStart] = {}  # blocks whose signature needs a carrier
+        self._after: dict[int, list[Event]] = {}  # carriers to emit at the stop of their block
+        self._found: dict[str, Carried] = {}  # signatures of later calls, by call id
 
     def push(self, event: Event) -> list[Event]:
-        """Return an event, and the carrier of its signature as a block with a negative index."""
+        """Return an event, and a carrier of its signature as a block with a negative index."""
         match event:
             case BlockStart(index, block):
-                if isinstance(block, self._carried) and self._has_choice(event):
+                if isinstance(block, self._carried_types) and self._has_choice(event):
                     self._open[index] = event
                 if isinstance(block, ToolCall):
-                    return self._start(event, block)
-                if isinstance(block, RedactedReasoning) and self._is_bare(block):
+                    return self._start_call(event, block)
+                if isinstance(block, RedactedReasoning) and self._is_signature(block):
                     start = structs.replace(event, block=Reasoning())
                     return [start, SignatureDelta(index, block.data, block.issuer)]
             case SignatureDelta(index) if index in self._open:
-                self._behind[index] = self._carrier(self._open[index], event)
+                self._after[index] = self._carrier(self._open[index], event)
                 return []
             case BlockStop(index) if index in self._open:
                 del self._open[index]
-                return [event, *self._behind.pop(index, [])]
+                return [event, *self._after.pop(index, [])]
             case _:
                 pass
         return [event]
 
-    def take(self, event: SignatureDelta) -> Carried | None:
-        """Return what a block carries that has a place of its own here, if it does."""
+    def unwrap(self, event: SignatureDelta) -> Carried | None:
+        """Return the signature that a reasoning block carries, if the target can sign its block."""
         carried = carried_signature(event.signature) if event.issuer is None else None
         if carried is None or (ToolCall if carried.id else Text) not in self._can.signed:
             return None
@@ -70,12 +71,12 @@ class Carriers:
         return carried
 
     def end(self) -> None:
-        """Count the signatures whose call did not come, or had come before."""
+        """Count the signatures whose call did not follow."""
         for _ in range(len(self._found)):
             self._losses.add("signature", "ToolCall", "dropped")
         self._found.clear()
 
-    def _start(self, event: BlockStart, call: ToolCall) -> list[Event]:
+    def _start_call(self, event: BlockStart, call: ToolCall) -> list[Event]:
         found = self._found.pop(call.id, None)
         signed = (
             None if found is None else SignatureDelta(event.index, found.signature, found.issuer)
@@ -101,8 +102,9 @@ class Carriers:
             BlockStop(index),
         ]
 
-    def _is_bare(self, block: RedactedReasoning) -> bool:
-        return bool(block.data) and self._bare is not None and block.issuer == self._bare
+    def _is_signature(self, block: RedactedReasoning) -> bool:
+        """Return whether the target writes redacted reasoning as a signature."""
+        return bool(block.data) and block.issuer == self._signature_issuer is not None
 
     def _has_choice(self, start: BlockStart) -> bool:
         return self._can.choices or not start.choice

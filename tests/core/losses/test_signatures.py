@@ -1,4 +1,4 @@
-"""Signatures of calls and texts, on reasoning of their own where they have no other place."""
+"""Signatures of calls and texts on reasoning blocks that carry them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ UNSIGNED = ToolCall("a.b", "f")
 
 
 @each_carrying
-def test_signature_of_a_call_goes_before_it(dialect: str) -> None:
+def test_signature_of_a_call_is_carried_before_it(dialect: str) -> None:
     plain = call(1, JSONDelta(1, "{}"), block=UNSIGNED)
     assert projected(*call(0, JSONDelta(0, "{}")), to=dialect) == (
         [*carrier(0, OF_CALL), *plain],
@@ -64,7 +64,7 @@ def test_signature_of_a_call_goes_before_it(dialect: str) -> None:
 
 
 @each_carrying
-def test_signature_that_comes_late_goes_behind_its_call(dialect: str) -> None:
+def test_late_signature_is_carried_after_its_call(dialect: str) -> None:
     late = SignatureDelta(0, "s.1", "google")
     body = call(0, JSONDelta(0, "{"), late, JSONDelta(0, "}"), block=UNSIGNED)
     plain = call(0, JSONDelta(0, "{"), JSONDelta(0, "}"), block=UNSIGNED)
@@ -72,7 +72,7 @@ def test_signature_that_comes_late_goes_behind_its_call(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "openai_chat"])
-def test_signature_of_a_text_goes_behind_it(dialect: str) -> None:
+def test_signature_of_a_text_is_carried_after_it(dialect: str) -> None:
     text: list[Event] = [BlockStart(0, Text()), TextDelta(0, "a")]
     signed = [*text, SignatureDelta(0, "s.1", "google"), BlockStop(0)]
     assert projected(*signed, to=dialect) == (
@@ -81,7 +81,7 @@ def test_signature_of_a_text_goes_behind_it(dialect: str) -> None:
     )
 
 
-def test_only_reasoning_that_may_be_written_carries() -> None:
+def test_without_reasoning_signatures_are_not_carried() -> None:
     text: list[Event] = [BlockStart(0, Text()), TextDelta(0, "a")]
     signed = [*text, SignatureDelta(0, "s.1", "google"), BlockStop(0)]
     assert projected(*signed, to="openai_chat", reasoning="reasoning") == (
@@ -94,7 +94,7 @@ def test_only_reasoning_that_may_be_written_carries() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["gemini", "openai_chat"])
-def test_signature_of_a_call_goes_back_to_it(dialect: str) -> None:
+def test_carried_signature_returns_to_its_call(dialect: str) -> None:
     carried = [*carrier(0, OF_CALL), *call(1, JSONDelta(1, "{}"), block=UNSIGNED)]
     signature = SignatureDelta(0, "s.1", "google")
     assert projected(*carried, to=dialect) == (
@@ -103,12 +103,12 @@ def test_signature_of_a_call_goes_back_to_it(dialect: str) -> None:
     )
 
 
-def test_call_that_is_signed_at_its_start_is_signed_behind_it() -> None:
+def test_signature_in_a_start_becomes_a_delta() -> None:
     signature = SignatureDelta(0, "s.1", "google")
     assert projected(*call(0), to="gemini") == (call(0, signature, block=UNSIGNED), [])
 
 
-def test_signature_of_a_text_goes_back_to_text() -> None:
+def test_carried_signature_returns_to_text() -> None:
     assert projected(*carrier(0, OF_TEXT), to="gemini") == (
         [BlockStart(0, Text()), SignatureDelta(0, "s.1", "google"), BlockStop(0)],
         [],
@@ -117,11 +117,11 @@ def test_signature_of_a_text_goes_back_to_text() -> None:
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
 @pytest.mark.parametrize("value", [OF_CALL, OF_TEXT])
-def test_what_is_carried_goes_on_where_it_has_no_other_place(dialect: str, value: str) -> None:
+def test_carrier_passes_if_the_target_cannot_sign_the_block(dialect: str, value: str) -> None:
     assert projected(*carrier(0, value), to=dialect) == (carrier(0, value), [])
 
 
-def test_reasoning_that_says_something_stays() -> None:
+def test_reasoning_with_text_is_never_dropped() -> None:
     body: list[Event] = [BlockStart(0, Reasoning()), ReasoningDelta(0, "hm")]
     of_text, of_call = (SignatureDelta(0, value) for value in (OF_TEXT, OF_CALL))
     assert projected(*body, of_text, BlockStop(0), to="gemini") == (
@@ -134,14 +134,14 @@ def test_reasoning_that_says_something_stays() -> None:
     )
 
 
-def test_value_of_an_issuer_is_none_of_ours() -> None:
+def test_signature_with_an_issuer_is_no_carrier() -> None:
     body: list[Event] = [
         *(BlockStart(0, Reasoning()), SignatureDelta(0, OF_CALL, "anthropic"), BlockStop(0)),
     ]
     assert projected(*body, to="gemini") == (body, [])
 
 
-def test_signature_whose_call_has_passed_is_lost() -> None:
+def test_carried_signature_without_a_later_call_is_lost() -> None:
     body = [*call(0, block=UNSIGNED), *carrier(1, OF_CALL)]
     assert projected(*body, to="gemini") == (call(0, block=UNSIGNED), ["signature ToolCall"])
     writer = encoder("gemini", strict=True)
@@ -151,7 +151,7 @@ def test_signature_whose_call_has_passed_is_lost() -> None:
         writer.encode(STOP)
 
 
-def test_answer_that_is_dropped_takes_its_signatures_along() -> None:
+def test_dropped_choice_has_no_carriers() -> None:
     body: list[Event] = [
         *call(0, block=UNSIGNED),
         *(BlockStart(1, SIGNED, 1), BlockStop(1)),
@@ -166,7 +166,7 @@ def test_answer_that_is_dropped_takes_its_signatures_along() -> None:
 @pytest.mark.parametrize(
     ("dialect", "vendor"), [("openai_responses", "openai"), ("gemini", "google")]
 )
-def test_reasoning_that_the_vendor_sealed_itself_is_but_its_signature(
+def test_redacted_reasoning_of_the_issuer_is_written_as_a_signature(
     dialect: str, vendor: str
 ) -> None:
     extra = {"id": 1}

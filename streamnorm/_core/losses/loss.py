@@ -1,0 +1,88 @@
+"""Losses and notes, and how losses are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct, structs
+
+from streamnorm._core.errors import LossyEncoding
+
+__all__ = ["Loss", "Losses", "Note", "OnLoss", "OnNote"]
+
+# A peer may name things without end.
+_MAX_KINDS = 256
+_MAX_WHERE_CHARS = 100
+
+
+class Loss(Struct, frozen=True):
+    """Something the target dialect could not carry.
+
+    Attributes:
+        feature: What kind of thing: a row of the loss table.
+        where: Where it stood: an event, a block or a field.
+        count: How often.
+        detail: What became of it.
+    """
+
+    feature: str
+    where: str
+    count: int = 1
+    detail: str = ""
+
+
+class Note(Struct, frozen=True):
+    """A departure from the protocol that a decoder accepted.
+
+    Attributes:
+        kind: What kind of thing, such as `minted_id` or `resent_arguments`.
+        where: Where it stood.
+        count: How often.
+    """
+
+    kind: str
+    where: str
+    count: int = 1
+
+
+OnLoss: TypeAlias = Callable[[Loss], None]
+OnNote: TypeAlias = Callable[[Note], None]
+
+
+class Losses:
+    """A counter of losses; equal losses are counted as one entry.
+
+    Args:
+        strict: Whether to raise `LossyEncoding` at the first.
+        on_loss: Called with each loss as it happens, with a count of 1.
+    """
+
+    def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
+        self._strict = strict
+        self._on_loss = on_loss
+        self._counts: dict[Loss, int] = {}
+
+    def add(self, feature: str, where: str, detail: str = "") -> None:
+        """Count one loss.
+
+        Raises:
+            LossyEncoding: Losses are not allowed.
+        """
+        loss = self.count(feature, where, detail)
+        if self._strict:
+            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
+
+    def count(self, feature: str, where: str, detail: str = "") -> Loss:
+        """Count and return one loss of a stream that has failed anyway; never raises."""
+        loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
+        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
+            loss = Loss(feature, "elsewhere", 1, detail)
+        self._counts[loss] = self._counts.get(loss, 0) + 1
+        if self._on_loss is not None:
+            self._on_loss(loss)
+        return loss
+
+    def list(self) -> tuple[Loss, ...]:
+        """Return the losses with their counts, in order of first appearance."""
+        return tuple(structs.replace(loss, count=count) for loss, count in self._counts.items())

@@ -1,0 +1,33 @@
+"""The HTTP interface of Anthropic Messages, and the end of a stream.
+
+https://docs.anthropic.com/en/api/messages (read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+import re
+
+from streamnorm._core.codec import Endpoints
+from streamnorm._core.json import object_in
+from streamnorm.sse import Frame
+
+__all__ = ["ENDPOINTS", "OVERLOADED_STATUS", "is_terminal"]
+
+OVERLOADED_STATUS = 529
+
+ENDPOINTS = Endpoints(
+    # Threads of OpenAI's assistants have messages, too.  Vertex names the model in the path.
+    path=re.compile(
+        r"(?s)\A(?!.*/threads/).*/messages(?:/count_tokens)?$"
+        r"|publishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
+    ),
+    model_path=re.compile(r"/models/([^/:]+):"),
+    key_headers=("x-api-key", "authorization"),
+    # Claude Code's first system block, which holds a checksum of the conversation.
+    volatile_system_prefix="x-anthropic-billing-header:",
+)
+
+
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame is `message_stop`."""
+    return bool(object_in(frame.data).get("type", frame.event) == "message_stop")

@@ -1,0 +1,80 @@
+"""The HTTP interface of Responses: paths, error bodies and events, and the end of a stream.
+
+https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from streamnorm._core.codec import Endpoints
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import compact, is_object, object_in
+from streamnorm.sse import Frame
+
+__all__ = ["ENDPOINTS", "error_body", "is_terminal", "overloaded_frames"]
+
+ENDPOINTS = Endpoints(
+    path=re.compile(r"/responses(?:/resp_[^/]+)?$"),
+    key_headers=("authorization", "api-key"),  # the second is Azure's
+)
+
+_TERMINALS = ("response.completed", "response.incomplete", "response.failed")
+
+# Type and code in the body of an error response, which is that of the whole platform: its
+# codes are not those of the events.
+_BODY_ERRORS = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    403: ("permission_error", None),
+    404: ("invalid_request_error", "model_not_found"),
+    409: ("conflict", None),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    503: ("server_error", "overloaded"),
+    504: ("server_error", "timeout"),
+    529: ("server_error", "overloaded"),
+}
+
+
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame ends the response, whatever its outcome."""
+    return object_in(frame.data).get("type", frame.event) in _TERMINALS
+
+
+def error_body(error: StreamError) -> bytes:
+    """Return the body of an error response."""
+    status = error.status_hint or 500
+    default = ("invalid_request_error" if status < 500 else "server_error", None)
+    type, code = _BODY_ERRORS.get(status, default)
+    fields = {"message": error.message, "type": type, "param": None, "code": code}
+    return compact({"error": fields}).encode()
+
+
+def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:
+    """Return `error`, flat as documented and nested as sent, and `response.failed`.
+
+    `error` stands alone if no frame before it holds a response.
+
+    Args:
+        message: Message of the error.
+        stream: The frames of the stream without the error.
+        before: How many of them precede it.
+    """
+    values = [object_in(frame.data) for frame in stream[:before]]
+    numbers = [value["sequence_number"] for value in values if "sequence_number" in value]
+    number = numbers[-1] + 1 if numbers and isinstance(numbers[-1], int) else 0
+    fields = {"code": "server_is_overloaded", "message": message, "param": None}
+    nested = {"type": "server_error", **fields}
+    data = _frame("error", {"sequence_number": number, **fields, "error": nested})
+    responses = [value["response"] for value in values if is_object(value.get("response"))]
+    if responses:
+        reason = {"code": fields["code"], "message": message}
+        failed = {**responses[-1], "status": "failed", "error": reason}
+        data += _frame("response.failed", {"sequence_number": number + 1, "response": failed})
+    return data
+
+
+def _frame(type: str, fields: dict[str, Any]) -> bytes:
+    return f"event: {type}\ndata: {compact({'type': type, **fields})}\n\n".encode()

@@ -1,0 +1,76 @@
+"""The terminal and the errors of an answer, in its dialect."""
+
+from __future__ import annotations
+
+from streamnorm._core.codec import Dialect
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import compact, object_in
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
+from streamnorm.recording.faults.layout import Located, line_end
+from streamnorm.sse import Frame
+
+__all__ = ["dialect_of", "error_body", "overloaded_frames", "overloaded_status", "terminals"]
+
+
+def dialect_of(name: str | None, events: list[Located]) -> Dialect | None:
+    """Return the dialect of an answer by its name, or else by its events; None if unknown."""
+    if name is not None and name in DIALECTS:
+        return DIALECTS[name]
+    for event in events:
+        if (found := _detect(event.frame)) is not None:
+            return DIALECTS[found]
+    return None
+
+
+def _detect(frame: Frame) -> str | None:
+    # Some recordings hold the type of an event only as its name.  Several dialects have `error`.
+    if frame.event not in ("message", "error") and "type" not in (value := object_in(frame.data)):
+        named = Frame(frame.event, compact({"type": frame.event, **value}))
+        return detect(named) or detect(frame)
+    return detect(frame)
+
+
+def terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
+    """Return the positions of the events that report the end of the message."""
+    if dialect is None:
+        return []
+    return [n for n, event in enumerate(events) if dialect.is_terminal(event.frame)]
+
+
+def overloaded_status(dialect: Dialect | None) -> int:
+    """Return the HTTP status of an overloaded server."""
+    return 503 if dialect is None else dialect.overloaded_status
+
+
+def error_body(dialect: Dialect | None, status: int) -> bytes:
+    """Return the body of an error response."""
+    error = StreamError("upstream", f"status {status}, injected as a fault", status_hint=status)
+    if dialect is not None and dialect.error_body is not None:
+        return dialect.error_body(error)
+    if dialect is None or dialect.encoder is None:
+        return encoder(DEFAULT_ERROR_DIALECT).error_body(error)
+    return encoder(dialect.name).error_body(error)
+
+
+def overloaded_frames(dialect: Dialect, body: bytes, events: list[Located], before: int) -> bytes:
+    """Return the events by which a server reports in a stream that it is overloaded.
+
+    Raises:
+        UnknownDialect: The dialect is not written.
+
+    Args:
+        dialect: Dialect of the stream.
+        body: The stream, whose line ends the events get.
+        events: The events of the stream.
+        before: How many of them precede the error.
+    """
+    message = "overloaded, injected as a fault"
+    if dialect.overloaded_frames is not None:
+        frames = [event.frame for event in events]
+        data = dialect.overloaded_frames(message, frames, before)
+    else:
+        status = dialect.overloaded_status
+        error = StreamError("upstream", message, status_hint=status)
+        data = encoder(dialect.name).encode(error)
+    ends = line_end(body, line_end(data, b"\n"))
+    return data.replace(b"\r\n", b"\n").replace(b"\n", ends)

@@ -1,0 +1,80 @@
+"""The HTTP interface of each dialect, as its record holds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm._core.codec import Endpoints
+from streamnorm._registry import DIALECTS
+from streamnorm.recording.secrets.credentials import is_secret_header
+from streamnorm.sse import Frame
+
+VERTEX = "/v1/projects/p/locations/l/publishers"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "body", "model"),
+    [
+        ("openai_chat", "/v1/chat/completions", {"model": "m"}, "m"),
+        ("openai_chat", "/v1/models/x:y/chat/completions", {}, ""),
+        ("openai_responses", "/v1/responses", {"model": 5}, ""),
+        ("anthropic", f"{VERTEX}/anthropic/models/claude-x:streamRawPredict", {}, "claude-x"),
+        ("gemini", "/v1beta/models/gemini-x:streamGenerateContent", {}, "gemini-x"),
+        ("gemini", "/v1beta/models/gemini-x:streamGenerateContent", {"model": "m"}, "m"),
+        ("gemini", "/v1beta/models", [], ""),
+    ],
+)
+def test_model_stands_in_the_body_or_in_the_path(
+    dialect: str, path: str, body: object, model: str
+) -> None:
+    assert DIALECTS[dialect].endpoints.model(path, body) == model
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_body_asks_for_a_stream(dialect: str) -> None:
+    endpoints = DIALECTS[dialect].endpoints
+    assert endpoints.streams("/", {"stream": True})
+    for body in ({}, {"stream": 1}, {"stream": False}, [], None):
+        assert not endpoints.streams("/", body)
+
+
+def test_path_asks_for_a_stream_where_the_vendor_has_a_path_for_it() -> None:
+    path = "/v1beta/models/gemini-x:streamGenerateContent"
+    asking = [name for name, known in DIALECTS.items() if known.endpoints.streams(path, None)]
+    assert asking == ["gemini"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_header_that_holds_the_key_is_never_recorded(dialect: str) -> None:
+    headers = DIALECTS[dialect].endpoints.key_headers
+    assert headers
+    assert all(is_secret_header(name) for name in headers)
+
+
+def test_dialect_without_endpoints_matches_no_path() -> None:
+    assert Endpoints().path is None
+    assert Endpoints().model("/models/m:go", {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("dialect", "frame"),
+    [
+        ("openai_chat", Frame("message", "[DONE]")),
+        ("anthropic", Frame("message_stop", '{"type":"message_stop"}')),
+        ("anthropic", Frame("message_stop", "{}")),
+        ("openai_responses", Frame("message", '{"type":"response.incomplete"}')),
+        ("openai_responses", Frame("response.failed", '{"response":{}}')),
+        ("gemini", Frame("message", '{"candidates":[{"finishReason":"STOP"}]}')),
+        ("gemini", Frame("message", '{"promptFeedback":{"blockReason":"SAFETY"}}')),
+        ("gemini", Frame("message", '{"event_type":"interaction.completed"}')),
+    ],
+)
+def test_terminal_is_that_of_its_dialect_alone(dialect: str, frame: Frame) -> None:
+    ending = {name for name, known in DIALECTS.items() if known.is_terminal(frame)}
+    assert dialect in ending
+    assert ending <= {dialect} | ({"openai_chat", "gemini"} if frame.data == "[DONE]" else set())
+
+
+@pytest.mark.parametrize("data", ["", "{", "[]", "null", '{"candidates":[null,5]}', '"[DONE]"'])
+def test_any_other_frame_is_no_terminal(data: str) -> None:
+    assert not any(known.is_terminal(Frame("message", data)) for known in DIALECTS.values())
