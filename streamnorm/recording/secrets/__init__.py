@@ -1,8 +1,8 @@
-"""The secrets of an exchange: where they stand, what they look like, and how they are replaced.
+"""Redaction: the secrets of an exchange are found and replaced by "x".
 
-`learning` knows those of one exchange, `credentials` where they stand in a request,
-`forms` and `shapes` find them in bytes, `scrubbing` replaces them in a body that comes in
-pieces.
+`learning` collects the secrets of one exchange from where `credentials` finds them.  `forms`
+finds known values in bytes, `shapes` finds typical keys and tokens, `scrubbing` replaces both
+in a body that arrives in chunks.
 """
 
 from streamnorm.recording.secrets.learning import Secrets
