@@ -13,7 +13,7 @@ import pytest
 
 from streamnorm import RecordingError, UnrecordedRequest
 from streamnorm.testing import RecordingFixture
-from streamnorm.testing.places import Marked
+from streamnorm.testing.markers import MarkerOptions
 from streamnorm.testing.plugin import Mode
 
 URL = "https://api.example.com/v1/chat/completions"
@@ -31,7 +31,7 @@ class Make:
         self._path = path
 
     def __call__(self, mode: Mode = "none", **options: Any) -> RecordingFixture:
-        marks = Marked(None, options, allow_unplayed=False)
+        marks = MarkerOptions(None, options, allow_unplayed=False)
         return RecordingFixture(self._path / "recordings", mode, marks, "pytest x={}".format)
 
 
