@@ -18,9 +18,9 @@ from streamnorm import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect.course import HEAD_CHARS, Track
 from streamnorm.inspect.page import BOX_CHARACTERS, render
 from streamnorm.inspect.printable import columns
+from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.inspect.survey import Report
 from streamnorm.inspect.timeline import MIN_WIDTH
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.course import Track
 from streamnorm.inspect.printable import columns
+from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, timeline
 
