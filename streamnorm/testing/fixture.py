@@ -14,7 +14,6 @@ from streamnorm._core.errors import RecordingError
 from streamnorm.recording.format import split_name
 from streamnorm.recording.library import Library
 from streamnorm.recording.recording import Recording
-from streamnorm.testing.answers import Answers, EndingRecorder
 from streamnorm.testing.markers import (
     REPLAY_OPTIONS,
     MarkerOptions,
@@ -23,6 +22,7 @@ from streamnorm.testing.markers import (
     recordings_path,
 )
 from streamnorm.testing.plugin import Mode
+from streamnorm.testing.responder import CountingResponder, EndingRecorder
 from streamnorm.testing.transports import (
     NETWORK_OPTIONS,
     FamilyName,
@@ -73,7 +73,7 @@ class RecordingFixture:
         self._marked = marks
         self._command = command
         self._options: dict[str, Any] | None = None  # those of the first client
-        self._answers: Answers | None = None
+        self._answers: CountingResponder | None = None
         self._recorder: EndingRecorder | None = None
         self._recorded: list[Path] = []
         self._failures: list[str] = []
@@ -221,7 +221,7 @@ class RecordingFixture:
         if mode == "none" or (recorded and mode != "rewrite"):
             library = Library(self.path, **self._options) if recorded else None
             command = self._command("new")
-            self._answers = Answers(library, self.path, command)
+            self._answers = CountingResponder(library, self.path, command)
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._recorder_to(mode)
 
@@ -251,7 +251,7 @@ class RecordingFixture:
         finally:
             shutil.rmtree(recorder.directory, ignore_errors=True)
 
-    def _problems(self, answers: Answers) -> list[str]:
+    def _problems(self, answers: CountingResponder) -> list[str]:
         problems: list[str] = []
         if answers.unrecorded and self._recorder is None:
             messages = "\n\n".join(answers.unrecorded)

@@ -15,7 +15,7 @@ import pytest
 
 from streamnorm import Abandoned, Completed, Recording, RecordingError, Truncated
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import Chunk, End
+from streamnorm.recording.format import End, RecordedRead
 from streamnorm.recording.recorder import Recorder
 
 REQUEST = WireRequest(
@@ -336,4 +336,4 @@ def test_memory_stays_flat_however_long_the_body(tmp_path: Path) -> None:
 
 
 def test_reads_of_a_chunk_line_are_told_as_they_are_written() -> None:
-    assert str(Chunk(35, 36)) == "+35 36"
+    assert str(RecordedRead(35, 36)) == "+35 36"

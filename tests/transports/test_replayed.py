@@ -14,7 +14,7 @@ from transports.families import READS, URL, FamilyUnderTest, each_family
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, Step, WireRequest
-from streamnorm.recording.format import Chunk, Companion, RecordedRequest, RecordedResponse
+from streamnorm.recording.format import Companion, RecordedRead, RecordedRequest, RecordedResponse
 
 
 class Script:
@@ -41,7 +41,7 @@ def save(directory: Path, name: str, reads: list[bytes], *, body: object = None)
     """Write a recording down, of a request with that body."""
     request = RecordedRequest("POST", URL, {}, body)
     companion = Companion(1, "anthropic", request=request, response=RecordedResponse())
-    chunks = [Chunk(10, len(read)) for read in reads]
+    chunks = [RecordedRead(10, len(read)) for read in reads]
     Recording(b"".join(reads), companion, reads=chunks).save(directory / f"{name}.sse")
 
 

@@ -1,11 +1,11 @@
 """Redaction: the secrets of an exchange are found and replaced by "x".
 
-`learning` collects the secrets of one exchange from where `credentials` finds them.  `forms`
-finds known values in bytes, `shapes` finds typical keys and tokens, `scrubbing` replaces both
+`redaction` collects the secrets of one exchange from where `credentials` finds them.  `forms`
+finds known values in bytes, `patterns` finds typical keys and tokens, `scrubbing` replaces both
 in a body that arrives in chunks.
 """
 
-from streamnorm.recording.secrets.learning import Secrets
+from streamnorm.recording.secrets.redaction import Secrets
 from streamnorm.recording.secrets.scrubbing import Scrubber
 
 __all__ = ["Scrubber", "Secrets"]

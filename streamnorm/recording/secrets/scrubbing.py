@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from streamnorm.recording.secrets.forms import Forms, Span
-from streamnorm.recording.secrets.shapes import find_fields, find_shapes
+from streamnorm.recording.secrets.patterns import find_fields, find_tokens
 
 __all__ = ["Finder", "Scrubber"]
 
@@ -46,7 +46,7 @@ class Finder:
             high: Offset before which every secret starts.
             fields: Whether to include the values of JSON fields with secret names.
         """
-        spans = [*find_shapes(data, low, high), *self._forms.find(data, low, high)]
+        spans = [*find_tokens(data, low, high), *self._forms.find(data, low, high)]
         if fields:
             spans += find_fields(data, low, high)
         if self._patterns:

@@ -14,10 +14,10 @@ from streamnorm.recording.operations import path_of
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.recording.recording import Recording
 
-__all__ = ["Answers", "EndingRecorder"]
+__all__ = ["CountingResponder", "EndingRecorder"]
 
 
-class Answers:
+class CountingResponder:
     """A responder that answers the requests of a test from its recordings, and counts them.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from streamnorm.recording.secrets.forms import Span
 
-__all__ = ["find_fields", "find_shapes"]
+__all__ = ["find_fields", "find_tokens"]
 
 # No match is longer than the look-ahead of a `Scrubber`, hence the upper bounds.
 _ESCAPE_BEFORE = rb"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
@@ -27,7 +27,7 @@ def _token(prefix: bytes, least: int, most: int) -> re.Pattern[bytes]:
 
 
 # By three bytes of the prefix: their offset in the match, and its pattern.
-_SHAPES = {
+_TOKENS = {
     b"sk-": (0, re.compile(_ALONE + rb"sk-" + _RANDOM + rb"[A-Za-z0-9_-]{16,400}" + _END)),
     b"sk_": (1, _token(b"gsk_", 20, 200)),
     b"ai-": (1, _token(b"xai-", 20, 200)),
@@ -82,12 +82,12 @@ _FIELD = re.compile(
 )
 
 
-def find_shapes(data: bytes, low: int, high: int) -> Iterator[Span]:
+def find_tokens(data: bytes, low: int, high: int) -> Iterator[Span]:
     """Yield the spans of typical secrets that start at or after `low` and before `high`."""
     classes = data.translate(_TO_CLASS)
     at = classes.find(_PREFIX, low, high + 16)
     while at >= 0:
-        offset, pattern = _SHAPES.get(data[at : at + 3], (0, None))
+        offset, pattern = _TOKENS.get(data[at : at + 3], (0, None))
         if pattern is not None and low <= at - offset < high:
             match = pattern.match(data, at - offset)
             if match is not None:
