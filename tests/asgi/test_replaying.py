@@ -92,7 +92,7 @@ async def test_unrecorded_request_is_an_error_that_clients_do_not_retry() -> Non
     assert caller.finished
 
 
-async def test_broken_connection_does_not_look_complete() -> None:
+async def test_broken_connection_does_not_appear_complete() -> None:
     caller = Caller()
     await caller.call(ReplayApp(Script(end="reset")))
     assert caller.bodies == [b"data: 1\n\nda", b"ta: 2", b"\n\n"]

@@ -228,7 +228,7 @@ def test_stop_has_the_vendors_word_and_the_sequence(stop: MessageStop, line: str
     assert field(Report(stops=(stop,)), "stop") == [line]
 
 
-def test_stops_of_several_answers_are_told_apart() -> None:
+def test_stops_of_several_answers_are_distinguished() -> None:
     stops = (MessageStop("end_turn", "stop"), MessageStop("max_tokens", "length", choice=1))
     assert field(Report(stops=stops), "stop") == [
         "choice 0: end_turn (stop)",

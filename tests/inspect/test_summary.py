@@ -109,7 +109,7 @@ def test_sizes_are_characters_and_utf_8_bytes() -> None:
     assert seen.head == "Grüß 今日\ud83d"
 
 
-def test_only_the_beginning_of_a_text_is_kept() -> None:
+def test_only_the_beginning_of_a_text_is_stored() -> None:
     seen = track(Text(), *[TextDelta(0, "abc")] * 1000)
     assert seen.head == ("abc" * 1000)[:HEAD_CHARS]
     assert (seen.chars, seen.bytes) == (3000, 3000)
@@ -232,7 +232,7 @@ def test_calls_that_are_closed_or_too_long_leave_their_room_to_others() -> None:
 
 
 @pytest.mark.parametrize(("events", "cell"), [(1024, 1), (1025, 2), (2048, 2), (5000, 8)])
-def test_long_stream_is_kept_in_coarser_parts(events: int, cell: int) -> None:
+def test_long_stream_is_stored_in_coarser_parts(events: int, cell: int) -> None:
     texts = [n for n in range(2, events) if n % 100 < 10 or n == events - 1]
     summary = StreamSummary()
     summary.extend([MessageStart(), BlockStart(0, Text())])

@@ -202,7 +202,7 @@ def test_suffix_of_a_saved_file_is_that_of_its_body(tmp_path: Path) -> None:
     assert not (tmp_path / "a.sse").exists()
 
 
-def test_timing_is_kept_where_the_bytes_are_the_same(tmp_path: Path) -> None:
+def test_timing_is_preserved_for_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.sse"
     recording(b"12345", (7, 2), (8, 3)).save(path)
     recording(b"12345", (1, 5)).save(path)
@@ -373,7 +373,7 @@ def test_events_are_the_callers_own() -> None:
     assert found.message().text == "Hi"
 
 
-def test_dialect_that_is_not_read_is_told_when_it_is_asked_for() -> None:
+def test_dialect_that_is_not_read_is_reported_when_it_is_asked_for() -> None:
     found = recording(START, dialect="no_such_dialect")
     assert found.playback().body == START
     for read in (found.events, found.message, lambda: found.outcome):

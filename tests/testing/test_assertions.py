@@ -34,7 +34,7 @@ def test_whole_stream_is_grammatical() -> None:
     assert_grammatical(iter(WHOLE))
 
 
-def test_every_departure_is_listed_with_its_place() -> None:
+def test_every_departure_is_listed_with_its_position() -> None:
     stray = TextDelta(1, "never shown")
     with pytest.raises(AssertionError) as raised:
         assert_grammatical([*WHOLE[:3], stray, *WHOLE[3:4]])

@@ -222,7 +222,7 @@ def test_second_client_with_other_options_is_refused(make: Make, options: dict[s
         fixture.client(httpx.Client, **options)
 
 
-def test_bad_option_is_told_at_once(make: Make) -> None:
+def test_bad_option_is_reported_at_once(make: Make) -> None:
     record(make, "a")
     with pytest.raises(ValueError, match="rechunk"):
         make(rechunk="sideways").client(httpx.Client)
@@ -230,7 +230,7 @@ def test_bad_option_is_told_at_once(make: Make) -> None:
         make().client(httpx.Client, speed=-1)
 
 
-def test_damaged_recording_is_told_when_the_test_ends(make: Make, tmp_path: Path) -> None:
+def test_damaged_recording_is_reported_when_the_test_ends(make: Make, tmp_path: Path) -> None:
     record(make, "a")
     (tmp_path / "recordings" / "01-chat-completions.json").write_text("{")
     with pytest.raises(RecordingError, match=r"01-chat-completions\.json"):

@@ -238,7 +238,7 @@ def test_marked(streamnorm_recording):
 """
 
 
-def test_fault_of_each_parameter_spoils_the_recordings_of_one_name(project: Project) -> None:
+def test_fault_of_each_parameter_changes_the_recordings_of_one_name(project: Project) -> None:
     project.write(FAULTY)
     project.record("-k", "asks")
     project.run().assert_outcomes(passed=4)

@@ -130,7 +130,9 @@ async def test_closing_is_seen_and_ends_the_source(path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_speed_and_max_gap_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_speed_and_max_gap_are_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reads = [RecordedRead(4_000, 10), RecordedRead(60_000, len(BODY) - 10)]
     path = save(tmp_path, reads=reads)
     waits: list[float] = []

@@ -127,7 +127,7 @@ def test_recording_of_another_dialect_is_transcoded_in_its_time(dialect: str | N
     assert {loss.feature for loss in provider.losses} == {"usage_unknown"}
 
 
-def test_recording_that_does_not_tell_its_dialect_is_played_as_it_is_to_who_speaks_it() -> None:
+def test_recording_that_does_not_tell_its_dialect_is_played_as_it_is_to_its_clients() -> None:
     playback = FakeProvider([recording(dialect=None)]).respond(chat())
     assert playback == recording().playback()
 
@@ -188,13 +188,13 @@ def test_path_is_a_recording(tmp_path: Path) -> None:
 # Faults
 
 
-def test_fault_in_a_list_spoils_that_answer() -> None:
+def test_fault_in_a_list_changes_that_answer() -> None:
     provider = FakeProvider([["It snows", truncate(byte=9)], "Hello"])
     assert len(provider.respond(chat()).body) == 9
     assert ask(provider, chat()).text == "Hello"
 
 
-def test_fault_spoils_a_recording() -> None:
+def test_fault_changes_a_recording() -> None:
     playback = FakeProvider([[recording(), cut(byte=12)]]).respond(chat())
     assert (playback.body, playback.end) == (CHAT[:12], "reset")
 

@@ -111,7 +111,7 @@ def test_what_follows_the_end_is_not_collected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "gzip, br"])
-def test_other_coding_is_told_and_the_recording_is_incomplete(coding: str, tmp_path: Path) -> None:
+def test_unsupported_coding_leaves_an_incomplete_recording(coding: str, tmp_path: Path) -> None:
     recording, failures = written(tmp_path, coding, [b"abc", b"def"])
     assert recording.body == b""
     assert recording.response.end == "incomplete"
@@ -120,9 +120,7 @@ def test_other_coding_is_told_and_the_recording_is_incomplete(coding: str, tmp_p
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_damaged_body_is_told_once_and_the_recording_is_incomplete(
-    coding: str, tmp_path: Path
-) -> None:
+def test_damaged_body_is_reported_once_and_recorded_incomplete(coding: str, tmp_path: Path) -> None:
     recording, failures = written(tmp_path, coding, [b"\x07 no such data", b"at all"])
     assert recording.response.end == "incomplete"
     (failure,) = failures

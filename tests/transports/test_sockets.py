@@ -146,7 +146,7 @@ async def test_connection_that_fails_replays_so(
 @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 @pytest.mark.anyio
 @each_family
-async def test_consumer_who_leaves_leaves_no_connection(
+async def test_abandoned_stream_leaves_no_connection(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     inner = family.http.AsyncHTTPTransport()

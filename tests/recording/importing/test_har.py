@@ -140,7 +140,7 @@ def test_response_without_a_body_is_empty(tmp_path: Path) -> None:
         ({"mimeType": "a/b", "text": "", "params": [{"name": "a", "value": "b"}]}, (UNSET, None)),
     ],
 )
-def test_request_body_is_kept_where_it_is_told(
+def test_request_body_is_imported_if_the_file_has_it(
     data: object, kept: tuple[object, object], tmp_path: Path
 ) -> None:
     (recording,) = imported(tmp_path, entry(request={"postData": data}))
