@@ -70,7 +70,7 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
 
     @property
     def failures(self) -> tuple[RecordingError, ...]:
-        """What could not be written, and why."""
+        """The errors of exchanges that could not be written completely."""
         return self._recorder.failures
 
     def handle_request(self, request: RequestT) -> ResponseT:
