@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from transports.families import URL, recorded_in
+from support.http_families import URL, recorded_in
 
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from support.byte_source import Cut
-from transports.families import READS, URL, FamilyUnderTest, each_family, recorded_in
+from support.http_families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
 
 def failures_of(family: FamilyUnderTest) -> list[tuple[Exception, str]]:

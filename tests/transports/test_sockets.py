@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from transports.families import READS, FamilyUnderTest, each_family, recorded_in
+from support.http_families import READS, FamilyUnderTest, each_family, recorded_in
 
 PATIENCE_S = 5.0  # of the server, with a test that has failed
 
