@@ -40,7 +40,7 @@ def chunked(data: bytes) -> bytes:
 
 
 class Server:
-    """A loopback server that answers as it is told and sees who hangs up.
+    """A loopback server with scripted answers, which notices clients that disconnect.
 
     Attributes:
         url: Where it listens.

@@ -1,4 +1,4 @@
-"""What `events` delivers, how it ends, and what it raises."""
+"""`events`: the items it delivers, its outcome, and the exceptions it raises."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error", "co
 
 
 async def collect(stream: streamnorm.Stream[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the items of a stream, and what it raised after them."""
+    """Return the items of a stream, and the exception after them."""
     items: list[Any] = []
     try:
         async for item in stream:

@@ -1,4 +1,4 @@
-"""Who closes what, and when: the end, leaving, failing, misuse."""
+"""The lifetime of a source: closed at the end, on leaving, on failure and on misuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every form of source, and what is none."""
+"""Every kind of source, and objects that are none."""
 
 from __future__ import annotations
 

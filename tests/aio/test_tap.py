@@ -1,4 +1,4 @@
-"""`tap`: the bytes untouched, whatever their events say."""
+"""`tap`: bytes pass unchanged, whatever their events are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application is asked, and what it refuses before it is."""
+"""The request that an application receives, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Listening(Application):
-    """Keep what is asked, and answer with nothing."""
+    """An application that stores its requests and answers with an empty response."""
 
     def __init__(self) -> None:
         self.asked: list[ReceivedRequest] = []

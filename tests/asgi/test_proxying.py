@@ -1,4 +1,4 @@
-"""`RecordingProxy`: what reaches the provider, what comes back, and who closes what."""
+"""`RecordingProxy`: the upstream request, the response, and the closing of both."""
 
 from __future__ import annotations
 

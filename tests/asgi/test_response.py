@@ -1,4 +1,4 @@
-"""`EventStreamResponse`: what it sends, what it refuses, and who closes what."""
+"""`EventStreamResponse`: the messages it sends, error responses, and closing."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ KEY = "sk-live-0123456789abcdefghijklmnop"
 
 
 class Provider:
-    """End its answers as the body of the request says, and keep who asked."""
+    """A responder whose answers end as the request's body names; it stores the keys sent."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []

@@ -1,4 +1,4 @@
-"""A report as lines: what each field says, and that nothing of the stream gets through raw."""
+"""A report as lines: each field, and that no raw text of the stream is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a stream of events: where its blocks stand, how they begin, how they end."""
+"""The summary of a stream: positions of its blocks, their content, usage and stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stream from its bytes to a report, whatever it is and however it ends."""
+"""A survey: from the bytes of any stream to its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of a stream as bars: where they stand, and that they stand under one another."""
+"""The timeline: the bars of the blocks, and their alignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two requests differ, as text."""
+"""The diff of two requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a recording say, to the letter, and what is refused."""
+"""The file format of a recording, and files that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which recording answers a request."""
+"""The recording of a library that answers a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a request that no recording answers."""
+"""Requests that no recording answers: the error, its diff, and `drift`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recorder leaves on the disk, and what it never does to the exchange."""
+"""The files that a recorder writes, and that it never breaks an exchange."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def record(recorder: Recorder, end: End = "eof", body: list[bytes] = BODY) -> No
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that the clock will tell, the last of them for ever."""
+    """Return the times that the clock reports, the last of them forever."""
     times = [100.0]
 
     def tell() -> float:

@@ -1,4 +1,4 @@
-"""The files of a recording."""
+"""A recording: its files, chunks, playback and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two messages may differ in, and what a failed assertion shows."""
+"""Differences that the assertions accept, and the messages of those that fail."""
 
 from __future__ import annotations
 

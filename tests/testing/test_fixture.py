@@ -1,4 +1,4 @@
-"""Clients and transports that the fixture makes."""
+"""Clients and transports made by the fixture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BODY = (
 
 
 class Make:
-    """Makes the fixture of a test, again and again."""
+    """A factory of the fixture's value."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

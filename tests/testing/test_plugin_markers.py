@@ -1,4 +1,4 @@
-"""Names of recordings, and the keywords of the marker, seen from a user's project."""
+"""Names of recordings and keywords of the marker, in a user's project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each mode of recording does with requests, seen from a user's project."""
+"""Recording modes, in a user's project."""
 
 from __future__ import annotations
 

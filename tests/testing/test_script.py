@@ -1,4 +1,4 @@
-"""What the turns of a script mean, in both dialects."""
+"""The turns of a script and their answers, in both dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording as a source of bytes: what arrives, and how it ends."""
+"""A recording as a source of bytes: its chunks and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ways to cut bytes a property test meets."""
+"""The chunkings that a property test meets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How errors, recordings and faults of a script go over the wire, in both dialects."""
+"""Errors, recordings and faults of a script as HTTP responses, in both dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A body that came compressed although nobody asked is written down as what it means."""
+"""A body that arrives compressed is recorded decoded."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ MIB = 1024 * 1024
 
 
 def with_window(data: bytes, bits: int) -> bytes:
-    """What zlib writes for such a window; a header tells it."""
+    """Return data compressed by zlib with these window bits."""
     packer = zlib.compressobj(wbits=bits)
     return packer.compress(data) + packer.flush()
 
 
 def without_header(data: bytes) -> bytes:
-    """What some servers mean by `deflate`."""
+    """Return raw deflate data, which some servers send as `deflate`."""
     return with_window(data, -zlib.MAX_WBITS)
 
 
 def written(
     directory: Path, coding: str, reads: Iterable[bytes]
 ) -> tuple[Recording, tuple[str, ...]]:
-    """Write a body that came in such reads; return the recording, and what failed."""
+    """Record a body that arrives in these reads; return the recording and its failures."""
     recorder = Recorder(directory)
     writer = recorder.start(WireRequest("POST", URL))
     writer.begin(200, [("content-type", "text/event-stream")])

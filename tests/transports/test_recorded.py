@@ -1,4 +1,4 @@
-"""Bodies are written down as they are read, and nobody who takes part notices."""
+"""Bodies are recorded as they are read, without an effect on client or server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.http_families import READS, URL, FamilyUnderTest, each_family, reco
 
 
 def failures_of(family: FamilyUnderTest) -> list[tuple[Exception, str]]:
-    """What a read may raise, and how that is called in a recording."""
+    """Return exceptions of a read, each with the `end` that is recorded for it."""
     http = family.http
     return [
         (http.ReadError("-"), "reset"),

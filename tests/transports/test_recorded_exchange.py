@@ -1,4 +1,4 @@
-"""Requests and responses are written down as they pass, whatever becomes of the files."""
+"""Requests and responses are recorded as they pass, even if writing fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges over real connections are recorded as they were."""
+"""Exchanges over real connections are recorded unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def serving(end: Literal["eof", "reset", "timeout"] = "eof") -> Iterator[Server]:
-    """Serve `READS` to all who ask, one write each, and end so."""
+    """Serve `READS` to each request, one write each, and end as given."""
     taken, over, asked = threading.Semaphore(0), threading.Event(), list[str]()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""An exchange of a foreign file, and the recording that it becomes."""
+"""An exchange of a foreign file, and the recording made of it."""
 
 from __future__ import annotations
 

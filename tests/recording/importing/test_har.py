@@ -1,4 +1,4 @@
-"""HAR 1.2, in and out."""
+"""Import and export of HAR 1.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML as plain values, whatever a file holds."""
+"""The bounded reader of YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of an exchange is a secret, and what is written in its place."""
+"""The secrets of an exchange, and its redacted form."""
 
 from __future__ import annotations
 
