@@ -62,7 +62,7 @@ class AiohttpResponse(Protocol):
 
 
 @runtime_checkable
-class Response(Protocol):
+class SyncResponse(Protocol):
     """A response of the synchronous clients of httpx and httpx2."""
 
     def iter_bytes(self) -> Iterator[bytes]:
@@ -75,11 +75,11 @@ class Response(Protocol):
 
 
 @runtime_checkable
-class EventSource(Protocol):
+class SyncEventSource(Protocol):
     """An `httpx_sse.EventSource` of a synchronous client."""
 
     @property
-    def response(self) -> Response:
+    def response(self) -> SyncResponse:
         """The response it reads."""
         ...
 
@@ -87,7 +87,7 @@ class EventSource(Protocol):
 AsyncSource: TypeAlias = AsyncResponse | AsyncEventSource | AiohttpResponse | AsyncIterable[bytes]
 """The sources of `events`, `transcode` and `tap`."""
 
-Source: TypeAlias = Response | EventSource | Iterable[bytes]
+Source: TypeAlias = SyncResponse | SyncEventSource | Iterable[bytes]
 """The sources of `iter_events` and `iter_transcode`."""
 
 
@@ -157,10 +157,10 @@ class Reader:
 
     def __init__(self, source: Source) -> None:
         inner = getattr(source, "response", None)
-        owner: Any = inner if isinstance(inner, Response) else source
+        owner: Any = inner if isinstance(inner, SyncResponse) else source
         self._owner = owner
         self.status, self.content_type = _head(owner)
-        if isinstance(owner, Response):
+        if isinstance(owner, SyncResponse):
             iterable: Iterable[bytes] = owner.iter_bytes()
         elif hasattr(owner, "__iter__") and not isinstance(owner, (bytes, bytearray, str)):
             iterable = owner

@@ -11,7 +11,7 @@ from msgspec import Struct
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 
-__all__ = ["MAX_BODY_BYTES", "Application", "Request", "end_to_end", "refuse", "start"]
+__all__ = ["MAX_BODY_BYTES", "Application", "ReceivedRequest", "end_to_end", "refuse", "start"]
 
 # A conversation with pictures may be tens of megabytes; no client's request is this large.
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -34,7 +34,7 @@ _HOP_BY_HOP = {
 _Headers: TypeAlias = Iterable[tuple[str, str]]
 
 
-class Request(Struct, frozen=True):
+class ReceivedRequest(Struct, frozen=True):
     """A request as it arrived, credentials included: it must never be logged or shown.
 
     Attributes:
@@ -52,7 +52,7 @@ class Request(Struct, frozen=True):
     body: bytes
 
     def __repr__(self) -> str:
-        return f"Request({self.method!r}, …)"
+        return f"ReceivedRequest({self.method!r}, …)"
 
 
 class Application:
@@ -72,7 +72,7 @@ class Application:
             case other:
                 raise LocalProtocolError(f"scope of type {other!r}, expected http or lifespan")
 
-    async def respond(self, request: Request, exchange: Exchange) -> None:
+    async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Respond to one request; a response left incomplete breaks the connection."""
         raise NotImplementedError
 
@@ -156,13 +156,13 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
             return b"".join(received)
 
 
-def _request(scope: Scope, target: bytes, body: bytes) -> Request:
+def _request(scope: Scope, target: bytes, body: bytes) -> ReceivedRequest:
     headers = tuple(
         (name.decode("latin-1").lower(), value.decode("latin-1"))
         for name, value in scope["headers"]
     )
     host = dict(headers).get("host", "localhost")
-    return Request(scope["method"], f"{scope['scheme']}://{host}", target, headers, body)
+    return ReceivedRequest(scope["method"], f"{scope['scheme']}://{host}", target, headers, body)
 
 
 def _target(scope: Scope) -> bytes | None:

@@ -31,7 +31,7 @@ async def open_exchange(receive: Receive, send: Send) -> AsyncGenerator[Exchange
             yield Exchange(send, tasks)
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        # Callers handle the error itself: that there is a task group is our own affair.
+        # Callers handle the error itself; the task group is an implementation detail.
         raise group.exceptions[0] from group.exceptions[0].__cause__
 
 

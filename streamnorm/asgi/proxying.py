@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import httpx
 
-from streamnorm.asgi.application import Application, Request, end_to_end, refuse, start
+from streamnorm.asgi.application import Application, ReceivedRequest, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.httpx import RecordingTransport
@@ -54,7 +54,7 @@ class RecordingProxy(Application):
         self._is_ours = client is None
         self._client = client or _recording_client(directory, redact)
 
-    async def respond(self, request: Request, exchange: Exchange) -> None:
+    async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Forward a request, and its response chunk by chunk."""
         try:
             response = await self._client.send(
@@ -82,7 +82,7 @@ class RecordingProxy(Application):
         if self._is_ours:
             await self._client.aclose()
 
-    def _passed_on(self, request: Request) -> httpx.Request:
+    def _passed_on(self, request: ReceivedRequest) -> httpx.Request:
         base = self._upstream.raw_path.rstrip(b"/")
         url = self._upstream.copy_with(raw_path=base + request.target)
         headers = [

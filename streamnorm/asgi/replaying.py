@@ -8,7 +8,7 @@ from typing import Unpack
 import anyio
 
 from streamnorm._core.errors import UnrecordedRequest
-from streamnorm.asgi.application import Application, Request, end_to_end, refuse, start
+from streamnorm.asgi.application import Application, ReceivedRequest, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, responder
@@ -49,7 +49,7 @@ class ReplayApp(Application):
         self._pace = Pace(speed, max_gap_s)
         self.responder: Responder = responder(source, **options)
 
-    async def respond(self, request: Request, exchange: Exchange) -> None:
+    async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Play the recording that answers a request."""
         url = request.origin + request.target.decode("latin-1")
         asked = WireRequest(request.method, url, request.headers, request.body)

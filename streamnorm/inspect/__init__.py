@@ -1,1 +1,1 @@
-"""A stream looked through: surveyed without I/O, and drawn as lines of text."""
+"""Inspection of one stream: `survey` makes a report of its bytes, `page` renders it as text."""

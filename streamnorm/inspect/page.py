@@ -1,7 +1,7 @@
-"""A report as lines of text.
+"""A report rendered as lines of text.
 
-Nothing of the stream gets into a line but as printable characters, and no line is
-wider than was asked for.
+Lines hold printable characters only, whatever the stream holds, and none is wider than the
+requested width.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from streamnorm._core.events import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect.course import Track
 from streamnorm.inspect.printable import columns, printable
+from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
 from streamnorm.inspect.timeline import ASCII, BOX, Glyphs, timeline
 
 __all__ = ["BOX_CHARACTERS", "render"]
 
 BOX_CHARACTERS = "█─│…×"
-"""What an encoding must have for lines that are not ASCII."""
+"""Characters that an encoding must have for lines that are not ASCII."""
 
 _LABEL_COLUMNS = 10
 _FIELD_LINES = 4
@@ -38,10 +38,10 @@ def render(
 
     Args:
         report: The report.
-        name: What the stream is called.
+        name: Name of the stream.
         width: Columns, `MIN_WIDTH` or more.
-        ascii: Whether to write nothing but ASCII.
-        bold: Whether to set labels in bold type, by ANSI's escape sequence.
+        ascii: Whether to write only ASCII.
+        bold: Whether to print labels in bold, by ANSI escape sequences.
     """
     glyphs = ASCII if ascii else BOX
     page = _Page(width, glyphs, bold=bold)
@@ -76,7 +76,7 @@ class _Page:
         self._bold = bold
 
     def line(self, text: str = "", *, label: str = "") -> None:
-        """Add a line: whatever it was made of, it is printable here."""
+        """Add a line; unprintable characters are escaped."""
         text = printable(text, ascii=self._glyphs.ascii)
         if label:
             gap = " " * (_LABEL_COLUMNS - len(label))
@@ -89,14 +89,14 @@ class _Page:
         room = self._width - _LABEL_COLUMNS
         for paragraph in paragraphs:
             text = self._glyphs.fit(paragraph, _FIELD_LINES * room)
-            # It counts characters, and some of them may take two columns.
+            # textwrap counts characters, and some take two columns.
             wrap_at = room if columns(text) == len(text) else room // 2
             for line in textwrap.wrap(text, wrap_at, break_on_hyphens=False) or [""]:
                 self.line(line if label else " " * _LABEL_COLUMNS + line, label=label)
                 label = ""
 
     def blocks(self, report: Report) -> None:
-        """Add the blocks: how they lie in the stream."""
+        """Add the timeline of the blocks."""
         if not report.tracks:
             self.field("blocks", "none")
             return
@@ -111,7 +111,7 @@ class _Page:
             self.line(line)
 
     def content(self, tracks: tuple[Track, ...]) -> None:
-        """Add how each block begins, and what else is known of it."""
+        """Add the first characters and the facts of each block."""
         self.line(label="content")
         digits = len(str(len(tracks) - 1))
         margin = " " * (digits + 4)
@@ -124,7 +124,7 @@ class _Page:
 
 
 def _facts(track: Track) -> str:
-    """Return what is known of a block besides its content."""
+    """Return the facts about a block besides its content, as text."""
     facts = [track.problem] if track.problem else []
     if track.stop is None:
         facts.append("never closed")

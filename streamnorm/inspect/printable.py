@@ -1,8 +1,8 @@
-r"""Text of a peer, made fit for a terminal.
+r"""Text of a peer, escaped for a terminal.
 
-What a terminal would obey or a reader would not see (control and format characters,
-line separators, lone surrogates, unassigned code points) is written as an escape, such
-as `\x1b` or `\u202e`.  A backslash stays what it is: JSON is full of them.
+Characters that a terminal would execute or a reader would not see (control and format
+characters, line separators, lone surrogates, unassigned code points) are written as escapes
+such as `\x1b` or `\u202e`.  Backslashes are not escaped: JSON is full of them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ __all__ = ["columns", "fit", "printable"]
 
 
 def printable(text: str, *, ascii: bool = False) -> str:
-    """Return text with escapes for characters that are not printable, or not ASCII."""
+    """Return text with escapes for unprintable, or also for non-ASCII characters."""
     if text.isprintable() and (text.isascii() or not ascii):
         return text
     return "".join([_shown(character, ascii) for character in text])
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal text takes, or a few more.
+    """Return an upper bound on the terminal columns of a text.
 
-    A combining character counts as one, so that no run of them is endless.
+    A combining character counts as one column, so that a run of them is bounded, too.
     """
     if text.isascii():
         return len(text)
@@ -33,10 +33,10 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
     """Return printable text that takes at most `room` columns.
 
     Args:
-        text: The text.  No more of it is looked at than could fit.
+        text: The text; read only as far as it may fit.
         room: Columns.
-        more: What ends it where it is cut.
-        ascii: Whether to write nothing but ASCII.
+        more: Ending of a text that is cut.
+        ascii: Whether to write only ASCII.
     """
     pieces: list[str] = []
     used = kept = 0

@@ -1,4 +1,4 @@
-"""One stream from its bytes to a report."""
+"""The survey of one stream: from its bytes to a report."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._registry import DIALECTS, decoder
 from streamnorm._transcoder import Transcoder
-from streamnorm.inspect.course import Course, Track
+from streamnorm.inspect.summary import StreamSummary, Track
 from streamnorm.sse import SSEDecoder
 
 __all__ = ["Report", "Survey", "writable"]
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What is known of one stream.
+    """The result of a survey.
 
     Attributes:
-        dialect: Name of its dialect; empty where that is not known.
-        server: Who it was read as from; None where nobody said.
-        id: The provider's id of the message; empty where it sent none.
-        model: The model that answered; empty where the provider did not say.
-        bytes: How many bytes there were, those after the end of the message too.
-        frames: How many frames they made.
-        events: How many events the message has.
-        cell_events: How many events a bit of `Track.busy` stands for.
+        dialect: Name of the dialect; empty if unknown.
+        server: Name of the server whose quirks were enabled; None without.
+        id: Id of the message; empty if the provider sent none.
+        model: Model of the message; empty if the provider sent none.
+        bytes: Number of bytes, including those after the end of the message.
+        frames: Number of frames, including those after the end of the message.
+        events: Number of events of the message.
+        cell_events: Number of events that a bit of `Track.busy` stands for.
         tracks: The blocks, in order of their start.
-        usage: The last snapshot of the tokens.
-        stops: How each answer ended.
+        usage: The last usage snapshot.
+        stops: The `MessageStop` of each choice.
         outcome: How the stream ended; None if it has not.
-        losses: For each dialect that was asked about, what it could not carry.
-        notes: What the decoder forgave.
+        losses: What each target dialect could not carry.
+        notes: The decoder's notes.
     """
 
     dialect: str = ""
@@ -54,20 +54,19 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 class Survey:
-    """Read one stream, and keep what there is to report.
+    """Reads one stream and accumulates its report.
 
-    Of its text that is the beginning of each block (see `Course`); each target keeps what
-    a `Transcoder` does.
+    It stores what a `StreamSummary` does, and for each target what a `Transcoder` does.
 
     Args:
-        dialect: Dialect to read; None to find out.
-        targets: Names of the dialects whose losses are of interest.
-        server: Who sent it, where that decides between two readings.
+        dialect: Dialect to read; None detects it.
+        targets: Names of the dialects whose losses to report.
+        server: Name of the server (for example `qianfan`); enables its quirks.
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
-        limits: Bounds.
+        limits: Bounds of the decoder.
 
     Raises:
-        UnknownDialect: A dialect does not exist, or does not do its part.
+        UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
     """
 
     def __init__(
@@ -84,49 +83,49 @@ class Survey:
             name: Transcoder(dialect, name, server=server, think_tags=think_tags, limits=limits)
             for name in targets
         }
-        self._course = Course(limits=limits)
-        # Of what follows the end of the message a decoder reads no more.
+        self._summary = StreamSummary(limits=limits)
+        # Counts frames, because a decoder does not read beyond the end of the message.
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes)
         self._server = server
         self._bytes = 0
 
     def feed(self, data: bytes) -> None:
-        """Read more of the stream."""
+        """Read the next bytes of the stream."""
         self._bytes += len(data)
         self._sse.feed(data)
-        self._course.extend(self._decoder.feed(data))
+        self._summary.extend(self._decoder.feed(data))
         for transcoder in self._transcoders.values():
             if transcoder.outcome is None:
                 transcoder.feed(data)
 
     def close(self) -> None:
-        """Take note that the source has ended."""
-        self._course.extend(self._decoder.close())
-        self._course.close()
+        """Handle the end of the source."""
+        self._summary.extend(self._decoder.close())
+        self._summary.close()
         for transcoder in self._transcoders.values():
             transcoder.close()
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the stream ended; None until it has."""
+        """How the stream ended; None if it has not."""
         return self._decoder.outcome
 
     def report(self) -> Report:
-        """Return what is known so far."""
-        course = self._course
+        """Return the report of the bytes so far."""
+        summary = self._summary
         return Report(
             dialect=self._decoder.dialect,
             server=self._server,
-            id=course.start.id,
-            model=course.start.model,
+            id=summary.start.id,
+            model=summary.start.model,
             bytes=self._bytes,
-            # A stream in another form has none of its own.
+            # A body that is no SSE has only the frames that the decoder makes of it.
             frames=max(self._sse.frames, self._decoder.frames),
-            events=course.events,
-            cell_events=course.cell_events,
-            tracks=tuple(course.tracks),
-            usage=course.usage,
-            stops=tuple(course.stops),
+            events=summary.events,
+            cell_events=summary.cell_events,
+            tracks=tuple(summary.tracks),
+            usage=summary.usage,
+            stops=tuple(summary.stops),
             outcome=self._decoder.outcome,
             losses={name: each.losses for name, each in self._transcoders.items()},
             notes=self._decoder.notes,

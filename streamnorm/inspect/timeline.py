@@ -1,4 +1,4 @@
-"""The blocks of a stream as bars over its course.
+"""The timeline of a stream: each block as a bar over the sequence of events.
 
 #  kind       name         chars  bytes
 0  tool call  get_weather     15     15  │   ██████──────███───███───██████         │
@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from streamnorm.inspect.course import Track
 from streamnorm.inspect.printable import columns, fit
+from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
 
 __all__ = ["ASCII", "BOX", "MIN_WIDTH", "Glyphs", "timeline"]
@@ -28,16 +28,16 @@ _MIN_BAR_COLUMNS = 10
 
 
 class Glyphs(Struct, frozen=True):
-    """What is drawn with.
+    """The characters of a page.
 
     Attributes:
-        busy: A part of the stream in which a block has events.
-        idle: One in which it is open, and the events are others'.
-        edge: Where the stream begins and ends.
-        torn: Its end, where a block never stopped.
-        more: What stands for the rest of a text.
-        times: What follows a number of times.
-        ascii: Whether there may be nothing but ASCII.
+        busy: Column of a bar in which the block has events.
+        idle: Column in which the block is open, with events of other blocks only.
+        edge: Begin and end of the stream.
+        torn: End of the stream for a block that never stopped.
+        more: Ending of a text that is cut.
+        times: Multiplication sign after a count.
+        ascii: Whether only ASCII may be written.
     """
 
     busy: str
@@ -58,10 +58,10 @@ ASCII = Glyphs("#", "-", "|", ">", "...", "x", ascii=True)
 
 
 def timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
-    """Return a row for each block: what it is, and when it was open.  The first is their head."""
+    """Return a head line, and for each block a row with its description and its bar."""
     head, *rows = _table(report.tracks, width, glyphs)
     room = width - columns(head) - 2  # edges
-    if report.events <= room:  # as many for each event
+    if report.events <= room:  # the same number of columns for each event
         room -= room % report.events
     lines = [head]
     for row, track in zip(rows, report.tracks, strict=True):
@@ -71,7 +71,7 @@ def timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
 
 
 def _table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
-    """Return the rows up to the bar, all as wide."""
+    """Return the head line and the rows up to the bar, padded to the same width."""
     before = [
         _column("#", [str(number) for number in range(len(tracks))], ">"),
         _column("kind", [track.kind for track in tracks]),
@@ -91,7 +91,7 @@ def _table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
 
 
 def _column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list[str]:
-    """Return the cells of a column, its head first, all as wide."""
+    """Return the cells of a column, head first, padded to the same width."""
     cells = [head, *cells]
     width = max(columns(cell) for cell in cells)
     pads = [" " * (width - columns(cell)) for cell in cells]
@@ -101,7 +101,7 @@ def _column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list
 
 
 def _bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
-    """Draw when a block was open, and when it had events, over the whole stream."""
+    """Return the bar of a block: when it was open, and when it had events."""
     stop = report.events - 1 if track.stop is None else track.stop
     bar: list[str] = []
     for column in range(width):

@@ -56,10 +56,10 @@ from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
 
 __all__ = [
-    "Chunk",
     "Companion",
     "End",
     "Provenance",
+    "RecordedRead",
     "RecordedRequest",
     "RecordedResponse",
     "Suffix",
@@ -132,7 +132,7 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
     chunks: list[str] | None = None
 
 
-class Chunk(Struct, frozen=True):
+class RecordedRead(Struct, frozen=True):
     """One read.
 
     Attributes:
@@ -199,7 +199,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def decode_companion(
     data: bytes, path: Path, limits: Limits
-) -> tuple[Companion, list[Chunk] | None]:
+) -> tuple[Companion, list[RecordedRead] | None]:
     """Return the content of `NAME.json`, and its reads.
 
     Raises:
@@ -218,11 +218,11 @@ def decode_companion(
     return companion, [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
 
 
-def _chunk(line: str, number: int, path: Path) -> Chunk:
+def _chunk(line: str, number: int, path: Path) -> RecordedRead:
     match = _CHUNK.fullmatch(line)
     if match is None:
         raise RecordingError(f'{path}: chunk {number} is not as "+<ms> <bytes>"')
-    return Chunk(int(match[1]), int(match[2]))
+    return RecordedRead(int(match[1]), int(match[2]))
 
 
 def write_companion(file: BinaryIO, companion: Companion, chunks: Iterable[str] | None) -> None:

@@ -63,7 +63,7 @@ class ReplayOptions(TypedDict, total=False):
     redact: Sequence[str | re.Pattern[str]]
 
 
-class _Entry:
+class _LibraryEntry:
     """A recording of a library.
 
     Attributes:
@@ -202,12 +202,12 @@ class Library:
             playback = fault(playback)
         return playback
 
-    def _entry(self, recording: Recording) -> _Entry:
+    def _entry(self, recording: Recording) -> _LibraryEntry:
         request = recording.request
         if request is None:
-            return _Entry(recording, None, None)
+            return _LibraryEntry(recording, None, None)
         request = self._scrubbed(request)
-        return _Entry(recording, request, self._comparable(request))
+        return _LibraryEntry(recording, request, self._comparable(request))
 
     def _scrubbed(self, request: RecordedRequest) -> RecordedRequest:
         """Return a recorded request without the secrets of this run; it may be hand-written."""
@@ -225,7 +225,7 @@ class Library:
 
     def _find(
         self, asked: RecordedRequest, compared: RecordedRequest
-    ) -> tuple[_Entry | None, list[_Entry]]:
+    ) -> tuple[_LibraryEntry | None, list[_LibraryEntry]]:
         """Return the entry that answers, and the unplayed ones of this operation."""
         unplayed = [entry for entry in self._entries if not (self._once and entry.played)]
         left = [entry for entry in unplayed if entry.is_of(compared)]
@@ -246,7 +246,7 @@ class Library:
         return None, left
 
     def _refusal(
-        self, request: WireRequest, compared: RecordedRequest, left: list[_Entry]
+        self, request: WireRequest, compared: RecordedRequest, left: list[_LibraryEntry]
     ) -> UnrecordedRequest:
         """Return the error that states why no recording answers."""
         kin = [entry for entry in self._entries if entry.is_of(compared)]
@@ -294,7 +294,7 @@ def _summary(request: WireRequest, compared: RecordedRequest) -> str:
     return f"{compared.method} {compared.url[:_MAX_URL_CHARS]} ({dialect}, {size})"
 
 
-def _nearest(compared: RecordedRequest, entries: Sequence[_Entry]) -> tuple[str | None, str]:
+def _nearest(compared: RecordedRequest, entries: Sequence[_LibraryEntry]) -> tuple[str | None, str]:
     """Return the name of the recording that is most like a request, and the diff to it."""
     likenesses = [
         (similarity(compared, entry.compared), entry.recording.name, entry.compared)

@@ -18,9 +18,9 @@ from streamnorm._registry import decoder
 from streamnorm.recording.chunking import Rechunk, cut_points, pieces_of
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (
-    Chunk,
     Companion,
     Provenance,
+    RecordedRead,
     RecordedRequest,
     RecordedResponse,
     Suffix,
@@ -48,7 +48,7 @@ def load_companion(path: str | Path) -> Companion:
 
 def _load_companion(
     name: str, suffix: Suffix | None, limits: Limits
-) -> tuple[Companion, list[Chunk] | None]:
+) -> tuple[Companion, list[RecordedRead] | None]:
     path = Path(name + ".json")
     if not path.is_file():
         return Companion(1, response=RecordedResponse(body=suffix or ".sse")), None
@@ -82,7 +82,7 @@ class Recording:
         body: bytes,
         companion: Companion | None = None,
         *,
-        reads: list[Chunk] | None = None,
+        reads: list[RecordedRead] | None = None,
         path: Path | None = None,
     ) -> None:
         companion = companion or Companion(1)
@@ -150,7 +150,7 @@ class Recording:
             raise RecordingError(f"{file}: {exc.strerror}") from exc
         self.path = file
 
-    def _reads_to_write(self, file: Path) -> list[Chunk] | None:
+    def _reads_to_write(self, file: Path) -> list[RecordedRead] | None:
         """Return the reads of the file if it holds the same body, else `reads`."""
         if not file.is_file() or file == self.path:
             return self.reads

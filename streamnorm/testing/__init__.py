@@ -2,8 +2,7 @@
 
     from streamnorm.testing import FakeProvider, assert_same_message, replay
 
-`plugin` gives pytest the fixture `streamnorm_recording`.  Everything here loads when it is
-first used.
+`plugin` provides the pytest fixture `streamnorm_recording`.  Each name is imported on first use.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from streamnorm._validation import validate
 
 __all__ = ["assert_grammatical", "assert_same_message"]
 
-# As `ids.mint_id` makes them.
+# The format of `ids.mint_id`.
 _MINTED = re.compile(r"call_[0-9a-f]{24}")
 _COUNTS = (
     "input_tokens",
@@ -28,10 +28,10 @@ _COUNTS = (
 
 
 def assert_grammatical(events: Iterable[Event]) -> None:
-    """Assert that the events of a whole stream follow each other as they may.
+    """Assert that the events of a whole stream follow the event grammar.
 
     Raises:
-        AssertionError: They do not; it lists every departure.
+        AssertionError: They do not; it lists every violation.
     """
     __tracebackhide__ = True
     violations = validate(list(events))
@@ -41,18 +41,18 @@ def assert_grammatical(events: Iterable[Event]) -> None:
 
 
 def assert_same_message(got: Message, expected: Message) -> None:
-    """Assert that two messages say the same.
+    """Assert that two messages are equal in content.
 
-    Compared are their blocks, why they stopped, and the usage and the stop sequence that
-    both tell.  Ids that streamnorm minted stand for any id; no arguments are an empty object.
-    Not compared are the id of the message, its model, the vendor's word for the reason, and
-    the vendor's other fields.
+    Compared are blocks and stop reason, and usage and stop sequence where both messages have
+    them.  An id minted by streamnorm equals any id; empty arguments equal an empty object.
+    Not compared are the message's id and model, the vendor's stop reason and the vendor's
+    other fields.
 
     Raises:
         AssertionError: They differ; it shows a diff from `expected` to `got`.
     """
     __tracebackhide__ = True
-    ours, theirs = _told(got, expected), _told(expected, got)
+    ours, theirs = _comparable(got, expected), _comparable(expected, got)
     if ours == theirs:
         return
     diff = difflib.unified_diff(
@@ -61,8 +61,8 @@ def assert_same_message(got: Message, expected: Message) -> None:
     raise AssertionError("messages differ:\n" + "\n".join(diff))
 
 
-def _told(message: Message, other: Message) -> Message:
-    """Return what of a message is compared with another."""
+def _comparable(message: Message, other: Message) -> Message:
+    """Return the part of a message that is compared with another."""
     both = message.stop_sequence is not None and other.stop_sequence is not None
     counterparts = [*other.blocks, *[None] * len(message.blocks)]
     return Message(
@@ -101,7 +101,7 @@ def _usage(usage: Usage, other: Usage) -> Usage:
 
 
 def _lines(message: Message) -> list[str]:
-    """Return a message as JSON, a line of its own for each line of a text."""
+    """Return a message as lines of JSON, strings broken at their line ends."""
     text = msgspec.json.format(msgspec.json.encode(message), indent=2).decode()
     return [
         part

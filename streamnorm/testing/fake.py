@@ -31,12 +31,12 @@ from streamnorm.testing.script import (
     tokens_in,
     tool_call,
 )
-from streamnorm.testing.wires import FamilyName, family_of, replaying_transport
+from streamnorm.testing.transports import FamilyName, family_of, replaying_transport
 from streamnorm.testing.writing import Writer
 
 if TYPE_CHECKING:
     from streamnorm.asgi import ReplayApp
-    from streamnorm.testing.wires import Httpx2Transport, HttpxTransport
+    from streamnorm.testing.transports import Httpx2Transport, HttpxTransport
 
 __all__ = ["FakeProvider", "FakeRequest", "tool_call"]
 

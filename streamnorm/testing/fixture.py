@@ -1,4 +1,4 @@
-"""What the fixture `streamnorm_recording` gives a test."""
+"""The value of the fixture `streamnorm_recording`: the recordings of one test."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from streamnorm._core.errors import RecordingError
 from streamnorm.recording.format import split_name
 from streamnorm.recording.library import Library
 from streamnorm.recording.recording import Recording
-from streamnorm.testing.answers import Answers, EndingRecorder
-from streamnorm.testing.places import REPLAY_OPTIONS, Marked, command_of, marked, place_of
+from streamnorm.testing.markers import (
+    REPLAY_OPTIONS,
+    MarkerOptions,
+    marker_options,
+    pytest_command,
+    recordings_path,
+)
 from streamnorm.testing.plugin import Mode
-from streamnorm.testing.wires import (
+from streamnorm.testing.responder import CountingResponder, EndingRecorder
+from streamnorm.testing.transports import (
     NETWORK_OPTIONS,
     FamilyName,
     family_of,
@@ -28,7 +34,7 @@ from streamnorm.testing.wires import (
 if TYPE_CHECKING:
     from typing import Literal
 
-    from streamnorm.testing.wires import Httpx2Transport, HttpxTransport
+    from streamnorm.testing.transports import Httpx2Transport, HttpxTransport
 
 __all__ = ["RecordingFixture", "recording_of"]
 
@@ -38,7 +44,7 @@ _PACE = ("speed", "max_gap_s")
 
 
 class RecordingFixture:
-    """The recordings of one test, and the clients that replay or record them.
+    """The recordings of one test, and a factory of clients that replay or record them.
 
         @pytest.mark.parametrize("fault", faults.every(RECORDING), ids=str)
         @pytest.mark.streamnorm("agent")
@@ -46,40 +52,40 @@ class RecordingFixture:
             http = streamnorm_recording.client(httpx2.Client, faults=[fault])
             ...
 
-    All clients of a test share its recordings: each is played once, in order, for whichever
-    client asks.  When the test has passed, a recording that none has asked for fails it, and
-    so does a request that no recording answered, in case the client kept that to itself.
+    All clients of a test share its recordings: each is played once, in order, to whichever
+    client asks.  A test that passed fails afterwards if a recording was not asked for, or if a
+    request was not answered by a recording (its client may have swallowed the error).
 
-    A test with faults replays in every mode of recording, and may leave recordings unplayed:
-    what breaks early does not ask for what comes later.  Its parameters are part of the name
-    of its recordings unless a marker names them.
+    A test with faults replays in every mode, and may leave recordings unplayed: after a
+    failure it may not send its later requests.  A test's parameters are part of the name of
+    its recordings unless a marker names them.
 
     Attributes:
-        path: Folder of the recordings, or the one file that is played to any number of
-            requests.  Neither need be there yet.
+        path: Folder of the recordings, or a single file that answers any number of requests.
+            Neither need exist.
     """
 
     def __init__(
-        self, path: Path, mode: Mode, marks: Marked, command: Callable[[str], str]
+        self, path: Path, mode: Mode, marks: MarkerOptions, command: Callable[[str], str]
     ) -> None:
         self.path = path
         self._mode: Mode = "none" if path.is_file() else mode
         self._marked = marks
         self._command = command
         self._options: dict[str, Any] | None = None  # those of the first client
-        self._answers: Answers | None = None
+        self._answers: CountingResponder | None = None
         self._recorder: EndingRecorder | None = None
         self._recorded: list[Path] = []
         self._failures: list[str] = []
 
     @property
     def directory(self) -> Path:
-        """The folder in which the recordings are."""
+        """The folder of the recordings."""
         return self.path.parent if self.path.is_file() else self.path
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """The recordings that are complete, by name; in `rewrite`, the new ones.
+        """The complete recordings, by name; in mode `rewrite`, the new ones.
 
         Raises:
             RecordingError: One cannot be read.
@@ -99,32 +105,32 @@ class RecordingFixture:
 
     @property
     def recorded(self) -> int:
-        """How many exchanges were recorded."""
+        """Number of exchanges recorded."""
         return len(self._recorded)
 
     @property
     def replayed(self) -> int:
-        """How many requests were answered by a recording."""
+        """Number of requests answered by a recording."""
         return 0 if self._answers is None else self._answers.replayed
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """What could not be recorded, and why."""
+        """Messages about exchanges that could not be recorded."""
         return tuple(self._failures)
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
-        """Return a client that replays or records.  It is yours to close.
+        """Return a client that replays or records.  The test must close it.
 
         Args:
-            kind: `Client` or `AsyncClient` of httpx or httpx2, or a class made of one, such
-                as `openai.DefaultHttpxClient`.
-            **options: Those of `ReplayTransport`, over those of the marker, and those of
-                `kind`.  Its `transport` is what recording goes through, and the network of
-                one that is not given is made with its `verify`, `proxy` and the like.
+            kind: `Client` or `AsyncClient` of httpx or httpx2, or a subclass, such as
+                `openai.DefaultHttpxClient`.
+            **options: Options of `ReplayTransport`, which override the marker's, and options
+                of `kind`.  Recorded requests are sent through `transport`, or else through a
+                transport made with `verify`, `proxy` and the like.
 
         Raises:
-            TypeError: `kind` is no such class, or has options that evade the recordings.
-            pytest.UsageError: The options are not those of a client that was made before.
+            TypeError: `kind` is no such class, or an option would bypass the recordings.
+            pytest.UsageError: The options differ from those of an earlier client.
             RecordingError: A recording cannot be read.
         """
         family = family_of(kind)
@@ -151,27 +157,27 @@ class RecordingFixture:
         """Return a transport, synchronous and asynchronous, that replays or records.
 
         Args:
-            family: Of which package.
-            inner: What recording goes through; None for the package's own.
-            **options: Those of `ReplayTransport`, over those of the marker.
+            family: Name of the package.
+            inner: Transport that sends recorded requests; None for the package's default.
+            **options: Options of `ReplayTransport`, which override the marker's.
 
         Raises:
             TypeError: There is no such option.
-            pytest.UsageError: The options are not those of a client that was made before.
+            pytest.UsageError: The options differ from those of an earlier client.
             RecordingError: A recording cannot be read.
         """
         unknown = sorted(options.keys() - set(REPLAY_OPTIONS))
         if unknown:
             raise TypeError(f"{', '.join(unknown)}, expected {', '.join(REPLAY_OPTIONS)}")
         made = self._transport(family, inner, {}, options)
-        # The classes are made of those of a package that may not be installed.
+        # The classes derive from those of a package that may not be installed.
         return cast("HttpxTransport | Httpx2Transport", made)
 
     def finish(self, *, passed: bool) -> list[str]:
-        """End the recordings when the test is over; return what is wrong with a test that passed.
+        """End the recordings after the test; return the reasons to fail a test that passed.
 
         Args:
-            passed: Whether the test did.
+            passed: Whether the test passed.
 
         Raises:
             RecordingError: A recording cannot be read.
@@ -198,7 +204,7 @@ class RecordingFixture:
         return recording_transport(family, self._recorder, replay, inner, network)
 
     def _start(self, given: dict[str, Any]) -> None:
-        """Find out what to do, when the first client is made."""
+        """Set up replaying and recording for the first client; check the options of others."""
         if self._options is not None:
             first = self._options
             changed = sorted(n for n in given if n not in first or first[n] != given[n])
@@ -215,7 +221,7 @@ class RecordingFixture:
         if mode == "none" or (recorded and mode != "rewrite"):
             library = Library(self.path, **self._options) if recorded else None
             command = self._command("new")
-            self._answers = Answers(library, self.path, command)
+            self._answers = CountingResponder(library, self.path, command)
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._recorder_to(mode)
 
@@ -245,11 +251,13 @@ class RecordingFixture:
         finally:
             shutil.rmtree(recorder.directory, ignore_errors=True)
 
-    def _problems(self, answers: Answers) -> list[str]:
+    def _problems(self, answers: CountingResponder) -> list[str]:
         problems: list[str] = []
         if answers.unrecorded and self._recorder is None:
-            told = "\n\n".join(answers.unrecorded)
-            problems.append(f"the test passed, though it asked for what is not recorded\n\n{told}")
+            messages = "\n\n".join(answers.unrecorded)
+            problems.append(
+                f"the test passed, though it asked for what is not recorded\n\n{messages}"
+            )
         faulty = self._options is not None and self._options.get("faults")
         if answers.unplayed and not self._marked.allow_unplayed and not faulty:
             names = ", ".join(recording.name for recording in answers.unplayed)
@@ -265,11 +273,11 @@ def recording_of(item: pytest.Item, mode: Mode) -> RecordingFixture:
     """Return the recordings of a test.
 
     Raises:
-        pytest.UsageError: Its markers or the configuration say what there is not.
+        pytest.UsageError: A marker or an ini option is invalid.
     """
-    marks = marked(item)
-    path = place_of(item, marks.name)
-    return RecordingFixture(path, mode, marks, lambda record: command_of(item, record))
+    marks = marker_options(item)
+    path = recordings_path(item, marks.name)
+    return RecordingFixture(path, mode, marks, lambda record: pytest_command(item, record))
 
 
 def _bodies_of(path: Path) -> list[Path]:

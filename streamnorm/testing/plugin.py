@@ -1,26 +1,25 @@
-"""The pytest plugin: recordings for tests, made and played through one fixture.
+"""The pytest plugin: the fixture `streamnorm_recording`, which replays and records exchanges.
 
     def test_agent(streamnorm_recording):
         http = streamnorm_recording.client(openai.DefaultHttpxClient)
         client = openai.OpenAI(http_client=http, api_key="…")
         assert agent.run(client) == "done"
 
-`pytest --streamnorm-record=once` records what is not there yet, beside the test module, in
-`recordings/<module>/<test>/`; without it, tests replay and reach no network.  `RecordingFixture`
-says what the fixture can do.
+`pytest --streamnorm-record=once` records missing exchanges beside the test module, in
+`recordings/<module>/<test>/`; without it, tests replay and reach no network.  See
+`RecordingFixture` for the interface of the fixture.
 
-Modes of `--streamnorm-record`, or of the variable `STREAMNORM_RECORD` where it is not given:
+Modes of `--streamnorm-record`, or else of the environment variable `STREAMNORM_RECORD`:
 
-    none      replay; a request that is not recorded fails the test
-    once      record where nothing is recorded yet, else as `none`
-    new       replay what is recorded, and record the rest behind it
-    rewrite   record anew, in the place of what is there if the test passes
+    none      replay; a request without a recording fails the test
+    once      record if the test has no recordings, else like `none`
+    new       replay what is recorded, and record the rest after it
+    rewrite   record anew, and replace the recordings if the test passes
 
-All but `none` are refused where `CI` is set, unless `--streamnorm-allow-ci` is given.
+All but `none` are refused if `CI` is set, unless `--streamnorm-allow-ci` is given.
 
-`@pytest.mark.streamnorm` takes the name of recordings that several tests share, then any of
-the options of `ReplayTransport`, and `allow_unplayed=True` for a test that need not ask for all
-that is recorded.
+`@pytest.mark.streamnorm` takes the name of recordings that several tests share, any options
+of `ReplayTransport`, and `allow_unplayed=True` for a test that may leave recordings unplayed.
 
 Every run of pytest loads this module, so it imports nothing but pytest.
 """
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Mode", "streamnorm_recording"]
 
 Mode: TypeAlias = Literal["none", "once", "new", "rewrite"]
-"""What a run does with requests: see above."""
+"""Recording mode of a run: see above."""
 
 _FIXTURE = "streamnorm_recording"
 _MARKER = (
@@ -52,12 +51,12 @@ _MARKER = (
 
 @dataclass
 class _Tally:
-    """What the tests of a run did.
+    """Totals of a run.
 
     Attributes:
-        recorded: How many exchanges were written.
-        replayed: How many requests were answered by a recording.
-        failures: Where writing failed, and why.
+        recorded: Number of exchanges recorded.
+        replayed: Number of requests answered by a recording.
+        failures: Messages about exchanges that could not be recorded.
     """
 
     recorded: int = 0
@@ -97,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and find out the mode."""
+    """Register the marker, and determine the mode."""
     config.addinivalue_line("markers", _MARKER)
     config.stash[_TALLY] = _Tally()
     config.stash[_MODE] = _mode(config)
@@ -138,7 +137,7 @@ def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFi
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether a test passed, for when its recordings are done with."""
+    """Store whether a test passed, for the teardown of the fixture."""
     report = yield
     if call.when == "call" and _FIXTURE in getattr(item, "fixturenames", ()):
         item.stash[_PASSED] = report.passed
@@ -147,7 +146,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand what a worker of pytest-xdist did to who started it."""
+    """Send the totals of a pytest-xdist worker to the controller."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None and _TALLY in session.config.stash:
         output["streamnorm"] = asdict(session.config.stash[_TALLY])
@@ -155,14 +154,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take what a worker of pytest-xdist did; one that crashed tells nothing."""
+    """Add the totals of a pytest-xdist worker; one that crashed has sent none."""
     output = getattr(node, "workeroutput", {})
     if "streamnorm" in output:
         node.config.stash[_TALLY].add(_Tally(**output["streamnorm"]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was recorded, and what could not be."""
+    """Print the totals and the failures."""
     tally = terminalreporter.config.stash[_TALLY]
     if tally.failures:
         terminalreporter.section("streamnorm: not recorded", yellow=True)

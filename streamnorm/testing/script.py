@@ -1,4 +1,4 @@
-"""What a fake provider is told to answer, and how it reads that."""
+"""The script of a fake provider: its answers, and the forms in which tests write them."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ __all__ = [
 _BLOCKS: tuple[type, ...] = get_args(Block)
 _EVENTS: tuple[type, ...] = get_args(Event)
 
-# Words with the space before them, as models' tokens have it; long ones in pieces.
+# Words with the space before them, as in models' tokens; long words are split.
 _WORD = re.compile(r"\s*\S{1,12}|\s+")
 _ARGUMENTS_PIECE = 8
 _CHARACTERS_PER_TOKEN = 4
 
 
 class FakeRequest(Struct, frozen=True):
-    """A request that a fake provider got.
+    """A request that a fake provider received.
 
     Attributes:
         method: HTTP method.
         path: Path of its URL, without the query.
-        dialect: Name of the dialect it speaks; None if its path tells none.
-        headers: By lower-case name; those that carry credentials are left out.
-        body: Its JSON, as decoded; None if it is none.
+        dialect: Name of the dialect of its path; None if the path is of none.
+        headers: Headers by lower-case name, without those that carry credentials.
+        body: The decoded JSON body; None if the body is no JSON.
     """
 
     method: str
@@ -74,10 +74,10 @@ class FakeRequest(Struct, frozen=True):
 
 
 Part: TypeAlias = str | Block | StreamError | Fault
-"""Some of an answer."""
+"""A part of an answer."""
 
 Whole: TypeAlias = Message | Recording | Path
-"""An answer that stands for itself."""
+"""A complete answer."""
 
 Turn: TypeAlias = (
     Part
@@ -87,19 +87,19 @@ Turn: TypeAlias = (
     | Sequence[Event | Fault]
     | Callable[[FakeRequest], "Turn"]
 )
-"""One answer; `FakeProvider` says what each of these means."""
+"""One answer; `FakeProvider` describes each form."""
 
 Script: TypeAlias = Sequence[Turn] | Turn
-"""Answers in the order of the requests, or one for all."""
+"""Answers in the order of the requests, or one for all requests."""
 
 
 class Said(Struct, frozen=True):
-    """An answer of blocks.
+    """An answer written as blocks.
 
     Attributes:
-        message: The blocks, and what was said beside them.
-        error: How it fails; None if it does not.
-        faults: What spoils it.
+        message: The message with these blocks.
+        error: Error after the blocks; None if there is none.
+        faults: Faults to inject.
     """
 
     message: Message
@@ -107,7 +107,7 @@ class Said(Struct, frozen=True):
     faults: tuple[Fault, ...]
 
     def numbered(self, numbers: Iterator[int]) -> Said:
-        """Return it with an id for each call that has none."""
+        """Return the answer with an id for each call that has none."""
         blocks = tuple(
             structs.replace(block, id=f"call_{next(numbers)}")
             if isinstance(block, ToolCall) and not block.id
@@ -117,10 +117,10 @@ class Said(Struct, frozen=True):
         return structs.replace(self, message=structs.replace(self.message, blocks=blocks))
 
     def events(self, input_tokens: int) -> list[Event]:
-        """Return the stream that tells it.
+        """Return the events of the answer.
 
         Args:
-            input_tokens: Tokens of the request, where the message does not tell any.
+            input_tokens: Tokens of the request, used if the message has no usage.
         """
         message = self.message
         if message.usage == Usage():
@@ -133,11 +133,11 @@ class Said(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """An answer of events, to be told as they are.
+    """An answer written as events.
 
     Attributes:
-        events: A whole stream, or the error that comes in place of one.
-        faults: What spoils it.
+        events: The events of a whole stream, or a single error instead of a stream.
+        faults: Faults to inject.
     """
 
     events: tuple[Event, ...]
@@ -145,11 +145,11 @@ class Told(Struct, frozen=True):
 
 
 class Played(Struct, frozen=True):
-    """An answer that was recorded.
+    """A recorded answer.
 
     Attributes:
-        recording: What is played.
-        faults: What spoils it.
+        recording: The recording to play.
+        faults: Faults to inject.
     """
 
     recording: Recording
@@ -157,38 +157,38 @@ class Played(Struct, frozen=True):
 
 
 Answer: TypeAlias = Said | Told | Played
-"""A turn that was read."""
+"""A turn in its parsed form."""
 
 Question: TypeAlias = Callable[[FakeRequest], Turn]
-"""A turn that is known when its request is."""
+"""A function that returns the turn for a request."""
 
 
 def tool_call(
     name: str, arguments: Mapping[str, object] | None = None, /, **more: object
 ) -> ToolCall:
-    """Return a call of a tool, for a fake provider to make.
+    """Return a tool call for the script of a fake provider.
 
         tool_call("get_weather", city="Oslo")
 
-    Its id is empty: the provider counts `call_1`, `call_2` … as it makes them.
+    Its id is empty: the provider numbers its calls `call_1`, `call_2`, ….
 
     Args:
         name: Name of the tool.
-        arguments: Its arguments, where their names are not fit for keywords.
-        more: Its other arguments.
+        arguments: Arguments whose names are no valid keywords of a call.
+        more: Further arguments.
 
     Raises:
-        TypeError: An argument is not of a type that JSON has.
+        TypeError: An argument has no JSON representation.
     """
     values = {**(arguments or {}), **more}
     return ToolCall("", name, msgspec.json.encode(values).decode())
 
 
 def read_script(script: object) -> tuple[list[Answer | Question], bool]:
-    """Return the turns of a script, in order, and whether its one turn answers everything.
+    """Return the turns of a script, in order, and whether its only turn answers every request.
 
     Raises:
-        TypeError: What stands there is no turn.
+        TypeError: An item is no turn.
         LocalProtocolError: Events break the grammar.
         RecordingError: A recording cannot be read.
     """
@@ -206,14 +206,14 @@ def _read_turn(turn: object, where: str) -> Answer | Question:
 
 
 def read_answer(turn: object, where: str) -> Answer:
-    """Return a turn that was read.
+    """Return a turn in its parsed form.
 
     Args:
-        turn: What may be one, and is no function.
-        where: What it is called in an error.
+        turn: The turn; no function.
+        where: Position of the turn, for errors.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is no turn.
         LocalProtocolError: Its events break the grammar.
         RecordingError: Its recording cannot be read.
     """
@@ -246,7 +246,7 @@ def _is_question(value: object) -> TypeGuard[Question]:
 
 
 def _is_stream(parts: Iterable[object]) -> bool:
-    """Tell whether these are events; an error alone ends blocks as well."""
+    """Return whether these are events; an error alone may also end blocks."""
     return any(isinstance(part, _EVENTS) and not isinstance(part, StreamError) for part in parts)
 
 
@@ -275,12 +275,12 @@ def _block(part: object, where: str) -> Any:
 
 
 def _reason_of(blocks: Sequence[Block]) -> StopReason:
-    # That of a refusal is known to who writes one.
+    # A test that writes a refusal sets its own stop reason.
     return "tool_use" if any(isinstance(block, ToolCall) for block in blocks) else "end_turn"
 
 
 def tokens_in(characters: int) -> int:
-    """Return about as many tokens as text has: a quarter of the characters, rounded up."""
+    """Return an estimate of the tokens of a text: a quarter of its characters, rounded up."""
     return -(-characters // _CHARACTERS_PER_TOKEN)
 
 
@@ -297,7 +297,7 @@ def _characters(block: Block) -> int:
 
 
 def _pieces(event: Event) -> Iterator[Event]:
-    """Yield what a model would send bit by bit."""
+    """Yield an event in the small deltas that a model would send."""
     match event:
         case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):
             for word in _WORD.findall(text):

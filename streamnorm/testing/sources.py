@@ -1,4 +1,4 @@
-"""A recording as a source of bytes, asynchronous and synchronous."""
+"""`replay`: a recording as a source for `streamnorm.events`, asynchronous or synchronous."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["ReplaySource", "replay"]
 
 
 class ReplaySource:
-    """The bytes of an answer, to be read once: by `async for` or by `for`.
+    """The bytes of a recorded response, read once: by `async for` or by `for`.
 
-    It ends as the answer did.  What `streamnorm.events` asks of a response it has too, so
-    that a recorded refusal is the provider's error and no stream.  Made by `replay`.
+    It ends as the recording does.  `streamnorm.events` reads its status and headers like those
+    of a response, so that a recorded error response is the provider's error.  Made by `replay`.
 
     Attributes:
         status_code: HTTP status.
-        headers: By lower-case name.
+        headers: Headers by lower-case name.
         closed: Whether its reader has closed it.
 
     Raises:
-        ConnectionResetError: In place of the end: the connection broke.
-        TimeoutError: In place of the end: nothing came for too long.
+        ConnectionResetError: The recorded connection broke; raised instead of the end.
+        TimeoutError: The recorded server was silent; raised instead of the end.
         LocalProtocolError: It is read after it was closed.
     """
 
@@ -89,21 +89,21 @@ def replay(
     rechunk: Rechunk = "recorded",
     faults: Sequence[Callable[[Playback], Playback]] = (),
 ) -> ReplaySource:
-    """Return the bytes of a recording as they arrived.
+    """Return the bytes of a recording in the chunks in which they arrived.
 
         async for event in streamnorm.events(replay("recordings/answer.sse")):
             ...
 
     Args:
         path: `NAME.sse`, or another file of the recording.
-        speed: How many times faster than recorded; 0 for no waiting at all.
-        max_gap_s: The longest wait between two pieces, before `speed` counts.
+        speed: Factor over the recorded speed; 0 plays without waiting.
+        max_gap_s: Longest gap between two chunks, in recorded seconds; None for no bound.
         rechunk: How to cut the bytes, as for `Recording.chunks`.
-        faults: What goes wrong, of `streamnorm.testing.faults`, applied one after the other.
+        faults: Faults of `streamnorm.testing.faults`, applied in order.
 
     Raises:
         RecordingError: The recording cannot be read.
-        ValueError: A number or `rechunk` is none that there is.
+        ValueError: An argument has no such value.
     """
     pace = Pace(speed, max_gap_s)
     playback = Recording.load(path).playback(rechunk)

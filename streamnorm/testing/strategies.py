@@ -1,4 +1,4 @@
-"""Ways to cut bytes, for property tests with hypothesis."""
+"""A hypothesis strategy of the ways to cut bytes into chunks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["chunkings"]
 
 
 def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
-    """Return a hypothesis strategy of the ways in which bytes may arrive.
+    """Return a hypothesis strategy of the chunks in which bytes may arrive.
 
         @given(chunkings(Recording.load(path).body))
         def test_chunks_do_not_matter(chunks: list[bytes]) -> None: ...
 
-    Each example is the same bytes in one or more pieces, none of them empty; of no bytes it
-    is no piece.  Every set of cuts is possible; those inside a character, between CR and LF
-    or inside `data:` are tried more often, and a failure shrinks to the fewest cuts.
+    Each example is the same bytes in one or more non-empty chunks; for no bytes it is an empty
+    list.  Every set of cuts is possible; cuts inside a character, between CR and LF or inside
+    `data:` are tried more often, and a failure shrinks to the fewest cuts.
 
     Raises:
         ModuleNotFoundError: hypothesis is not installed.
@@ -47,7 +47,7 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
     if hostile:
         ways.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
         ways.append(st.just(hostile))
-    # Few examples of a list are long: cuts everywhere need a way of their own.
+    # Few examples of a list are long: chunks of equal size need a strategy of their own.
     ways.append(st.integers(1, min(len(data), 64)).map(lambda size: _every(data, size)))
     return st.one_of(ways).map(cut)
 

@@ -1,4 +1,4 @@
-"""What a fake provider answers, as it goes over the wire."""
+"""The answers of a fake provider as HTTP responses in a dialect."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ __all__ = ["STREAM", "Writer"]
 STREAM = {"content-type": "text/event-stream"}
 _JSON = {"content-type": "application/json"}
 
-# Errors that no provider sends: its connection ends, and the client finds out.
+# No provider sends these errors: its connection ends, and the client notices.
 _ENDS: dict[str, PlaybackEnd] = {"truncated": "eof", "transport": "reset", "stalled": "timeout"}
 
 
 class Writer:
-    """Write one answer.
+    """The writer of one answer.
 
     Args:
         dialect: Dialect to write.
-        model: Model to name in place of any other; None for the one that the answer names.
-        asked_model: Model to name where the answer names none.
-        include_usage: Whether the client wants the tokens.
-        id: The message's id where it has none.
+        model: Model to write; None for that of the answer.
+        asked_model: Model to write if the answer has none.
+        include_usage: Whether the client asked for usage.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
@@ -52,7 +51,12 @@ class Writer:
         self.losses: tuple[Loss, ...] = ()
 
     def told(self, events: list[Event], id: str) -> Playback:
-        """Return the answer that events tell."""
+        """Return events as a stream, or a single error as an error response.
+
+        Args:
+            events: The events.
+            id: Id of the message if the events have none.
+        """
         match events:
             case [StreamError(kind=kind) as error] if kind not in _ENDS:
                 return self.refused(error)
@@ -68,22 +72,22 @@ class Writer:
         return Playback(200, STREAM, steps, end, self._encoder.dialect)
 
     def refused(self, error: StreamError, status: int | None = None) -> Playback:
-        """Return the error response that stands in place of a stream.
+        """Return an error response instead of a stream.
 
         Args:
-            error: What it tells.
-            status: HTTP status; None for the one that the error hints at.
+            error: The error to write.
+            status: HTTP status; None for the error's `status_hint`.
         """
         status = status or error.status_hint or 500
         body = self._encoder.error_body(error)
         return Playback(status, _JSON, (Step(0.0, body),), dialect=self._encoder.dialect)
 
     def played(self, recording: Recording) -> Playback:
-        """Return a recorded answer, transcoded if it is of another dialect.
+        """Return a recorded answer, transcoded if its dialect differs.
 
         Raises:
-            UnrecordedRequest: It is a whole message, which cannot be transcoded.
-            UnknownDialect: It is of another dialect, which cannot be read.
+            UnrecordedRequest: Its body is no stream, and cannot be transcoded.
+            UnknownDialect: Its dialect differs, and cannot be read.
         """
         target = self._encoder.dialect
         if recording.dialect == target:
@@ -95,13 +99,13 @@ class Writer:
         )
         playback = recording.playback()
         steps = tuple(_transcoded(playback, transcoder))
-        if transcoder.dialect == target:  # which it did not say
+        if transcoder.dialect == target:  # detected: the recording has no dialect
             return structs.replace(playback, dialect=target)
         self.losses = transcoder.losses
         return Playback(playback.status, STREAM, steps, playback.end, target)
 
     def _refused_as(self, recording: Recording) -> Playback:
-        """Return the error response that a recording is."""
+        """Return the error response of a recording whose body is no stream."""
         match recording.outcome:
             case Failed(error) if error.code != NOT_A_STREAM:
                 return self.refused(error, recording.response.status)
@@ -124,7 +128,7 @@ class Writer:
 
 
 def _transcoded(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:
-    """Yield the pieces of a playback in another dialect, each when its original came."""
+    """Yield the chunks of a playback in another dialect, each when its original arrived."""
     waited_s = 0.0
     for step in playback.steps:
         waited_s += step.delay_s
@@ -132,6 +136,6 @@ def _transcoded(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:
             yield Step(waited_s, data)
             waited_s = 0.0
     rest = b"".join(transcoder.close())
-    # Of what was cut no provider tells the end.
+    # A provider whose connection is cut sends no error event.
     if rest and not isinstance(transcoder.outcome, Truncated):
         yield Step(waited_s, rest)

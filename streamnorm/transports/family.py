@@ -12,10 +12,10 @@ from streamnorm.recording.exchange import WireRequest
 __all__ = [
     "AsyncTransport",
     "Family",
+    "HTTPRequest",
+    "HTTPResponse",
     "Headers",
-    "Request",
     "RequestT",
-    "Response",
     "ResponseT",
     "SyncTransport",
     "subclass",
@@ -39,7 +39,7 @@ class Headers(Protocol):
     def __setitem__(self, key: str, value: str, /) -> None: ...
 
 
-class Request(Protocol):
+class HTTPRequest(Protocol):
     """A request of either package."""
 
     @property
@@ -76,7 +76,7 @@ class Request(Protocol):
         ...
 
 
-class Response(Protocol):
+class HTTPResponse(Protocol):
     """A response of either package."""
 
     stream: Any
@@ -103,10 +103,10 @@ class Response(Protocol):
 
 
 T = TypeVar("T")
-RequestT = TypeVar("RequestT", bound=Request)
-ResponseT = TypeVar("ResponseT", bound=Response)
-_RequestT_contra = TypeVar("_RequestT_contra", bound=Request, contravariant=True)
-_ResponseT_co = TypeVar("_ResponseT_co", bound=Response, covariant=True)
+RequestT = TypeVar("RequestT", bound=HTTPRequest)
+ResponseT = TypeVar("ResponseT", bound=HTTPResponse)
+_RequestT_contra = TypeVar("_RequestT_contra", bound=HTTPRequest, contravariant=True)
+_ResponseT_co = TypeVar("_ResponseT_co", bound=HTTPResponse, covariant=True)
 
 
 class SyncTransport(Protocol[_RequestT_contra, _ResponseT_co]):

@@ -1,4 +1,4 @@
-"""Undoing the content coding of a body on its way to a writer."""
+"""Content decoding of a body that is recorded: gzip and deflate."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MAX_PIECE_BYTES = 1024 * 1024
 
 
 def decoded_writes(writer: RecordingWriter, coding: str) -> Callable[[bytes], object]:
-    """Return what takes the reads of a body and writes them down decoded.
+    """Return a function that decodes a read of the body and passes it to the writer.
 
-    Where the coding cannot be undone the recording is given up, and the reads are ignored.
+    With an unsupported coding the recording is given up, and the reads are ignored.
 
     Args:
-        writer: Where to.
+        writer: Writer of the recording.
         coding: The response's `content-encoding`; empty for none.
     """
     match coding.strip().lower():
@@ -36,12 +36,12 @@ def decoded_writes(writer: RecordingWriter, coding: str) -> Callable[[bytes], ob
 
 
 class _Inflation:
-    """A body of zlib's format, decoded.
+    """Decoder of a gzip or deflate body.
 
     Args:
-        writer: Where to.
-        window_bits: What zlib calls so; None to find out from the first byte, as servers
-            mean two formats by `deflate`.
+        writer: Writer of the recording.
+        window_bits: zlib's `wbits`; None detects from the first byte whether a `deflate` body
+            has a zlib header, because servers send both.
     """
 
     def __init__(self, writer: RecordingWriter, window_bits: int | None) -> None:
@@ -49,7 +49,7 @@ class _Inflation:
         self._zlib = None if window_bits is None else zlib.decompressobj(window_bits)
 
     def write(self, data: bytes) -> None:
-        """Take a read of the body, as it was sent."""
+        """Decode a read of the body and write the result."""
         if not data:
             return
         try:
@@ -59,12 +59,12 @@ class _Inflation:
 
     def _inflate(self, data: bytes) -> None:
         if self._zlib is None:
-            # RFC 1950: the low half of a header's first byte is 8; what comes without a
-            # header never begins so.
+            # RFC 1950: the low half of a header's first byte is 8; a raw deflate stream never
+            # begins so.
             with_header = data[0] & 0x0F == 8
             self._zlib = zlib.decompressobj(zlib.MAX_WBITS if with_header else -zlib.MAX_WBITS)
         if self._zlib.eof:
-            return  # the clients ignore what follows, and zlib would collect it
+            return  # clients ignore trailing bytes, and zlib would accumulate them
         piece = self._zlib.decompress(data, _MAX_PIECE_BYTES)
         while piece:
             self._writer.write(piece)

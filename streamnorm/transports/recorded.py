@@ -18,8 +18,8 @@ from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.transports.family import (
     AsyncTransport,
     Family,
+    HTTPResponse,
     RequestT,
-    Response,
     ResponseT,
     SyncTransport,
     subclass,
@@ -70,7 +70,7 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
 
     @property
     def failures(self) -> tuple[RecordingError, ...]:
-        """What could not be written, and why."""
+        """The errors of exchanges that could not be written completely."""
         return self._recorder.failures
 
     def handle_request(self, request: RequestT) -> ResponseT:
@@ -176,7 +176,7 @@ class RecordingTransport(Generic[RequestT, ResponseT]):
         return response
 
 
-def _write_whole(response: Response, writer: RecordingWriter) -> None:
+def _write_whole(response: HTTPResponse, writer: RecordingWriter) -> None:
     """Write the body of a response that was read before it came here, as a mock's is."""
     try:
         writer.write(response.content)

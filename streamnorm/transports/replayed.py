@@ -10,7 +10,7 @@ from streamnorm.recording.exchange import Playback, Responder
 from streamnorm.recording.library import Library, ReplayOptions, responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recording import Recording
-from streamnorm.transports.family import Family, Request, RequestT, ResponseT, subclass
+from streamnorm.transports.family import Family, HTTPRequest, RequestT, ResponseT, subclass
 
 __all__ = ["ReplayTransport"]
 
@@ -98,7 +98,7 @@ class _ReplayedBody:
     """
 
     def __init__(
-        self, playback: Playback, pace: Pace, request: Request, family: Family[Any, Any]
+        self, playback: Playback, pace: Pace, request: HTTPRequest, family: Family[Any, Any]
     ) -> None:
         timeouts: dict[str, float | None] = request.extensions.get("timeout") or {}
         self._player = Player(playback, pace, read_timeout_s=timeouts.get("read"))

@@ -13,7 +13,7 @@ import openai
 from google import genai
 from google.genai import types
 from support.corpus import recordings
-from transports.families import FAMILIES, FamilyUnderTest
+from support.http_families import FAMILIES, FamilyUnderTest
 
 __all__ = ["CLIENTS", "Client"]
 

@@ -1,4 +1,4 @@
-"""Responses whose body is a JSON array of chunks, which is a stream all the same."""
+"""Responses whose body is a JSON array of chunks, read as a stream."""
 
 from __future__ import annotations
 

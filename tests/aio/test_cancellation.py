@@ -129,7 +129,7 @@ class Torture(AsyncBytes):
 
 
 async def torture(kind: Open, chunks: list[bytes], strike: int) -> tuple[Torture, list[Any], Any]:
-    """Iterate over a stream that is cancelled at one await; return what came of it."""
+    """Iterate over a stream that is cancelled at one await; return source, items and outcome."""
     outcomes: list[Outcome] = []
     items: list[Any] = []
     with anyio.CancelScope() as scope:

@@ -40,7 +40,7 @@ def chunked(data: bytes) -> bytes:
 
 
 class Server:
-    """A loopback server that answers as it is told and sees who hangs up.
+    """A loopback server with scripted answers, which notices clients that disconnect.
 
     Attributes:
         url: Where it listens.
@@ -241,7 +241,7 @@ async def test_options_of_the_stream_are_not_sent_to_the_client() -> None:
     assert len(notes) == 1
 
 
-async def test_unknown_dialect_is_told_at_once() -> None:
+async def test_unknown_dialect_is_reported_at_once() -> None:
     async with httpx.AsyncClient() as client:
         with pytest.raises(UnknownDialect):
             streamnorm.connect(client, "GET", "http://x", dialect="klingon")

@@ -1,4 +1,4 @@
-"""What `events` delivers, how it ends, and what it raises."""
+"""`events`: the items it delivers, its outcome, and the exceptions it raises."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error", "co
 
 
 async def collect(stream: streamnorm.Stream[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the items of a stream, and what it raised after them."""
+    """Return the items of a stream, and the exception after them."""
     items: list[Any] = []
     try:
         async for item in stream:
@@ -122,7 +122,7 @@ async def test_empty_chunks_are_no_end() -> None:
     assert sum(isinstance(event, TextDelta) for event in [e async for e in stream]) == 1
 
 
-async def test_notes_are_told_as_they_happen() -> None:
+async def test_notes_are_reported_as_they_happen() -> None:
     notes: list[Note] = []
     body = content("a", "stop").rstrip(b"\n")
     stream = streamnorm.events(AsyncBytes([body]), on_note=notes.append)
@@ -229,7 +229,7 @@ async def test_connection_that_breaks_is_the_cause_of_a_truncated_stream() -> No
 
 
 @pytest.mark.parametrize("silence", [TimeoutError(), httpx.ReadTimeout(""), httpx2.PoolTimeout("")])
-async def test_silence_that_was_timed_by_the_source_is_told_as_such(silence: Exception) -> None:
+async def test_silence_that_was_timed_by_the_source_is_reported_as_such(silence: Exception) -> None:
     stream = streamnorm.events(AsyncBytes([content("a")], error=silence))
     _, exc = await collect(stream)
     assert isinstance(exc, TruncatedStream)
@@ -362,7 +362,7 @@ async def test_no_content_is_no_stream() -> None:
     assert exc.status == 204
 
 
-async def test_wrong_arguments_are_told_at_once() -> None:
+async def test_wrong_arguments_are_reported_at_once() -> None:
     source = AsyncBytes([])
     with pytest.raises(UnknownDialect):
         streamnorm.events(source, dialect="klingon")
@@ -371,7 +371,7 @@ async def test_wrong_arguments_are_told_at_once() -> None:
     assert source.closed == 0
 
 
-async def test_source_of_text_is_told_apart_from_a_broken_connection() -> None:
+async def test_source_of_text_is_distinguished_from_a_broken_connection() -> None:
     source = AsyncBytes(["data: x\n\n"])
     outcomes: list[Outcome] = []
     stream = streamnorm.events(source, on_end=outcomes.append)

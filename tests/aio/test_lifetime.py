@@ -1,4 +1,4 @@
-"""Who closes what, and when: the end, leaving, failing, misuse."""
+"""The lifetime of a source: closed at the end, on leaving, on failure and on misuse."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_dropped_stream_is_freed_without_the_garbage_collector() -> None:
 
 
 @each_kind
-async def test_failure_closes_the_source_and_is_never_taken_for_an_end(kind: Open) -> None:
+async def test_failure_closes_the_source_and_is_never_mistaken_for_an_end(kind: Open) -> None:
     source, outcomes = AsyncBytes([], error=Cut()), []
     stream = kind(source, outcomes)
     with pytest.raises(TruncatedStream):
@@ -169,7 +169,7 @@ async def test_error_of_closing_changes_no_end(kind: Open) -> None:
 
 
 @each_kind
-async def test_error_of_closing_is_raised_to_who_closes(kind: Open) -> None:
+async def test_error_of_closing_is_raised_to_the_caller(kind: Open) -> None:
     source, outcomes = AsyncBytes([content("a"), DONE], close_error=Cut()), []
     stream = kind(source, outcomes)
     with pytest.raises(Cut):

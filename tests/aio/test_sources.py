@@ -1,4 +1,4 @@
-"""Every form of source, and what is none."""
+"""Every kind of source, and objects that are none."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ async def test_unwinding_of_a_response_that_never_stops_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("source", [None, 1, b"data: x\n\n", [b"data: x\n\n"], object()])
-async def test_what_is_no_source_is_told_so(source: Any) -> None:
+async def test_what_is_no_source_is_a_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match="is no source, expected a response with aiter_bytes"):
         streamnorm.events(source)
     with pytest.raises(TypeError, match=f"^{type(source).__name__} is no source"):
@@ -372,6 +372,6 @@ def test_synchronous_owner_is_closed_even_if_its_iterator_fails_to() -> None:
 
 
 @pytest.mark.parametrize("source", [None, 1, b"data: x\n\n", bytearray(b"x"), "data: x", object()])
-def test_what_is_no_synchronous_source_is_told_so(source: Any) -> None:
+def test_what_is_no_synchronous_source_is_a_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match=f"^{type(source).__name__} is no source, expected a resp"):
         streamnorm.iter_events(source)

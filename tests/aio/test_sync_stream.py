@@ -120,7 +120,7 @@ def test_dropped_stream_announces_its_outcome(kind: Any) -> None:
 
 
 @each_kind
-def test_failure_closes_the_source_and_is_never_taken_for_an_end(kind: Any) -> None:
+def test_failure_closes_the_source_and_is_never_mistaken_for_an_end(kind: Any) -> None:
     cut = Cut()
     source, outcomes = Bytes([], error=cut, close_error=Cut()), []
     stream = kind(source, outcomes)
@@ -155,7 +155,7 @@ def test_strict_loss_closes_the_source() -> None:
     assert stream.outcome == Abandoned()
 
 
-def test_error_of_closing_is_raised_to_who_closes() -> None:
+def test_error_of_closing_is_raised_to_the_caller() -> None:
     source, outcomes = Bytes([content("a")], close_error=Cut()), []
     stream = open_events(source, outcomes)
     with pytest.raises(Cut):
@@ -216,7 +216,7 @@ def test_options_reach_the_core() -> None:
     assert len(notes) == 2
 
 
-def test_unknown_dialects_are_told_at_once() -> None:
+def test_unknown_dialects_are_reported_at_once() -> None:
     with pytest.raises(UnknownDialect):
         streamnorm.iter_events([], dialect="klingon")
     with pytest.raises(UnknownDialect):
@@ -225,7 +225,7 @@ def test_unknown_dialects_are_told_at_once() -> None:
         streamnorm.iter_transcode([], to="anthropic", dialect="klingon")
 
 
-def test_message_need_not_be_kept() -> None:
+def test_message_need_not_be_accumulated() -> None:
     body = [content("a"), content("b", "stop"), DONE]
     stream = streamnorm.iter_transcode(Bytes(body), to="anthropic", keep_message=False)
     kept = streamnorm.iter_transcode(Bytes(body), to="anthropic")

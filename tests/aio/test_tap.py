@@ -1,4 +1,4 @@
-"""`tap`: the bytes untouched, whatever their events say."""
+"""`tap`: bytes pass unchanged, whatever their events are."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_error_of_the_observer_ends_the_stream() -> None:
         await anext(stream)
 
 
-async def test_message_that_is_too_large_to_keep_does_not_concern_the_bytes() -> None:
+async def test_message_that_is_too_large_to_accumulate_does_not_concern_the_bytes() -> None:
     chunks = [content("x" * 10)] * 300 + [content("", "stop"), DONE]
     events: list[Event] = []
     limits = Limits(max_accumulated_bytes=1000)
@@ -196,7 +196,7 @@ async def test_options_reach_the_decoder() -> None:
     assert tuple(notes) == stream.notes != ()
 
 
-async def test_message_need_not_be_kept() -> None:
+async def test_message_need_not_be_accumulated() -> None:
     body = [content("a"), content("b", usage={"prompt_tokens": 9}), content("", "stop"), DONE]
     events: list[Event] = []
     outcomes: list[Outcome] = []
@@ -216,7 +216,7 @@ async def test_message_need_not_be_kept() -> None:
         stream.message  # noqa: B018 - the access is the test
 
 
-async def test_failure_has_no_partial_message_where_none_is_kept() -> None:
+async def test_failure_has_no_partial_message_where_none_is_accumulated() -> None:
     source = AsyncBytes([content("a"), content("b")], error=Cut("gone"))
     stream = streamnorm.tap(source, lambda _: None, keep_message=False)
     with pytest.raises(TruncatedStream) as caught:

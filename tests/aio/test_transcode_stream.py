@@ -163,7 +163,7 @@ async def test_failure_before_the_first_byte_is_raised(
     assert isinstance(stream.outcome, (Failed, Truncated))
 
 
-async def test_message_that_is_too_large_to_keep_is_not_taken_for_none() -> None:
+async def test_message_that_is_too_large_to_accumulate_is_not_mistaken_for_none() -> None:
     limits = Limits(max_accumulated_bytes=3)
     stream = transcode(AsyncBytes([content("half") + ERROR]), limits=limits)
     (chunk,) = [chunk async for chunk in stream]
@@ -234,7 +234,7 @@ async def test_strict_loss_breaks_the_stream() -> None:
         await anext(stream)
 
 
-async def test_unknown_dialects_are_told_at_once() -> None:
+async def test_unknown_dialects_are_reported_at_once() -> None:
     with pytest.raises(UnknownDialect):
         streamnorm.transcode(AsyncBytes([]), to="klingon")
     with pytest.raises(UnknownDialect):
@@ -287,7 +287,7 @@ async def test_completed_message_is_the_same_as_that_of_its_events() -> None:
     assert stream.outcome == Completed("end_turn", Usage())
 
 
-async def test_message_need_not_be_kept() -> None:
+async def test_message_need_not_be_accumulated() -> None:
     body = [content("a"), content("b", usage={"prompt_tokens": 9}), content("", "stop"), DONE]
     outcomes: list[Outcome] = []
     kept = transcode(AsyncBytes(body))
@@ -309,7 +309,7 @@ async def test_message_need_not_be_kept() -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_failure_before_anything_came_is_raised_whether_a_message_is_kept_or_not(
+async def test_failure_before_anything_came_is_raised_whether_a_message_is_accumulated_or_not(
     *, keeps: bool
 ) -> None:
     stream = transcode(AsyncBytes([b": hi\n\n"], error=Cut("gone")), keep_message=keeps)

@@ -1,4 +1,4 @@
-"""What an application is asked, and what it refuses before it is."""
+"""The request that an application receives, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from support.asgi_caller import Caller
 from support.asgi_client import Message
 
 from streamnorm import LocalProtocolError
-from streamnorm.asgi.application import MAX_BODY_BYTES, Application, Request, refuse, start
+from streamnorm.asgi.application import MAX_BODY_BYTES, Application, ReceivedRequest, refuse, start
 from streamnorm.asgi.exchange import Exchange
 
 pytestmark = pytest.mark.anyio
 
 
 class Listening(Application):
-    """Keep what is asked, and answer with nothing."""
+    """An application that stores its requests and answers with an empty response."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[ReceivedRequest] = []
         self.closed = 0
 
-    async def respond(self, request: Request, exchange: Exchange) -> None:
+    async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         self.asked.append(request)
         await start(exchange, 204, [("x-was", "asked")])
         await exchange.send(b"", more=False)
@@ -32,7 +32,7 @@ class Listening(Application):
         self.closed += 1
 
 
-async def asked(caller: Caller) -> Request:
+async def asked(caller: Caller) -> ReceivedRequest:
     app = Listening()
     await caller.call(app)
     assert caller.status == 204
@@ -124,7 +124,7 @@ async def test_client_that_leaves_before_its_request_is_whole_is_not_answered() 
 
 async def test_answer_stops_when_the_client_leaves() -> None:
     class Silent(Application):
-        async def respond(self, request: Request, exchange: Exchange) -> None:
+        async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
             caller.gone.set()
             await anyio.sleep_forever()
 
@@ -136,7 +136,7 @@ async def test_answer_stops_when_the_client_leaves() -> None:
 
 async def test_error_of_the_application_is_raised_as_it_is() -> None:
     class Broken(Application):
-        async def respond(self, request: Request, exchange: Exchange) -> None:
+        async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -145,7 +145,7 @@ async def test_error_of_the_application_is_raised_as_it_is() -> None:
 
 async def test_refusal_holds_what_json_can_hold() -> None:
     class Refusing(Application):
-        async def respond(self, request: Request, exchange: Exchange) -> None:
+        async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
             await refuse(exchange, 404, "kind", 'say "é" \ud800', [("x-a", "b")])
 
     caller = Caller()
@@ -182,5 +182,7 @@ async def test_other_scopes_are_the_servers_mistake() -> None:
 
 
 def test_request_shows_nothing_of_itself() -> None:
-    request = Request("POST", "http://a", b"/?key=s3cret", (("authorization", "s3cret"),), b"s3c")
-    assert repr(request) == "Request('POST', …)"
+    request = ReceivedRequest(
+        "POST", "http://a", b"/?key=s3cret", (("authorization", "s3cret"),), b"s3c"
+    )
+    assert repr(request) == "ReceivedRequest('POST', …)"

@@ -216,7 +216,7 @@ async def test_client_that_hangs_up_on_uvicorn_before_the_first_byte_closes_the_
 
 
 @on_asyncio
-async def test_broken_stream_does_not_look_complete_behind_uvicorn() -> None:
+async def test_broken_stream_does_not_appear_complete_behind_uvicorn() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         source = AsyncBytes([content("half")], error=Cut())
         stream = streamnorm.tap(source, lambda _: None)

@@ -1,4 +1,4 @@
-"""`RecordingProxy`: what reaches the provider, what comes back, and who closes what."""
+"""`RecordingProxy`: the upstream request, the response, and the closing of both."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def test_provider_that_does_not_answer_is_an_error_that_tells_its_kind_alo
 
 
 @pytest.mark.parametrize("error", [httpx.ReadError("cut"), httpx.RemoteProtocolError("cut")])
-async def test_answer_that_breaks_off_does_not_look_complete(error: Exception) -> None:
+async def test_answer_that_breaks_off_does_not_appear_complete(error: Exception) -> None:
     caller, source = Caller(), AsyncBytes(CHUNKS[:2], error=error)
     await caller.call(proxy(Upstream(source)))
     assert caller.bodies == CHUNKS[:2]

@@ -1,4 +1,4 @@
-"""A provider that refuses, behind a gateway: whose words the client gets."""
+"""A provider's error response behind a gateway: the error that the client receives."""
 
 from __future__ import annotations
 

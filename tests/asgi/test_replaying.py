@@ -1,4 +1,4 @@
-"""`ReplayApp`: what it sends when, and how it ends."""
+"""`ReplayApp`: the chunks it sends, their times, and the end of the response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = (Step(1.5, b"data: 1\n\nda"), Step(0.5, b"ta: 2"), Step(0, b"\n\n"))
 
 
 class Script:
-    """Give one answer to any request, or refuse all."""
+    """A responder with one answer for all requests, or one error."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ async def test_unrecorded_request_is_an_error_that_clients_do_not_retry() -> Non
     assert caller.finished
 
 
-async def test_broken_connection_does_not_look_complete() -> None:
+async def test_broken_connection_does_not_appear_complete() -> None:
     caller = Caller()
     await caller.call(ReplayApp(Script(end="reset")))
     assert caller.bodies == [b"data: 1\n\nda", b"ta: 2", b"\n\n"]
@@ -100,7 +100,7 @@ async def test_broken_connection_does_not_look_complete() -> None:
 
 
 async def stay(caller: Caller, app: Any, seconds: float) -> float:
-    """Leave after so many seconds, and return when the application was done."""
+    """Disconnect after `seconds`, and return when the application had ended."""
 
     async def leave() -> None:
         await anyio.sleep(seconds)

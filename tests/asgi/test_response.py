@@ -1,4 +1,4 @@
-"""`EventStreamResponse`: what it sends, what it refuses, and who closes what."""
+"""`EventStreamResponse`: the messages it sends, error responses, and closing."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ async def test_stream_without_a_chunk_is_an_empty_response() -> None:
 # In the middle
 
 
-async def test_failure_in_the_middle_is_told_by_the_stream_itself() -> None:
+async def test_failure_in_the_middle_is_reported_by_the_stream_itself() -> None:
     client = Client()
     source = AsyncBytes([content("half")], error=Cut())
     await client.request(EventStreamResponse(transcode(source)))
@@ -213,7 +213,7 @@ async def test_failure_in_the_middle_is_told_by_the_stream_itself() -> None:
     assert client.finished
 
 
-async def test_failure_that_the_bytes_cannot_tell_does_not_look_like_an_end() -> None:
+async def test_failure_that_the_bytes_cannot_report_is_no_end() -> None:
     client, cut = Client(), Cut()
     stream = streamnorm.tap(AsyncBytes([content("half")], error=cut), lambda _: None)
     with pytest.raises(TruncatedStream) as raised:

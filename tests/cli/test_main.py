@@ -1,4 +1,4 @@
-"""The command line as a whole: what it says of itself, and what it loads."""
+"""The command line as a whole: its help, its exit statuses and its imports."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ KEY = "sk-live-0123456789abcdefghijklmnop"
 
 
 class Provider:
-    """End its answers as the body of the request says, and keep who asked."""
+    """A responder whose answers end as the request's body names; it stores the keys sent."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -67,7 +67,7 @@ def recorded(directory: Path, content: str = "hi") -> Path:
 # record
 
 
-def test_exchanges_are_passed_on_and_recorded_and_told(
+def test_exchanges_are_passed_on_and_recorded_and_reported(
     upstream: str, script: Provider, client: httpx.Client, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "out"
@@ -112,7 +112,7 @@ def test_interrupt_ends_streams_that_are_open(
     assert Recording.load(tmp_path / "01-chat-completions.sse").response.end == "aborted"
 
 
-def test_failure_to_record_is_told_once_and_does_not_break_the_stream(
+def test_failure_to_record_is_reported_once_and_does_not_break_the_stream(
     upstream: str, client: httpx.Client, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -126,7 +126,7 @@ def test_failure_to_record_is_told_once_and_does_not_break_the_stream(
     assert said[0].startswith(f"streamnorm: not recorded: {out}/01-chat-completions: ")
 
 
-def test_provider_that_is_not_there_is_told(client: httpx.Client, tmp_path: Path) -> None:
+def test_provider_that_is_not_there_is_reported(client: httpx.Client, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     upstream = f"http://user:s3cret@127.0.0.1:{port}"
@@ -145,7 +145,7 @@ def test_provider_that_is_not_there_is_told(client: httpx.Client, tmp_path: Path
 # replay
 
 
-def test_recordings_answer_and_what_is_not_recorded_is_told(
+def test_recordings_answer_and_what_is_not_recorded_is_reported(
     client: httpx.Client, tmp_path: Path
 ) -> None:
     recorded(tmp_path)
@@ -191,7 +191,7 @@ def test_what_is_ignored_may_differ(client: httpx.Client, tmp_path: Path) -> Non
         assert client.post(url, json={"content": "walk 1 of a day"}).status_code == 404
 
 
-def test_faults_spoil_the_answers(client: httpx.Client, tmp_path: Path) -> None:
+def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None:
     path = recorded(tmp_path)
     with running("replay", path, "--fault", "http(529, times=1)", "--fault", "bom") as server:
         url = f"{server.url}/v1{CHAT}"
@@ -270,7 +270,7 @@ def test_port_that_is_taken_is_one_clear_line(
     assert capsys.readouterr().err == f"streamnorm: port {port}: Address already in use\n"
 
 
-def test_missing_server_is_told_with_what_to_install(
+def test_missing_server_is_reported_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)

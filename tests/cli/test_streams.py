@@ -1,4 +1,4 @@
-"""The commands on streams: what they write where, and their exit status."""
+"""The commands on streams: their output, messages and exit status."""
 
 from __future__ import annotations
 

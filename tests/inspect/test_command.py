@@ -1,4 +1,4 @@
-"""The command `inspect`: what it prints on what, and its exit status."""
+"""The command `inspect`: its output on various terminals, and its exit status."""
 
 from __future__ import annotations
 

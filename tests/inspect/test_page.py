@@ -1,4 +1,4 @@
-"""A report as lines: what each field says, and that nothing of the stream gets through raw."""
+"""A report as lines: each field, and that no raw text of the stream is printed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from streamnorm import (
     Truncated,
     Usage,
 )
-from streamnorm.inspect.course import HEAD_CHARS, Track
 from streamnorm.inspect.page import BOX_CHARACTERS, render
 from streamnorm.inspect.printable import columns
+from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.inspect.survey import Report
 from streamnorm.inspect.timeline import MIN_WIDTH
 
@@ -228,7 +228,7 @@ def test_stop_has_the_vendors_word_and_the_sequence(stop: MessageStop, line: str
     assert field(Report(stops=(stop,)), "stop") == [line]
 
 
-def test_stops_of_several_answers_are_told_apart() -> None:
+def test_stops_of_several_answers_are_distinguished() -> None:
     stops = (MessageStop("end_turn", "stop"), MessageStop("max_tokens", "length", choice=1))
     assert field(Report(stops=stops), "stop") == [
         "choice 0: end_turn (stop)",

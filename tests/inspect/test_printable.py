@@ -1,4 +1,4 @@
-"""Text of a peer on its way to a terminal: nothing there is obeyed, hidden or endless."""
+"""Text of a peer for a terminal: nothing in it is executed, hidden or unbounded."""
 
 from __future__ import annotations
 

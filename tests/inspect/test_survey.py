@@ -1,4 +1,4 @@
-"""One stream from its bytes to a report, whatever it is and however it ends."""
+"""A survey: from the bytes of any stream to its report."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_target_that_fails_leaves_the_report_alone() -> None:
     assert [loss.feature for loss in seen.losses["anthropic"]] == ["held"]
 
 
-def test_losses_are_told_for_each_target() -> None:
+def test_losses_are_reported_for_each_target() -> None:
     refused = chunk({"refusal": "No."}) + chunk({}, "stop") + USAGE + DONE
     assert survey(refused, targets=("anthropic",)).losses == {
         "anthropic": (Loss("refusal", "block", 1, "written as text"),)

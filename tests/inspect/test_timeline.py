@@ -1,12 +1,12 @@
-"""The blocks of a stream as bars: where they stand, and that they stand under one another."""
+"""The timeline: the bars of the blocks, and their alignment."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.course import Track
 from streamnorm.inspect.printable import columns
+from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, timeline
 

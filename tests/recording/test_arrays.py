@@ -1,4 +1,4 @@
-"""Recordings whose body is a JSON array of chunks: played, cut up and spoilt as one body."""
+"""Recordings whose body is a JSON array of chunks: played, rechunked and with faults."""
 
 from __future__ import annotations
 

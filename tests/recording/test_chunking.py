@@ -1,4 +1,4 @@
-"""Where a body is cut, by hand; and that no way of cutting loses a byte."""
+"""Chunking: cut points by hand, and that no chunking loses a byte."""
 
 from __future__ import annotations
 

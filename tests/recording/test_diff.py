@@ -1,4 +1,4 @@
-"""How two requests differ, as text."""
+"""The diff of two requests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_diff_has_at_most_sixty_lines() -> None:
     assert re.fullmatch("… [0-9]+ more lines", lines[-1])
 
 
-def test_what_is_not_compared_is_told() -> None:
+def test_what_is_not_compared_is_reported() -> None:
     before = [*[0] * 10, *range(500)]
     after = [*[0] * 10, *range(1, 500), 999]
     assert diff(before, [*before[:-1], 1])[-1] != "… more lines, not compared"
@@ -119,7 +119,7 @@ def test_large_bodies_are_not_compared_in_the_square_of_their_lines() -> None:
     assert len(diff(before, after)) <= 63
 
 
-def test_place_of_a_late_difference_is_told() -> None:
+def test_position_of_a_late_difference_is_reported() -> None:
     before = list(range(1000))
     after = [*before[:900], -1, *before[901:]]
     assert diff(before, after)[2] == "@@ -900,7 +900,7 @@"

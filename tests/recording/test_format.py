@@ -1,4 +1,4 @@
-"""What the files of a recording say, to the letter, and what is refused."""
+"""The file format of a recording, and files that are refused."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from streamnorm import Limits, RecordingError
 from streamnorm.recording.format import (
-    Chunk,
     Companion,
+    RecordedRead,
     RecordedRequest,
     RecordedResponse,
     decode_companion,
@@ -80,7 +80,7 @@ def written(companion: Companion, lines: list[str] | None = None) -> str:
     return file.getvalue().decode()
 
 
-def read(text: str, **limits: Any) -> tuple[Companion, list[Chunk] | None]:
+def read(text: str, **limits: Any) -> tuple[Companion, list[RecordedRead] | None]:
     return decode_companion(text.encode(), PATH, Limits(**limits))
 
 
@@ -97,7 +97,7 @@ def test_companion_is_read_as_it_was_written() -> None:
     assert found.request == FULL.request
     assert found.response == FULL.response
     assert (found.dialect, found.server, found.redacted) == ("openai_chat", "openai", 2)
-    assert reads == [Chunk(412, 321), Chunk(35, 36)]
+    assert reads == [RecordedRead(412, 321), RecordedRead(35, 36)]
     assert [str(chunk) for chunk in reads] == ["+412 321", "+35 36"]
 
 
@@ -191,7 +191,7 @@ def test_read_of_another_form_is_refused_by_number(line: str) -> None:
     with pytest.raises(RecordingError, match="chunk 1 is not as") as caught:
         read(companion(chunks=["+1 2", line]))
     assert str(caught.value).startswith(str(PATH))
-    assert read(companion(chunks=["+999999999999 0"]))[1] == [Chunk(999999999999, 0)]
+    assert read(companion(chunks=["+999999999999 0"]))[1] == [RecordedRead(999999999999, 0)]
 
 
 def test_request_nests_as_deep_as_the_bound_and_no_deeper() -> None:

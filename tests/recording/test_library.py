@@ -1,4 +1,4 @@
-"""Which recording answers a request."""
+"""The recording of a library that answers a request."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_playback_is_that_of_the_recording(tmp_path: Path) -> None:
     assert playback.steps == (Step(0.0, b"data:"), Step(0.0, b" a\n\n"))
 
 
-def test_dialect_is_told_where_only_the_path_knows_it(tmp_path: Path) -> None:
+def test_dialect_is_that_of_the_path_if_the_recording_has_none(tmp_path: Path) -> None:
     record(tmp_path, "a", {}, MESSAGES)
     assert Library(tmp_path).respond(ask({}, MESSAGES)).dialect == "anthropic"
 
@@ -145,7 +145,7 @@ def test_function_that_never_matches_leaves_drift_to_decide(script: Path) -> Non
     assert played(library.respond(ask({"turn": 2}))) == "01-chat"
 
 
-def test_function_may_look_at_the_library(script: Path) -> None:
+def test_function_may_read_the_library(script: Path) -> None:
     library = Library(script, match=lambda asked, recorded: len(library.unplayed) == 3)
     assert played(library.respond(ask({}))) == "01-chat"
 
@@ -291,7 +291,7 @@ def test_faults_are_applied_in_order(five: Path) -> None:
     assert list(answers(library, 2)) == ["1ab", "2ab"]
 
 
-def test_fault_with_times_spoils_the_first_requests(five: Path) -> None:
+def test_fault_with_times_changes_the_first_requests(five: Path) -> None:
     library = Library(five, faults=[Mark("a", 2), Mark("b"), Mark("c", 1), Mark("d", 0)])
     assert list(answers(library, 3)) == ["1abc", "2ab", "3b"]
 

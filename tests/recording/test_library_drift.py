@@ -1,4 +1,4 @@
-"""What is told of a request that no recording answers."""
+"""Requests that no recording answers: the error, its diff, and `drift`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_secrets_stand_in_no_error(script: Path) -> None:
     assert "word-of-pass" not in str(error)
 
 
-def test_errors_are_kept_for_a_client_that_swallows_them_but_not_for_ever(script: Path) -> None:
+def test_errors_are_stored_for_a_client_that_swallows_them_but_not_for_ever(script: Path) -> None:
     library = Library(script)
     errors = [refused(library, ask({"n": n})) for n in range(101)]
     assert library.unrecorded == tuple(errors[:100])

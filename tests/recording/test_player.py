@@ -1,4 +1,4 @@
-"""Pieces at their time and the end behind them, on a clock that only the player moves."""
+"""Chunks at their times, and the end after them, on a clock that only the player moves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = (Step(0.5, b"a"), Step(0.25, b"b"), Step(10, b"c"))
 
 
 class Clock:
-    """In the place of `time` and of `anyio`: nobody waits, and all see the same time."""
+    """A replacement of `time` and `anyio` in which sleeping only advances the time."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -69,7 +69,7 @@ def answer(*steps: Step, end: PlaybackEnd = "eof") -> Playback:
 
 
 def play(player: Player, clock: Clock) -> tuple[Arrivals, BaseException | None]:
-    """Return what arrives and when, since the first read, and how it ends."""
+    """Return each chunk with its time since the first read, and the exception at the end."""
     started_at, got = clock.now, []
     try:
         for data in player:

@@ -1,4 +1,4 @@
-"""What a recorder leaves on the disk, and what it never does to the exchange."""
+"""The files that a recorder writes, and that it never breaks an exchange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from streamnorm import Abandoned, Completed, Recording, RecordingError, Truncated
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import Chunk, End
+from streamnorm.recording.format import End, RecordedRead
 from streamnorm.recording.recorder import Recorder
 
 REQUEST = WireRequest(
@@ -52,7 +52,7 @@ def record(recorder: Recorder, end: End = "eof", body: list[bytes] = BODY) -> No
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that the clock will tell, the last of them for ever."""
+    """Return the times that the clock reports, the last of them forever."""
     times = [100.0]
 
     def tell() -> float:
@@ -164,7 +164,7 @@ def test_recorders_of_one_directory_never_write_over_each_other(tmp_path: Path) 
     ("end", "outcome"),
     [("reset", Truncated), ("timeout", Truncated), ("aborted", Abandoned)],
 )
-def test_end_is_kept(tmp_path: Path, end: End, outcome: type) -> None:
+def test_end_is_stored(tmp_path: Path, end: End, outcome: type) -> None:
     record(Recorder(tmp_path), end, BODY[:2])
     recording = Recording.load(tmp_path / "01-chat-completions.sse")
     assert recording.response.end == end
@@ -234,14 +234,14 @@ def test_what_the_user_names_is_redacted(tmp_path: Path) -> None:
     assert asked["messages"][0]["content"] == "Two xxxxxx, please."
 
 
-def test_done_recordings_are_told(tmp_path: Path) -> None:
+def test_complete_recordings_are_reported(tmp_path: Path) -> None:
     told: list[Path] = []
     record(Recorder(tmp_path, on_recorded=told.append))
     assert told == [tmp_path / "01-chat-completions.sse"]
 
 
 class TestBadDisk:
-    def test_unwritable_directory_is_told_once_for_each_exchange(
+    def test_unwritable_directory_is_reported_once_for_each_exchange(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (tmp_path / "file").write_bytes(b"")
@@ -335,5 +335,5 @@ def test_memory_stays_flat_however_long_the_body(tmp_path: Path) -> None:
     assert int(done.stdout) < 4096  # KiB
 
 
-def test_reads_of_a_chunk_line_are_told_as_they_are_written() -> None:
-    assert str(Chunk(35, 36)) == "+35 36"
+def test_str_of_a_read_is_its_line() -> None:
+    assert str(RecordedRead(35, 36)) == "+35 36"

@@ -1,4 +1,4 @@
-"""The files of a recording."""
+"""A recording: its files, chunks, playback and events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamnorm import (
 )
 from streamnorm.recording import Companion, RecordedRequest, RecordedResponse, load_companion
 from streamnorm.recording.exchange import Step
-from streamnorm.recording.format import Chunk, End, Suffix, replace_file
+from streamnorm.recording.format import End, RecordedRead, Suffix, replace_file
 
 START = (
     b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"small","choices":'
@@ -45,7 +45,7 @@ def recording(
     return Recording(
         body,
         Companion(1, dialect, response=RecordedResponse(body=suffix, end=end, **response)),
-        reads=[Chunk(*read) for read in reads] or None,
+        reads=[RecordedRead(*read) for read in reads] or None,
     )
 
 
@@ -174,7 +174,9 @@ def test_saved_recording_is_loaded_as_it_was(tmp_path: Path) -> None:
     request = RecordedRequest("POST", "https://api.example-models.com/v1", {"a": "b"}, {"n": [1]})
     response = RecordedResponse(201, {"content-type": "text/event-stream"}, ".sse", "reset")
     companion = Companion(1, "openai_chat", "vllm", "written", request, response, 3)
-    saved = Recording(START, companion, reads=[Chunk(5, 10), Chunk(6, len(START) - 10)])
+    saved = Recording(
+        START, companion, reads=[RecordedRead(5, 10), RecordedRead(6, len(START) - 10)]
+    )
     saved.save(tmp_path / "new" / "folder" / "a")
     assert saved.path == tmp_path / "new" / "folder" / "a.sse"
     found = Recording.load(saved.path)
@@ -200,22 +202,22 @@ def test_suffix_of_a_saved_file_is_that_of_its_body(tmp_path: Path) -> None:
     assert not (tmp_path / "a.sse").exists()
 
 
-def test_timing_is_kept_where_the_bytes_are_the_same(tmp_path: Path) -> None:
+def test_timing_is_preserved_for_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.sse"
     recording(b"12345", (7, 2), (8, 3)).save(path)
     recording(b"12345", (1, 5)).save(path)
-    assert Recording.load(path).reads == [Chunk(7, 2), Chunk(8, 3)]
+    assert Recording.load(path).reads == [RecordedRead(7, 2), RecordedRead(8, 3)]
     recording(b"12346", (1, 5)).save(path)
-    assert Recording.load(path).reads == [Chunk(1, 5)]
+    assert Recording.load(path).reads == [RecordedRead(1, 5)]
 
 
 def test_timing_of_a_recording_that_was_loaded_can_be_changed(tmp_path: Path) -> None:
     path = tmp_path / "a.sse"
     recording(b"12345", (7, 5)).save(path)
     found = Recording.load(path)
-    found.reads = [Chunk(1, 5)]
+    found.reads = [RecordedRead(1, 5)]
     found.save()
-    assert Recording.load(path).reads == [Chunk(1, 5)]
+    assert Recording.load(path).reads == [RecordedRead(1, 5)]
 
 
 def test_damaged_recording_is_replaced(tmp_path: Path) -> None:
@@ -223,7 +225,7 @@ def test_damaged_recording_is_replaced(tmp_path: Path) -> None:
     path.write_bytes(b"12345")
     (tmp_path / "a.json").write_text("{")
     recording(b"12345", (1, 5)).save(path)
-    assert Recording.load(path).reads == [Chunk(1, 5)]
+    assert Recording.load(path).reads == [RecordedRead(1, 5)]
 
 
 def test_recording_that_cannot_be_saved_says_why(tmp_path: Path) -> None:
@@ -371,7 +373,7 @@ def test_events_are_the_callers_own() -> None:
     assert found.message().text == "Hi"
 
 
-def test_dialect_that_is_not_read_is_told_when_it_is_asked_for() -> None:
+def test_dialect_that_is_not_read_is_reported_when_it_is_asked_for() -> None:
     found = recording(START, dialect="no_such_dialect")
     assert found.playback().body == START
     for read in (found.events, found.message, lambda: found.outcome):

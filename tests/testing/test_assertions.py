@@ -1,4 +1,4 @@
-"""What two messages may differ in, and what a failed assertion shows."""
+"""Differences that the assertions accept, and the messages of those that fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_whole_stream_is_grammatical() -> None:
     assert_grammatical(iter(WHOLE))
 
 
-def test_every_departure_is_listed_with_its_place() -> None:
+def test_every_departure_is_listed_with_its_position() -> None:
     stray = TextDelta(1, "never shown")
     with pytest.raises(AssertionError) as raised:
         assert_grammatical([*WHOLE[:3], stray, *WHOLE[3:4]])

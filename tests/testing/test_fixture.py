@@ -1,4 +1,4 @@
-"""Clients and transports that the fixture makes."""
+"""Clients and transports made by the fixture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from streamnorm import RecordingError, UnrecordedRequest
 from streamnorm.testing import RecordingFixture
-from streamnorm.testing.places import Marked
+from streamnorm.testing.markers import MarkerOptions
 from streamnorm.testing.plugin import Mode
 
 URL = "https://api.example.com/v1/chat/completions"
@@ -25,13 +25,13 @@ BODY = (
 
 
 class Make:
-    """Makes the fixture of a test, again and again."""
+    """A factory of the fixture's value."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __call__(self, mode: Mode = "none", **options: Any) -> RecordingFixture:
-        marks = Marked(None, options, allow_unplayed=False)
+        marks = MarkerOptions(None, options, allow_unplayed=False)
         return RecordingFixture(self._path / "recordings", mode, marks, "pytest x={}".format)
 
 
@@ -222,7 +222,7 @@ def test_second_client_with_other_options_is_refused(make: Make, options: dict[s
         fixture.client(httpx.Client, **options)
 
 
-def test_bad_option_is_told_at_once(make: Make) -> None:
+def test_bad_option_is_reported_at_once(make: Make) -> None:
     record(make, "a")
     with pytest.raises(ValueError, match="rechunk"):
         make(rechunk="sideways").client(httpx.Client)
@@ -230,7 +230,7 @@ def test_bad_option_is_told_at_once(make: Make) -> None:
         make().client(httpx.Client, speed=-1)
 
 
-def test_damaged_recording_is_told_when_the_test_ends(make: Make, tmp_path: Path) -> None:
+def test_damaged_recording_is_reported_when_the_test_ends(make: Make, tmp_path: Path) -> None:
     record(make, "a")
     (tmp_path / "recordings" / "01-chat-completions.json").write_text("{")
     with pytest.raises(RecordingError, match=r"01-chat-completions\.json"):

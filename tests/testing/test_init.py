@@ -1,4 +1,4 @@
-"""The public names of the package, and when they load."""
+"""The public names of the package, imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of recordings, and the keywords of the marker, seen from a user's project."""
+"""Names of recordings and keywords of the marker, in a user's project."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_marked(streamnorm_recording):
 """
 
 
-def test_fault_of_each_parameter_spoils_the_recordings_of_one_name(project: Project) -> None:
+def test_fault_of_each_parameter_changes_the_recordings_of_one_name(project: Project) -> None:
     project.write(FAULTY)
     project.record("-k", "asks")
     project.run().assert_outcomes(passed=4)

@@ -1,4 +1,4 @@
-"""What each mode of recording does with requests, seen from a user's project."""
+"""Recording modes, in a user's project."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_new_fails_where_a_recording_is_not_asked_for_any_more(project: Project)
     result.stdout.fnmatch_lines([f"*did not ask for all that is recorded: *{SECOND}"])
 
 
-def test_rewrite_takes_the_place_of_what_was_recorded(
+def test_rewrite_replaces_what_was_recorded(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(ASKS_TWICE)
@@ -248,7 +248,7 @@ def test_test_that_did_not_pass_fails_for_nothing_else(
     project.run().assert_outcomes(**{outcome: 1})
 
 
-def test_failure_of_the_disk_is_told_and_breaks_no_test(project: Project) -> None:
+def test_failure_of_the_disk_is_reported_and_breaks_no_test(project: Project) -> None:
     project.write(ASKS)
     (project.path / "recordings").write_text("a file where a folder should be")
     result = project.run("--streamnorm-record=once")

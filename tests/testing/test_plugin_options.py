@@ -1,4 +1,4 @@
-"""Options, environment, the summary and other plugins, seen from a user's project."""
+"""Options, environment, the summary and other plugins, in a user's project."""
 
 from __future__ import annotations
 

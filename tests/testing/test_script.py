@@ -1,4 +1,4 @@
-"""What the turns of a script mean, in both dialects."""
+"""The turns of a script and their answers, in both dialects."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_list_is_one_message_of_several_blocks(request_of: Asking) -> None:
     assert message.blocks == (Text("One moment."), WEATHER, ToolCall("call_2", "f", "{}"))
 
 
-def test_ids_are_counted_over_the_script_but_for_those_that_are_told() -> None:
+def test_ids_are_counted_over_the_script_except_for_explicit_ones() -> None:
     own = ToolCall("toolu_own", "f", "{}")
     provider = FakeProvider([[tool_call("f"), own], lambda _: tool_call("f"), tool_call("f")])
     ids = [call.id for _ in range(3) for call in ask(provider, messages()).tool_calls]
@@ -177,7 +177,7 @@ STREAM = [
 
 
 @DIALECTS
-def test_events_are_told_as_they_are(request_of: Asking) -> None:
+def test_events_are_answered_unchanged(request_of: Asking) -> None:
     playback = FakeProvider([STREAM]).respond(request_of())
     assert validate(playback.body, str(playback.dialect)) == []
     message = said(playback)
@@ -247,7 +247,7 @@ def test_function_answers_what_is_asked() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, lambda _: "Hello"])
-def test_function_that_returns_no_turn_is_told_so(answer: Any) -> None:
+def test_function_that_returns_no_turn_is_a_type_error(answer: Any) -> None:
     with pytest.raises(TypeError, match=r"^answer to FakeRequest\('POST', .*expected text"):
         FakeProvider([lambda _: answer]).respond(chat())
 

@@ -1,4 +1,4 @@
-"""A recording as a source of bytes: what arrives, and how it ends."""
+"""A recording as a source of bytes: its chunks and its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnorm import (
 )
 from streamnorm.recording import Companion, RecordedResponse
 from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.format import Chunk, End
+from streamnorm.recording.format import End, RecordedRead
 from streamnorm.testing import ReplaySource, replay
 
 BODY = (
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return save(tmp_path)
 
 
-def save(folder: Path, end: End = "eof", reads: list[Chunk] | None = None) -> Path:
+def save(folder: Path, end: End = "eof", reads: list[RecordedRead] | None = None) -> Path:
     companion = Companion(1, "openai_chat", response=RecordedResponse(end=end))
     Recording(BODY, companion, reads=reads).save(folder / "answer.sse")
     return folder / "answer.sse"
@@ -49,7 +49,7 @@ async def read(source: ReplaySource) -> list[bytes]:
 
 @pytest.mark.anyio
 async def test_reads_arrive_as_they_were_recorded(tmp_path: Path) -> None:
-    path = save(tmp_path, reads=[Chunk(5, 100), Chunk(1, len(BODY) - 100)])
+    path = save(tmp_path, reads=[RecordedRead(5, 100), RecordedRead(1, len(BODY) - 100)])
     assert list(replay(path)) == [BODY[:100], BODY[100:]]
     assert await read(replay(str(path))) == [BODY[:100], BODY[100:]]
     assert next(replay(path, rechunk="event")) == BODY[:FIRST_EVENT]
@@ -130,8 +130,10 @@ async def test_closing_is_seen_and_ends_the_source(path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_speed_and_max_gap_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = [Chunk(4_000, 10), Chunk(60_000, len(BODY) - 10)]
+async def test_speed_and_max_gap_are_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = [RecordedRead(4_000, 10), RecordedRead(60_000, len(BODY) - 10)]
     path = save(tmp_path, reads=reads)
     waits: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Which ways to cut bytes a property test meets."""
+"""The chunkings that a property test meets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ends(pieces: list[bytes]) -> set[int]:
     return {sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)}
 
 
-def test_every_place_and_every_extreme_is_met() -> None:
+def test_every_position_and_every_extreme_is_met() -> None:
     met: set[int] = set()
     counts: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""How errors, recordings and faults of a script go over the wire, in both dialects."""
+"""Errors, recordings and faults of a script as HTTP responses, in both dialects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamnorm import (
 from streamnorm.recording import Companion
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import cut, http, truncate
-from streamnorm.recording.format import Chunk, RecordedResponse
+from streamnorm.recording.format import RecordedRead, RecordedResponse
 from streamnorm.testing import FakeProvider
 
 DIALECTS = pytest.mark.parametrize("request_of", [chat, messages])
@@ -107,13 +107,17 @@ def recording(body: bytes = CHAT + CHAT_END, **companion: Any) -> Recording:
 
 
 def test_recording_of_the_dialect_is_played_as_it_is() -> None:
-    recorded = recording(CHAT[:9], reads=[Chunk(20, 4), Chunk(30, 5)])
+    recorded = recording(CHAT[:9], reads=[RecordedRead(20, 4), RecordedRead(30, 5)])
     assert FakeProvider([recorded]).respond(chat()) == recorded.playback()
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", None])
 def test_recording_of_another_dialect_is_transcoded_in_its_time(dialect: str | None) -> None:
-    reads = [Chunk(100, 10), Chunk(50, len(CHAT) - 10), Chunk(25, len(CHAT_END))]
+    reads = [
+        RecordedRead(100, 10),
+        RecordedRead(50, len(CHAT) - 10),
+        RecordedRead(25, len(CHAT_END)),
+    ]
     provider = FakeProvider([recording(dialect=dialect, reads=reads)])
     playback = provider.respond(messages())
     assert validate(playback.body, "anthropic") == []
@@ -123,7 +127,7 @@ def test_recording_of_another_dialect_is_transcoded_in_its_time(dialect: str | N
     assert {loss.feature for loss in provider.losses} == {"usage_unknown"}
 
 
-def test_recording_that_does_not_tell_its_dialect_is_played_as_it_is_to_who_speaks_it() -> None:
+def test_recording_that_does_not_tell_its_dialect_is_played_as_it_is_to_its_clients() -> None:
     playback = FakeProvider([recording(dialect=None)]).respond(chat())
     assert playback == recording().playback()
 
@@ -141,7 +145,7 @@ def test_recording_without_its_last_word_is_complete_in_another_dialect() -> Non
 
 
 def test_recording_of_pieces_that_tell_nothing_yet_waits_for_those_that_do() -> None:
-    reads = [Chunk(100, 10), Chunk(40, 10), Chunk(50, len(CHAT) - 20)]
+    reads = [RecordedRead(100, 10), RecordedRead(40, 10), RecordedRead(50, len(CHAT) - 20)]
     playback = FakeProvider([recording(CHAT, reads=reads)]).respond(messages())
     assert [step.delay_s for step in playback.steps] == pytest.approx([0.19])
 
@@ -184,13 +188,13 @@ def test_path_is_a_recording(tmp_path: Path) -> None:
 # Faults
 
 
-def test_fault_in_a_list_spoils_that_answer() -> None:
+def test_fault_in_a_list_changes_that_answer() -> None:
     provider = FakeProvider([["It snows", truncate(byte=9)], "Hello"])
     assert len(provider.respond(chat()).body) == 9
     assert ask(provider, chat()).text == "Hello"
 
 
-def test_fault_spoils_a_recording() -> None:
+def test_fault_changes_a_recording() -> None:
     playback = FakeProvider([[recording(), cut(byte=12)]]).respond(chat())
     assert (playback.body, playback.end) == (CHAT[:12], "reset")
 

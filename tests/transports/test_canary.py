@@ -1,4 +1,4 @@
-"""A secret planted in every place of an exchange, and looked for in every file."""
+"""A secret in every position of an exchange, searched for in every file."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def record(directory: Path, request: httpx.Request, response: httpx.Response) ->
 
 
 def leaks(directory: Path) -> list[str]:
-    """Return where a form of the secret stands in a file or in its name."""
+    """Return the files whose name or content contains a form of the secret."""
     found: list[str] = []
     for path in directory.rglob("*"):
         content = path.name.encode() + path.read_bytes()

@@ -1,4 +1,4 @@
-"""A body that came compressed although nobody asked is written down as what it means."""
+"""A body that arrives compressed is recorded decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from transports.families import URL, recorded_in
+from support.http_families import URL, recorded_in
 
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest
@@ -21,20 +21,20 @@ MIB = 1024 * 1024
 
 
 def with_window(data: bytes, bits: int) -> bytes:
-    """What zlib writes for such a window; a header tells it."""
+    """Return data compressed by zlib with these window bits."""
     packer = zlib.compressobj(wbits=bits)
     return packer.compress(data) + packer.flush()
 
 
 def without_header(data: bytes) -> bytes:
-    """What some servers mean by `deflate`."""
+    """Return raw deflate data, which some servers send as `deflate`."""
     return with_window(data, -zlib.MAX_WBITS)
 
 
 def written(
     directory: Path, coding: str, reads: Iterable[bytes]
 ) -> tuple[Recording, tuple[str, ...]]:
-    """Write a body that came in such reads; return the recording, and what failed."""
+    """Record a body that arrives in these reads; return the recording and its failures."""
     recorder = Recorder(directory)
     writer = recorder.start(WireRequest("POST", URL))
     writer.begin(200, [("content-type", "text/event-stream")])
@@ -111,7 +111,7 @@ def test_what_follows_the_end_is_not_collected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "gzip, br"])
-def test_other_coding_is_told_and_the_recording_is_incomplete(coding: str, tmp_path: Path) -> None:
+def test_unsupported_coding_leaves_an_incomplete_recording(coding: str, tmp_path: Path) -> None:
     recording, failures = written(tmp_path, coding, [b"abc", b"def"])
     assert recording.body == b""
     assert recording.response.end == "incomplete"
@@ -120,9 +120,7 @@ def test_other_coding_is_told_and_the_recording_is_incomplete(coding: str, tmp_p
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_damaged_body_is_told_once_and_the_recording_is_incomplete(
-    coding: str, tmp_path: Path
-) -> None:
+def test_damaged_body_is_reported_once_and_recorded_incomplete(coding: str, tmp_path: Path) -> None:
     recording, failures = written(tmp_path, coding, [b"\x07 no such data", b"at all"])
     assert recording.response.end == "incomplete"
     (failure,) = failures

@@ -1,4 +1,4 @@
-"""Bodies are written down as they are read, and nobody who takes part notices."""
+"""Bodies are recorded as they are read, without an effect on client or server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 from support.byte_source import Cut
-from transports.families import READS, URL, FamilyUnderTest, each_family, recorded_in
+from support.http_families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
 
 def failures_of(family: FamilyUnderTest) -> list[tuple[Exception, str]]:
-    """What a read may raise, and how that is called in a recording."""
+    """Return exceptions of a read, each with the `end` that is recorded for it."""
     http = family.http
     return [
         (http.ReadError("-"), "reset"),
@@ -92,7 +92,7 @@ async def test_each_asynchronous_read_is_handed_on_before_the_next(
 
 @each_family
 @pytest.mark.parametrize("number", range(5))
-def test_broken_read_is_told_and_raised(
+def test_broken_read_is_reported_and_raised(
     family: FamilyUnderTest, number: int, tmp_path: Path
 ) -> None:
     error, end = failures_of(family)[number]
@@ -112,7 +112,7 @@ def test_broken_read_is_told_and_raised(
 @pytest.mark.anyio
 @each_family
 @pytest.mark.parametrize("number", range(5))
-async def test_broken_asynchronous_read_is_told_and_raised(
+async def test_broken_asynchronous_read_is_reported_and_raised(
     family: FamilyUnderTest, number: int, tmp_path: Path
 ) -> None:
     error, end = failures_of(family)[number]
@@ -131,7 +131,7 @@ async def test_broken_asynchronous_read_is_told_and_raised(
 
 @each_family
 @pytest.mark.parametrize("reads", [1, len(READS)])
-def test_consumer_who_leaves_is_told_and_nothing_is_read_for_him(
+def test_abandoned_read_is_recorded_as_aborted_and_reads_no_more(
     family: FamilyUnderTest, reads: int, tmp_path: Path
 ) -> None:
     source = family.body(READS)
@@ -149,7 +149,7 @@ def test_consumer_who_leaves_is_told_and_nothing_is_read_for_him(
 @pytest.mark.anyio
 @each_family
 @pytest.mark.parametrize("reads", [1, len(READS)])
-async def test_asynchronous_consumer_who_leaves_is_told_and_nothing_is_read_for_him(
+async def test_asynchronous_abandoned_read_is_recorded_as_aborted_and_reads_no_more(
     family: FamilyUnderTest, reads: int, tmp_path: Path
 ) -> None:
     source = family.async_body(READS)
@@ -168,7 +168,7 @@ async def test_asynchronous_consumer_who_leaves_is_told_and_nothing_is_read_for_
 
 @pytest.mark.anyio
 @each_family
-async def test_cancelled_read_is_a_consumer_who_leaves(
+async def test_cancelled_read_is_recorded_as_aborted(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     source = family.async_body(READS[:1], stays_open=True)
@@ -242,7 +242,7 @@ def test_broken_read_closes_the_connection_itself(family: FamilyUnderTest, tmp_p
 
 @pytest.mark.anyio
 @each_family
-async def test_read_that_is_thrown_away_is_a_consumer_who_leaves(
+async def test_read_that_is_thrown_away_is_recorded_as_aborted(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     """Nothing may be awaited there, so the connection is closed when its owner closes it."""
@@ -304,7 +304,7 @@ async def test_generators_of_the_inner_body_end_with_it(
 
 @pytest.mark.anyio
 @each_family
-async def test_body_that_was_closed_does_not_look_as_if_it_had_ended(
+async def test_body_that_was_closed_does_not_appear_complete(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     transport = family.transports.RecordingTransport(

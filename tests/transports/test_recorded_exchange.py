@@ -1,4 +1,4 @@
-"""Requests and responses are written down as they pass, whatever becomes of the files."""
+"""Requests and responses are recorded as they pass, even if writing fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
-from transports.families import READS, URL, FamilyUnderTest, each_family, recorded_in
+from support.http_families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
 from streamnorm._core.errors import RecordingError
 
@@ -61,7 +61,7 @@ def test_body_of_a_request_is_recorded(family: FamilyUnderTest, tmp_path: Path) 
 
 @pytest.mark.anyio
 @each_family
-async def test_upload_passes_and_is_not_kept(family: FamilyUnderTest, tmp_path: Path) -> None:
+async def test_upload_passes_and_is_not_stored(family: FamilyUnderTest, tmp_path: Path) -> None:
     seen: list[bytes] = []
 
     def answer(request: Any) -> Any:
@@ -129,7 +129,7 @@ def test_whole_document_is_recorded(
 
 
 @each_family
-def test_response_that_was_closed_unread_is_a_consumer_who_left(
+def test_response_that_was_closed_unread_is_recorded_as_aborted(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     def answer(_: Any) -> Any:

@@ -9,16 +9,16 @@ from typing import Any
 
 import anyio
 import pytest
-from transports.families import READS, URL, FamilyUnderTest, each_family
+from support.http_families import READS, URL, FamilyUnderTest, each_family
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, Step, WireRequest
-from streamnorm.recording.format import Chunk, Companion, RecordedRequest, RecordedResponse
+from streamnorm.recording.format import Companion, RecordedRead, RecordedRequest, RecordedResponse
 
 
 class Script:
-    """Gives one answer to all, and keeps what was asked."""
+    """A responder with one answer for all requests, which it stores."""
 
     def __init__(self, playback: Playback) -> None:
         self.asked: list[WireRequest] = []
@@ -38,10 +38,10 @@ def script(*reads: bytes | Step, end: Any = "eof", status: int = 200) -> Script:
 
 
 def save(directory: Path, name: str, reads: list[bytes], *, body: object = None) -> None:
-    """Write a recording down, of a request with that body."""
+    """Save a recording of a request with this body."""
     request = RecordedRequest("POST", URL, {}, body)
     companion = Companion(1, "anthropic", request=request, response=RecordedResponse())
-    chunks = [Chunk(10, len(read)) for read in reads]
+    chunks = [RecordedRead(10, len(read)) for read in reads]
     Recording(b"".join(reads), companion, reads=chunks).save(directory / f"{name}.sse")
 
 
@@ -171,7 +171,7 @@ async def test_body_that_is_closed_stops(family: FamilyUnderTest) -> None:
 @pytest.mark.anyio
 @each_family
 async def test_body_whose_read_was_cancelled_stops(family: FamilyUnderTest) -> None:
-    """A piece is lost there, as on a connection: what follows must not be taken for it."""
+    """A chunk is lost, as on a connection; a later one must not be mistaken for it."""
     transport = family.transports.ReplayTransport(script(*READS))
     body = (await transport.handle_async_request(family.http.Request("POST", URL))).stream
     with anyio.CancelScope() as scope:
@@ -193,7 +193,7 @@ async def test_body_that_is_closed_while_it_waits_stops(family: FamilyUnderTest)
 
 
 class Clock:
-    """A clock that only sleep moves."""
+    """A clock that only `sleep` advances."""
 
     def __init__(self) -> None:
         self.now = 100.0

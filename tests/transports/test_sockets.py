@@ -1,4 +1,4 @@
-"""Exchanges over real connections are recorded as they were."""
+"""Exchanges over real connections are recorded unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from transports.families import READS, FamilyUnderTest, each_family, recorded_in
+from support.http_families import READS, FamilyUnderTest, each_family, recorded_in
 
 PATIENCE_S = 5.0  # of the server, with a test that has failed
 
@@ -31,7 +31,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def serving(end: Literal["eof", "reset", "timeout"] = "eof") -> Iterator[Server]:
-    """Serve `READS` to all who ask, one write each, and end so."""
+    """Serve `READS` to each request, one write each, and end as given."""
     taken, over, asked = threading.Semaphore(0), threading.Event(), list[str]()
 
     class Handler(BaseHTTPRequestHandler):
@@ -146,7 +146,7 @@ async def test_connection_that_fails_replays_so(
 @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 @pytest.mark.anyio
 @each_family
-async def test_consumer_who_leaves_leaves_no_connection(
+async def test_abandoned_stream_leaves_no_connection(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     inner = family.http.AsyncHTTPTransport()

@@ -1,7 +1,7 @@
 """Import of recordings from the files of other tools, and export to HAR.
 
 `import_file` reads cassettes of vcrpy and cassetter and HAR files; `export_har` writes HAR.
-`cassettes` and `har` are the formats, `entries` makes recordings of their exchanges, `trees`
+`cassettes` and `har` are the formats, `entries` makes recordings of their exchanges, `yaml_reader`
 reads YAML within bounds.
 """
 

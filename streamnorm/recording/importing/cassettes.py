@@ -24,7 +24,7 @@ from msgspec import UNSET, Struct, UnsetType
 from streamnorm._core.json import InvalidJSON, convert, is_array, is_object
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.importing.entries import Entry, checked, decoded
-from streamnorm.recording.importing.trees import Foreign, Unreadable, json_value
+from streamnorm.recording.importing.yaml_reader import Foreign, Unreadable, json_value
 
 __all__ = ["cassette_entries"]
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 _KNOWN = {"version", "interactions", "recorded_with", "metadata"}
 
 
-class _Request(Struct):
+class _CassetteRequest(Struct):
     method: str
     uri: str
     headers: Any = None
@@ -42,7 +42,7 @@ class _Request(Struct):
     parsed_body: Any | UnsetType = UNSET
 
 
-class _Response(Struct):
+class _CassetteResponse(Struct):
     status: Any = None
     headers: Any = None
     body: Any = None
@@ -52,18 +52,18 @@ class _Response(Struct):
     content: Any = None
 
 
-class _Interaction(Struct):
-    request: _Request
-    response: _Response
+class _CassetteInteraction(Struct):
+    request: _CassetteRequest
+    response: _CassetteResponse
     recorded_at: Any = None
 
 
 class _Cassette(Struct):
     version: int
-    interactions: list[_Interaction]
+    interactions: list[_CassetteInteraction]
 
 
-class _Status(Struct):
+class _CassetteStatus(Struct):
     code: int
 
 
@@ -94,7 +94,9 @@ def cassette_entries(value: dict[str, Any], max_bytes: int) -> Iterator[Entry]:
         yield entry
 
 
-def _recorded_order(interactions: list[_Interaction]) -> list[tuple[int, _Interaction]]:
+def _recorded_order(
+    interactions: list[_CassetteInteraction],
+) -> list[tuple[int, _CassetteInteraction]]:
     """Return interactions with their positions in the file, sorted by time if all have one."""
     numbered = list(enumerate(interactions))
     try:
@@ -104,7 +106,7 @@ def _recorded_order(interactions: list[_Interaction]) -> list[tuple[int, _Intera
         return numbered
 
 
-def _entry(interaction: _Interaction, max_bytes: int) -> Entry:
+def _entry(interaction: _CassetteInteraction, max_bytes: int) -> Entry:
     asked, response = interaction.request, interaction.response
     headers = _headers(response.headers)
     # `str` turns `Plain` into str.
@@ -113,11 +115,11 @@ def _entry(interaction: _Interaction, max_bytes: int) -> Entry:
     return Entry(request, _status(response), headers, _body(response, headers, max_bytes))
 
 
-def _status(response: _Response) -> int:
+def _status(response: _CassetteResponse) -> int:
     if response.status_code is not None:
         return response.status_code
     if is_object(response.status):
-        return _convert(response.status, _Status).code
+        return _convert(response.status, _CassetteStatus).code
     return _convert(response.status, int)
 
 
@@ -144,7 +146,7 @@ def _header(value: Any) -> str:
             raise Unreadable("a header that is no text")
 
 
-def _asked_body(request: _Request) -> bytes | None:
+def _asked_body(request: _CassetteRequest) -> bytes | None:
     if request.parsed_body is not UNSET:
         return _dumped(request.parsed_body)
     if isinstance(request.body, Foreign):
@@ -153,7 +155,9 @@ def _asked_body(request: _Request) -> bytes | None:
     return body.encode() if isinstance(body, str) else body
 
 
-def _body(response: _Response, headers: tuple[tuple[str, str], ...], max_bytes: int) -> bytes:
+def _body(
+    response: _CassetteResponse, headers: tuple[tuple[str, str], ...], max_bytes: int
+) -> bytes:
     if response.parsed_body is not UNSET:
         body = _dumped(response.parsed_body)
     else:

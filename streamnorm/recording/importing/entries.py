@@ -12,13 +12,13 @@ from msgspec import UNSET, Struct, json, structs
 from streamnorm._core.json import is_json
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
-    Chunk,
     Companion,
+    RecordedRead,
     RecordedRequest,
     RecordedResponse,
     Suffix,
 )
-from streamnorm.recording.importing.trees import Unreadable
+from streamnorm.recording.importing.yaml_reader import Unreadable
 from streamnorm.recording.operations import dialect_of, server_of
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
@@ -47,7 +47,7 @@ class Entry(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...]
     body: bytes
     companion: Companion | None = None
-    reads: list[Chunk] | None = None
+    reads: list[RecordedRead] | None = None
 
     def __repr__(self) -> str:
         return f"Entry({self.request!r}, {self.status}, …)"

@@ -14,7 +14,7 @@ from streamnorm.recording.format import read_bounded
 from streamnorm.recording.importing.cassettes import cassette_entries
 from streamnorm.recording.importing.entries import Entry, recording_of
 from streamnorm.recording.importing.har import har_entries
-from streamnorm.recording.importing.trees import Unreadable, read_yaml
+from streamnorm.recording.importing.yaml_reader import Unreadable, read_yaml
 from streamnorm.recording.operations import slug_of
 from streamnorm.recording.recorder import Recorder
 from streamnorm.recording.recording import Recording

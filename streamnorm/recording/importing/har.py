@@ -25,13 +25,13 @@ from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
-    Chunk,
+    RecordedRead,
     RecordedRequest,
     decode_companion,
     replace_file,
 )
 from streamnorm.recording.importing.entries import Entry, checked, kind_of
-from streamnorm.recording.importing.trees import Unreadable
+from streamnorm.recording.importing.yaml_reader import Unreadable
 from streamnorm.recording.recording import Recording, companion_of
 
 __all__ = ["export_har", "har_entries"]
@@ -49,49 +49,49 @@ _KINDS = {
 _NO_KIND = "x-unknown"  # written by browsers
 
 
-class _Header(Struct):
+class _HARHeader(Struct):
     name: str
     value: str = ""
 
 
-class _PostData(Struct):
+class _HARPostData(Struct):
     text: str | None = None
     encoding: str | None = None
 
 
-class _Request(Struct):
+class _HARRequest(Struct):
     method: str
     url: str
-    headers: list[_Header] = []
-    post_data: _PostData | None = field(name="postData", default=None)
+    headers: list[_HARHeader] = []
+    post_data: _HARPostData | None = field(name="postData", default=None)
 
 
-class _Content(Struct):
+class _HARContent(Struct):
     size: int = 0
     mime_type: str = field(name="mimeType", default="")
     text: str | None = None
     encoding: str | None = None
 
 
-class _Response(Struct):
+class _HARResponse(Struct):
     status: int
-    content: _Content
-    headers: list[_Header] = []
+    content: _HARContent
+    headers: list[_HARHeader] = []
 
 
-class _Entry(Struct):
-    request: _Request
-    response: _Response
+class _HAREntry(Struct):
+    request: _HARRequest
+    response: _HARResponse
     chunks: Any = field(name="_chunks", default=None)
     companion: Any = field(name="_streamnorm", default=None)
 
 
-class _Log(Struct):
-    entries: list[_Entry]
+class _HARLog(Struct):
+    entries: list[_HAREntry]
 
 
 class _HAR(Struct):
-    log: _Log
+    log: _HARLog
 
 
 def har_entries(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Entry]:
@@ -123,7 +123,7 @@ def har_entries(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[E
         yield entry
 
 
-def _entry(item: _Entry) -> Entry:
+def _entry(item: _HAREntry) -> Entry:
     asked, content = item.request, item.response.content
     headers = _pairs(item.response.headers)
     if not kind_of(headers) and content.mime_type not in ("", _NO_KIND):
@@ -135,11 +135,11 @@ def _entry(item: _Entry) -> Entry:
     return Entry(request, item.response.status, headers, body)
 
 
-def _pairs(headers: list[_Header]) -> tuple[tuple[str, str], ...]:
+def _pairs(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
     return tuple((header.name, header.value) for header in headers)
 
 
-def _asked_body(request: _Request) -> bytes | None:
+def _asked_body(request: _HARRequest) -> bytes | None:
     data = request.post_data
     if data is None:
         return b""
@@ -157,7 +157,7 @@ def _bytes(text: str, encoding: str | None) -> bytes:
         raise Unreadable("a body that is no base64") from exc
 
 
-def _exported(entry: Entry, item: _Entry, where: Path, limits: Limits) -> Entry:
+def _exported(entry: Entry, item: _HAREntry, where: Path, limits: Limits) -> Entry:
     """Return an entry with companion and reads from our custom fields."""
     if item.companion is None:
         return checked(entry)
@@ -196,7 +196,7 @@ def _exchange(recording: Recording) -> dict[str, Any]:
     reads = recording.reads
     companion: dict[str, Any] = msgspec.to_builtins(companion_of(recording))
     del companion["chunks"]
-    gaps_ms = [read.gap_ms for read in reads or [Chunk(0, 0)]] or [0]
+    gaps_ms = [read.gap_ms for read in reads or [RecordedRead(0, 0)]] or [0]
     exchange: dict[str, Any] = {
         "startedDateTime": _DATE,
         "time": sum(gaps_ms),

@@ -1,11 +1,11 @@
-"""The secrets of an exchange: where they stand, what they look like, and how they are replaced.
+"""Redaction: the secrets of an exchange are found and replaced by "x".
 
-`learning` knows those of one exchange, `credentials` where they stand in a request,
-`forms` and `shapes` find them in bytes, `scrubbing` replaces them in a body that comes in
-pieces.
+`redaction` collects the secrets of one exchange from where `credentials` finds them.  `forms`
+finds known values in bytes, `patterns` finds typical keys and tokens, `scrubbing` replaces both
+in a body that arrives in chunks.
 """
 
-from streamnorm.recording.secrets.learning import Secrets
+from streamnorm.recording.secrets.redaction import Secrets
 from streamnorm.recording.secrets.scrubbing import Scrubber
 
 __all__ = ["Scrubber", "Secrets"]

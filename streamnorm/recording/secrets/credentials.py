@@ -1,4 +1,4 @@
-"""Where in a request or a response the credentials stand."""
+"""The positions of credentials in a request or a response: headers, URL, form and JSON fields."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
     "replace_strings",
 ]
 
-# Never fails, whatever the text: RFC 3986, appendix B.
+# Matches every text: RFC 3986, appendix B.
 _URL = re.compile(r"([^:/?#]+:)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 _PUBLIC_QUERY = frozenset({"alt", "api-version", "beta", "limit", "starting_after", "stream"})
-# Not kept, and no secrets either: replaced in a body, their values would spoil it.
+# Neither recorded nor secret: their values may occur in bodies, which must stay intact.
 _HARMLESS_QUERY = frozenset(
     {"after", "before", "include", "include[]", "model", "order", "purpose"}
 )
@@ -33,7 +33,7 @@ _HARMLESS_QUERY = frozenset(
 _SECRET_HEADER = re.compile(
     "auth|cookie|credential|key|organization|passw|project|secret|session|token"
 )
-# `x-ratelimit-limit-tokens: 150000` is a number that stands in many bodies.
+# `x-ratelimit-limit-tokens: 150000` is a number that occurs in many bodies.
 _HARMLESS_HEADER = re.compile("rate-?limit|www-authenticate|access-control-|max-tokens")
 
 # Without hyphens and underscores.
@@ -46,7 +46,7 @@ _SECRET_ENDS = (
     *("accesstoken", "authorizationtoken", "authtoken", "bearertoken", "idtoken"),
     *("refreshtoken", "securitytoken", "sessiontoken"),
 )
-# Fields and headers whose values are more than the secret alone.
+# Fields and headers whose values contain more than the secret.
 _LISTS = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 _LEAST = 6
 
@@ -54,19 +54,19 @@ _NameRule: TypeAlias = Callable[[str], bool]
 
 
 def is_secret_header(name: str) -> bool:
-    """Tell whether a header's name says that its value is a secret."""
+    """Return whether a header with this name holds a secret."""
     name = name.lower()
     return bool(_SECRET_HEADER.search(name)) and not _HARMLESS_HEADER.search(name)
 
 
 def is_secret_field(name: str) -> bool:
-    """Tell whether the name of a field of JSON or of a form says that its value is a secret."""
+    """Return whether a field of JSON or of a form with this name holds a secret."""
     name = name.lower().replace("_", "").replace("-", "")
     return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
 
 
 def in_header(name: str, value: str) -> Iterator[str]:
-    """Yield the credentials that a header of a request or a response holds."""
+    """Yield the credentials in a header of a request or a response."""
     match name.lower():
         case "authorization" | "proxy-authorization":
             yield from _in_authorization(value)
@@ -85,7 +85,7 @@ def in_header(name: str, value: str) -> Iterator[str]:
 def _in_authorization(value: str) -> Iterator[str]:
     scheme, _, rest = value.strip().partition(" ")
     rest = rest.strip()
-    # Whatever holds the whole of it holds the rest too, unless that is too short to look for.
+    # Text that contains the value contains `rest`, too, unless that is too short to search for.
     yield rest if len(rest) >= _LEAST else value
     if scheme.lower() != "basic":
         return
@@ -105,7 +105,7 @@ def _in_cookies(cookies: Iterable[str]) -> Iterator[str]:
 
 
 def in_url(url: str) -> Iterator[str]:
-    """Yield the credentials that a URL holds: its userinfo, and what its query hides."""
+    """Yield the credentials in a URL: userinfo, and non-public parameters of the query."""
     _, authority, _, query, fragment = _parts(url)
     userinfo = authority.rpartition("@")[0]
     for value in (userinfo, *userinfo.partition(":")[::2]):
@@ -119,7 +119,7 @@ def in_url(url: str) -> Iterator[str]:
 
 
 def public_url(url: str) -> str:
-    """Return a URL without userinfo, fragment, and the query that is not known to be harmless."""
+    """Return a URL without userinfo, fragment and non-public parameters of the query."""
     scheme, authority, path, query, _ = _parts(url)
     host = authority.rpartition("@")[2]
     kept = "&".join(
@@ -143,19 +143,19 @@ def _pairs(query: str) -> Iterator[tuple[str, str]]:
         if separator:
             yield name, value
         elif name:
-            # `?stream`, or a value without a name.
+            # A flag such as `?stream`, or a value without a name.
             yield (name, "") if name.lower() in _PUBLIC_QUERY else ("", name)
 
 
 def in_form(text: str) -> Iterator[str]:
-    """Yield the credentials that a form holds, such as that which asks for a token."""
+    """Yield the credentials in a form, for example in a token request."""
     for name, value in parse_qsl(text):
         if is_secret_field(name):
             yield value
 
 
 def in_json(value: Any, is_secret: _NameRule = is_secret_field) -> Iterator[str]:
-    """Yield the credentials that a decoded JSON value holds, in fields that are named so."""
+    """Yield the credentials in a decoded JSON value, from fields with secret names."""
     if is_array(value):
         for item in value:
             yield from in_json(item, is_secret)
@@ -180,13 +180,13 @@ def replace_strings(
     hide: Callable[[str], str],
     is_secret: _NameRule = is_secret_field,
 ) -> Any:
-    """Return a decoded JSON value with other strings.
+    """Return a decoded JSON value with its strings replaced.
 
     Args:
-        value: It.
-        replace: Gives what stands for a string or a name, in the order of the text.
-        hide: Gives what stands for the value of a field that is named as secrets are.
-        is_secret: Which fields those are.
+        value: The value.
+        replace: Returns the replacement of a string or a name; called in document order.
+        hide: Returns the replacement of the value of a secret field.
+        is_secret: Whether a field with this name is secret.
     """
     if isinstance(value, str):
         return replace(value)
@@ -208,12 +208,12 @@ def _hidden(value: Any, replace: Callable[[str], str], hide: Callable[[str], str
     if is_array(value):
         return [_hidden(item, replace, hide) for item in value]
     text = _text_of(value)
-    # A schema that describes such a field is no secret, and neither is null.
+    # The schema of a secret field is no secret, and neither is null.
     return replace_strings(value, replace, hide) if text is None else hide(text)
 
 
 def _text_of(value: Any) -> str | None:
-    """Return a string, or a number as it may stand in one; None for anything else."""
+    """Return a string, or the text of a number; None for any other value."""
     if isinstance(value, str):
         return value
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -221,6 +221,6 @@ def _text_of(value: Any) -> str | None:
 
 
 def _rule_below(name: str) -> _NameRule:
-    """Return which names the secrets have in the object that a field holds."""
-    # Such as the headers that a model provider is to send to an MCP server.
+    """Return the rule for secret names inside the object of a field."""
+    # For example the headers that a provider shall send to an MCP server.
     return is_secret_header if name.lower().endswith("headers") else is_secret_field

@@ -1,4 +1,4 @@
-"""The forms in which a known value may stand in a body: raw, base64, url- or JSON-escaped."""
+"""Search for known values in a body, in every encoding: raw, base64, URL- or JSON-escaped."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TypeAlias
 __all__ = ["Forms", "Span"]
 
 Span: TypeAlias = tuple[int, int]
-"""Where something starts in bytes, and where it ends."""
+"""Start and end of a match, as offsets in bytes."""
 
-# A longer value is looked for in pieces, so that no form of it is longer than the look-ahead
+# A longer value is searched for in pieces, so that no form of it is longer than the look-ahead
 # of a `Scrubber`: 342 characters of base64, each escaped by at most thirteen bytes.
 _MAX_PIECE = 256
-# Shorter base64 stands in ordinary base64 by chance.
+# Shorter base64 occurs in ordinary base64 by chance.
 _MIN_BASE64 = 6
 # JSON in JSON in JSON: each level doubles the backslashes.  A bound, so that a run of
 # backslashes is read in linear time.
@@ -26,20 +26,20 @@ _MEANT = {short.encode(): meant.encode() for meant, short in _SHORT.items()}
 
 
 class Forms:
-    """Find known values in bytes, whatever form they stand in.
+    """Finds known values in bytes, in any of their forms.
 
     Args:
-        values: What to find.
+        values: The values to find.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
         texts = {text for value in values for text in _texts(value)}
-        # The same order in every run, whatever the seed of the hashes.
+        # The same order in every run, whatever the hash seed.
         self._needles = sorted(text.encode() for text in texts)
         self._escapes = _Escapes(frozenset("".join(texts))) if texts else None
 
     def find(self, data: bytes, low: int, high: int) -> Iterator[Span]:
-        """Yield where values stand that start from `low` and before `high`."""
+        """Yield the spans of values that start at or after `low` and before `high`."""
         yield from self._raw(data, low, high)
         if self._escapes is not None and self._escapes.stand_in(data, low):
             plain = _Unescaped(data, low, self._escapes.pattern)
@@ -58,14 +58,14 @@ class Forms:
 
 
 class _Escapes:
-    """The escapes that may stand for a character of known values, and for no other."""
+    """A pattern of the escapes of the characters in known values."""
 
     def __init__(self, characters: frozenset[str]) -> None:
         text = "".join(sorted(characters))
         units = text.encode("utf-16-be").hex(" ", 2).encode().split()
         octets = sorted({b"%02x" % octet for octet in text.encode()})
         short = "".join(_SHORT[character] for character in text if character in _SHORT)
-        # Each begins with fixed bytes, which makes it fast to find that none is there.
+        # Cheap searches that most bodies fail, so that `pattern` need not run.
         common = b"00" if all(unit.startswith(b"00") for unit in units) else b""
         self._gates = (
             re.compile(rb"\\u%b(?i:%b)" % (common, _any(u.removeprefix(common) for u in units))),
@@ -86,20 +86,20 @@ class _Escapes:
         )
 
     def stand_in(self, data: bytes, low: int) -> bool:
-        """Tell whether one of them stands there."""
+        """Return whether `data` may contain such an escape from `low` on."""
         return any(gate.search(data, low) is not None for gate in self._gates) or any(
             data.find(pair, low) >= 0 for pair in self._pairs
         )
 
 
 class _Unescaped:
-    """Bytes with escapes resolved, and where each of them came from."""
+    """Bytes with escapes resolved, and a map from their offsets to the original ones."""
 
     def __init__(self, data: bytes, low: int, pattern: re.Pattern[bytes]) -> None:
         pieces: list[bytes] = []
-        self._starts = [0]  # of each escape: where its meaning starts,
-        self._ends = [0]  # where that ends,
-        self._origins = [(low, low)]  # and the bytes that it was
+        self._starts = [0]  # start of each resolved escape in `data`
+        self._ends = [0]  # its end in `data`
+        self._origins = [(low, low)]  # span of the escape in the original bytes
         at, size = low, 0
         for match in pattern.finditer(data, low):
             meant = _meaning(match)
@@ -114,7 +114,7 @@ class _Unescaped:
         self.data = b"".join(pieces)
 
     def origin(self, start: int, end: int) -> Span:
-        """Return the bytes that a part of `data` came from."""
+        """Return the span in the original bytes of a span in `data`."""
         first = bisect_right(self._starts, start) - 1
         last = bisect_right(self._starts, end - 1) - 1
         inside = start < self._ends[first]
@@ -144,7 +144,7 @@ def _texts(value: str) -> Iterator[str]:
     for piece in _pieces(value):
         yield piece
         if " " in piece:
-            yield piece.replace(" ", "+")  # as in a query
+            yield piece.replace(" ", "+")  # as in a query string
         yield from _base64_of(piece.encode())
 
 
@@ -153,12 +153,12 @@ def _pieces(value: str) -> Iterator[str]:
         yield value
         return
     for start in range(0, len(value), _MAX_PIECE):
-        # The last one overlaps that before it: a short piece would stand anywhere.
+        # The last piece overlaps the one before: a short piece would match anywhere.
         yield value[min(start, len(value) - _MAX_PIECE) :][:_MAX_PIECE]
 
 
 def _base64_of(value: bytes) -> Iterator[str]:
-    """Yield the characters that a value alone decides, for each way it may be aligned."""
+    """Yield the base64 characters that depend on the value alone, for each alignment."""
     for shift in range(3):
         first, last = (shift * 8 + 5) // 6, (shift + len(value)) * 8 // 6
         if last - first < _MIN_BASE64:

@@ -1,4 +1,4 @@
-"""Replacing secrets in bytes that come in pieces."""
+"""The streaming redactor: secrets in a body that arrives in chunks are replaced by "x"."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from streamnorm.recording.secrets.forms import Forms, Span
-from streamnorm.recording.secrets.shapes import find_fields, find_shapes
+from streamnorm.recording.secrets.patterns import find_fields, find_tokens
 
 __all__ = ["Finder", "Scrubber"]
 
-# What is searched at once.  Always the same pieces of the body, wherever it was cut when it
-# came, so that the same body gives the same bytes.
+# Bytes searched at once.  The strides are the same however the body is cut into chunks, so
+# that the same body gives the same bytes.
 _STRIDE = 48 * 1024
-# How much of what follows must be there: no form or shape of a secret is longer.
+# Bytes that must follow a stride: no form or shape of a secret is longer.
 _LOOKAHEAD = 8 * 1024
-# How much of what went before is kept, for what must not stand before a secret.
+# Bytes kept before a stride, for the lookbehinds of the patterns.
 _CONTEXT = 128
-# What is found may turn out to start a little earlier, inside of an escape.
+# A match may start up to this much earlier, inside an escape.
 _SHIFT = 8
-# A body that hands out credentials in fields is a document; what comes later is a model's.
+# Only a JSON document has credentials in fields; a longer body is a model's output.
 _FIELDS_BYTES = 1024 * 1024
 
 _OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 
 
 class Finder:
-    """Find secrets in bytes.
+    """Finds secrets in bytes.
 
     Args:
-        forms: Those that are known.
-        patterns: What others look like.
+        forms: The known secrets.
+        patterns: Regular expressions of further secrets.
     """
 
     def __init__(self, forms: Forms, patterns: Sequence[re.Pattern[str]]) -> None:
@@ -38,17 +38,15 @@ class Finder:
         self._patterns = patterns
 
     def find(self, data: bytes, low: int, high: int, *, fields: bool) -> list[Span]:
-        """Return where secrets stand that start from `low` and before `high`, in order.
-
-        They may overlap.
+        """Return the spans of secrets, in order; they may overlap.
 
         Args:
-            data: What surrounds them, too.
-            low: Where the first may start.
-            high: Where none starts any more.
-            fields: Whether the values of JSON fields that are named so are secrets.
+            data: The bytes, with context before `low` and after `high`.
+            low: Offset at which the first secret may start.
+            high: Offset before which every secret starts.
+            fields: Whether to include the values of JSON fields with secret names.
         """
-        spans = [*find_shapes(data, low, high), *self._forms.find(data, low, high)]
+        spans = [*find_tokens(data, low, high), *self._forms.find(data, low, high)]
         if fields:
             spans += find_fields(data, low, high)
         if self._patterns:
@@ -70,13 +68,13 @@ class Finder:
 
 
 class Scrubber:
-    """Replace secrets in a body that comes in pieces, each byte of them by an "x".
+    """Replaces each byte of a secret by "x" in a body that arrives in chunks.
 
-    The bytes that come out are the same however the body is cut, and as many as went in.
-    At most 56 KiB are held back; a secret is found if it is no longer than 8 KiB.
+    The output has the same length as the input, and does not depend on the chunks.  At most
+    56 KiB are held back; secrets of up to 8 KiB are found.
 
     Args:
-        finder: Gives what finds them; asked each time, as more may be learnt meanwhile.
+        finder: Returns the finder; called for each stride, as secrets may be added meanwhile.
         found: Called for each secret that is replaced.
     """
 
@@ -84,14 +82,14 @@ class Scrubber:
         self._finder = finder
         self._found = found
         self._held = bytearray()
-        self._context = 0  # how many of the held bytes have gone out
-        self._settled = 0  # how many bytes have gone out in all
-        # Both counted from what has gone out.
-        self._open: list[Span] = []  # what was found and has not gone out
-        self._covered = -1  # where the last of it ends
+        self._context = 0  # held bytes that were returned already
+        self._settled = 0  # bytes returned in all
+        # Offsets of both are relative to the bytes returned.
+        self._open: list[Span] = []  # spans that reach beyond the bytes returned
+        self._covered = -1  # end of the last span
 
     def feed(self, data: bytes) -> bytes:
-        """Take a piece; return what is settled."""
+        """Add a chunk; return the bytes that are settled."""
         if len(self._held) - self._context + len(data) < _STRIDE + _LOOKAHEAD:
             self._held += data
             return b""
@@ -123,10 +121,10 @@ class Scrubber:
         return piece
 
     def _replace(self, piece: bytes, spans: list[Span]) -> bytes:
-        """Return a piece without what stands in it, and keep what reaches behind it."""
+        """Return a stride with its spans replaced; store the spans that reach beyond it."""
         size = len(piece)
         for start, end in spans:
-            # What overlaps or continues another is one with it.
+            # Overlapping and adjacent spans count as one secret.
             if start > self._covered:
                 self._found()
             self._covered = max(self._covered, end)
@@ -148,7 +146,7 @@ def _cover(out: bytearray, start: int, end: int) -> None:
 
 
 def _outside_escape(data: bytes, start: int) -> int:
-    r"""Return where to start so that no escape is torn: `\n` before `otebook` is no `\x`."""
+    r"""Return a start that splits no escape: `\n` before a secret must not become `\x`."""
     if b"\\" not in data[max(0, start - 5) : start]:
         return start
     match = _OPEN_ESCAPE.search(data, max(0, start - 64), start)

@@ -149,7 +149,7 @@ interactions:
         ("!!python/unicode 'words'", (None, "words")),
     ],
 )
-def test_request_body_of_vcrpy_is_kept(
+def test_request_body_of_vcrpy_is_stored(
     written: str, kept: tuple[object, object], tmp_path: Path
 ) -> None:
     (recording,) = imported(VCR % written, tmp_path)

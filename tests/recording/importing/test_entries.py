@@ -1,4 +1,4 @@
-"""An exchange of a foreign file, and the recording that it becomes."""
+"""An exchange of a foreign file, and the recording made of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.importing.entries import Entry, checked, decoded, recording_of
-from streamnorm.recording.importing.trees import Unreadable
+from streamnorm.recording.importing.yaml_reader import Unreadable
 
 CHAT_URL = "https://api.deepseek.com/v1/chat/completions"
 

@@ -1,4 +1,4 @@
-"""Which format a file is of, what becomes of its secrets, and where its exchanges go."""
+"""`import_file`: detection of the format, redaction, and the files written."""
 
 from __future__ import annotations
 

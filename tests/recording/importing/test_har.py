@@ -1,4 +1,4 @@
-"""HAR 1.2, in and out."""
+"""Import and export of HAR 1.2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.corpus import recordings
 
 from streamnorm import Recording, RecordingError
 from streamnorm.recording import Companion, RecordedRequest, RecordedResponse
-from streamnorm.recording.format import Chunk, split_name
+from streamnorm.recording.format import RecordedRead, split_name
 from streamnorm.recording.importing import export_har, import_file
 from streamnorm.recording.recording import companion_of
 
@@ -140,7 +140,7 @@ def test_response_without_a_body_is_empty(tmp_path: Path) -> None:
         ({"mimeType": "a/b", "text": "", "params": [{"name": "a", "value": "b"}]}, (UNSET, None)),
     ],
 )
-def test_request_body_is_kept_where_it_is_told(
+def test_request_body_is_imported_if_the_file_has_it(
     data: object, kept: tuple[object, object], tmp_path: Path
 ) -> None:
     (recording,) = imported(tmp_path, entry(request={"postData": data}))
@@ -215,7 +215,7 @@ def test_export_is_a_har_of_version_1_2(tmp_path: Path) -> None:
         {"é": 1},
     )
     answered = RecordedResponse(529, {"content-type": "text/event-stream"})
-    reads = [Chunk(412, 6), Chunk(35, 2), Chunk(0, 2)]
+    reads = [RecordedRead(412, 6), RecordedRead(35, 2), RecordedRead(0, 2)]
     har = exported(
         tmp_path, recording(b"data: \xc3\xa9\n\n", request=asked, response=answered, reads=reads)
     )
@@ -327,7 +327,9 @@ def test_export_to_where_nothing_can_be_written_is_a_recording_error(tmp_path: P
 URL = "https://api.example.com/v1/messages"
 ROUND = {
     "nothing-told": recording(b"data: 1\n\n"),
-    "reads": recording(b"data: 1\n\n", reads=[Chunk(3, 4), Chunk(0, 0), Chunk(99, 5)]),
+    "reads": recording(
+        b"data: 1\n\n", reads=[RecordedRead(3, 4), RecordedRead(0, 0), RecordedRead(99, 5)]
+    ),
     "no-reads": recording(b"", reads=[]),
     "bytes": recording(b"\xff\x00", response=RecordedResponse(body=".body.bin")),
     "bom": recording(b"\xef\xbb\xbfdata: 1\r\r", dialect="gemini", server="mine"),

@@ -1,4 +1,4 @@
-"""Scrubbing bytes: what looks like a secret, what must stay, and bodies in pieces."""
+"""The streaming redactor: patterns of secrets, similar text, and bodies in chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a stream of events: where its blocks stand, how they begin, how they end."""
+"""The summary of a stream: positions of its blocks, their content, usage and stops."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.inspect.course import HEAD_CHARS, Course, Track
+from streamnorm.inspect.summary import HEAD_CHARS, StreamSummary, Track
 
 CALL = ToolCall("call_1", "find")
 
 
-def course(*events: Event, limits: Limits = Limits()) -> Course:  # noqa: B008 - frozen
-    run = Course(limits=limits)
-    run.extend([MessageStart("m", "gpt"), *events])
-    run.close()
-    return run
+def summary_of(*events: Event, limits: Limits = Limits()) -> StreamSummary:  # noqa: B008 - frozen
+    summary = StreamSummary(limits=limits)
+    summary.extend([MessageStart("m", "gpt"), *events])
+    summary.close()
+    return summary
 
 
 def track(block: Block, *deltas: Event, limits: Limits = Limits()) -> Track:  # noqa: B008 - frozen
     """Return the track of a block that starts with event 1."""
-    [only] = course(BlockStart(0, block), *deltas, BlockStop(0), limits=limits).tracks
+    [only] = summary_of(BlockStart(0, block), *deltas, BlockStop(0), limits=limits).tracks
     return only
 
 
@@ -62,7 +62,7 @@ def busy(track: Track, cell_events: int = 1) -> list[int]:
 
 
 def test_overlapping_blocks_know_when_they_were_open_and_when_they_had_events() -> None:
-    run = course(
+    summary = summary_of(
         BlockStart(0, CALL),  # 1
         BlockStart(1, CALL),
         JSONDelta(0, "{"),
@@ -74,33 +74,33 @@ def test_overlapping_blocks_know_when_they_were_open_and_when_they_had_events() 
         BlockStop(1),  # 9
         MessageStop("tool_use", "tool_calls"),
     )
-    first, second = run.tracks
+    first, second = summary.tracks
     assert (first.start, first.stop, busy(first)) == (1, 7, [1, 3, 6, 7])
     assert (second.start, second.stop, busy(second)) == (2, 9, [2, 4, 8, 9])
-    assert (run.events, run.cell_events) == (11, 1)
-    assert run.stops == [MessageStop("tool_use", "tool_calls")]
-    assert run.start == MessageStart("m", "gpt")
+    assert (summary.events, summary.cell_events) == (11, 1)
+    assert summary.stops == [MessageStop("tool_use", "tool_calls")]
+    assert summary.start == MessageStart("m", "gpt")
 
 
 def test_opaque_data_of_a_block_is_an_event_of_it() -> None:
-    run = course(
+    summary = summary_of(
         BlockStart(0, Text()),
         Opaque("openai_chat", "logprobs", "{}", 0),
         Opaque("openai_chat", "heartbeat", "{}"),
         BlockStop(0),
     )
-    assert busy(run.tracks[0]) == [1, 2, 4]
+    assert busy(summary.tracks[0]) == [1, 2, 4]
 
 
 def test_block_that_nothing_stops_has_no_stop() -> None:
-    run = course(BlockStart(0, Text()), StreamError("truncated", "cut"))
-    assert run.tracks[0].stop is None
-    assert run.events == 3
+    summary = summary_of(BlockStart(0, Text()), StreamError("truncated", "cut"))
+    assert summary.tracks[0].stop is None
+    assert summary.events == 3
 
 
 def test_last_usage_replaces_the_one_before() -> None:
-    run = course(UsageUpdate(Usage(1)), UsageUpdate(Usage(2, 3)))
-    assert run.usage == Usage(2, 3)
+    summary = summary_of(UsageUpdate(Usage(1)), UsageUpdate(Usage(2, 3)))
+    assert summary.usage == Usage(2, 3)
 
 
 def test_sizes_are_characters_and_utf_8_bytes() -> None:
@@ -109,7 +109,7 @@ def test_sizes_are_characters_and_utf_8_bytes() -> None:
     assert seen.head == "Grüß 今日\ud83d"
 
 
-def test_only_the_beginning_of_a_text_is_kept() -> None:
+def test_only_the_beginning_of_a_text_is_stored() -> None:
     seen = track(Text(), *[TextDelta(0, "abc")] * 1000)
     assert seen.head == ("abc" * 1000)[:HEAD_CHARS]
     assert (seen.chars, seen.bytes) == (3000, 3000)
@@ -140,7 +140,7 @@ def test_citations_are_counted() -> None:
     [
         (Refusal(), "refusal", "", "", ""),
         (CALL, "tool call", "find", "call_1", ""),
-        (ToolCall("c", "run", kind="custom"), "custom tool call", "run", "c", ""),
+        (ToolCall("c", "summary", kind="custom"), "custom tool call", "summary", "c", ""),
         (ServerToolCall("s", "web_search"), "server tool call", "web_search", "s", ""),
         (ServerToolResult("s", "result", [1, 2]), "server tool result", "result", "s", "[1,2]"),
         (RedactedReasoning("abc"), "redacted reasoning", "", "", "abc"),
@@ -192,7 +192,7 @@ def test_arguments_that_are_no_object_are_a_problem(
 
 
 def test_arguments_of_a_call_that_is_cut_are_checked_at_the_end() -> None:
-    whole, part = course(
+    whole, part = summary_of(
         BlockStart(0, CALL),
         JSONDelta(0, "{}"),
         BlockStart(1, CALL),
@@ -203,7 +203,7 @@ def test_arguments_of_a_call_that_is_cut_are_checked_at_the_end() -> None:
 
 
 def test_free_text_of_a_custom_tool_is_no_problem() -> None:
-    assert track(ToolCall("c", "run", kind="custom"), JSONDelta(0, "print(1)")).problem == ""
+    assert track(ToolCall("c", "summary", kind="custom"), JSONDelta(0, "print(1)")).problem == ""
 
 
 def test_arguments_that_pass_the_bound_are_not_checked() -> None:
@@ -220,7 +220,7 @@ def test_arguments_that_pass_the_bound_are_not_checked() -> None:
 
 def test_calls_that_are_closed_or_too_long_leave_their_room_to_others() -> None:
     fits = [JSONDelta(0, "{"), JSONDelta(0, "1234}")]
-    closed, long, last = course(
+    closed, long, last = summary_of(
         *(BlockStart(0, CALL), *fits, BlockStop(0)),
         *(BlockStart(1, CALL), JSONDelta(1, "{12"), JSONDelta(1, "3456"), BlockStop(1)),
         *(BlockStart(2, CALL), JSONDelta(2, "123456"), BlockStop(2)),
@@ -232,32 +232,32 @@ def test_calls_that_are_closed_or_too_long_leave_their_room_to_others() -> None:
 
 
 @pytest.mark.parametrize(("events", "cell"), [(1024, 1), (1025, 2), (2048, 2), (5000, 8)])
-def test_long_stream_is_kept_in_coarser_parts(events: int, cell: int) -> None:
+def test_long_stream_is_stored_in_coarser_parts(events: int, cell: int) -> None:
     texts = [n for n in range(2, events) if n % 100 < 10 or n == events - 1]
-    run = Course()
-    run.extend([MessageStart(), BlockStart(0, Text())])
-    run.extend([TextDelta(0, "a") if n in texts else Ping() for n in range(2, events)])
-    assert (run.events, run.cell_events) == (events, cell)
-    assert busy(run.tracks[0], cell) == sorted({n // cell * cell for n in [1, *texts]})
+    summary = StreamSummary()
+    summary.extend([MessageStart(), BlockStart(0, Text())])
+    summary.extend([TextDelta(0, "a") if n in texts else Ping() for n in range(2, events)])
+    assert (summary.events, summary.cell_events) == (events, cell)
+    assert busy(summary.tracks[0], cell) == sorted({n // cell * cell for n in [1, *texts]})
 
 
 def test_silence_longer_than_all_before_it_is_no_trouble() -> None:
-    run = course(BlockStart(0, Text()), *[Ping()] * 9998, TextDelta(0, "a"))
-    assert run.cell_events == 16
-    assert busy(run.tracks[0], 16) == [0, 10_000]
+    summary = summary_of(BlockStart(0, Text()), *[Ping()] * 9998, TextDelta(0, "a"))
+    assert summary.cell_events == 16
+    assert busy(summary.tracks[0], 16) == [0, 10_000]
 
 
 def test_memory_does_not_grow_with_text_or_events() -> None:
-    run = Course()
-    run.extend([MessageStart(), BlockStart(0, Text()), BlockStart(1, ToolCall("c", "f"))])
+    summary = StreamSummary()
+    summary.extend([MessageStart(), BlockStart(0, Text()), BlockStart(1, ToolCall("c", "f"))])
     text, piece = TextDelta(0, "a" * 1000), JSONDelta(1, "[")
-    run.extend([text] * 100)
+    summary.extend([text] * 100)
     tracemalloc.start()
     for _ in range(5000):
-        run.extend([text])
+        summary.extend([text])
     for _ in range(1000):
-        run.extend([piece])
+        summary.extend([piece])
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert run.tracks[0].chars == 5_100_000
+    assert summary.tracks[0].chars == 5_100_000
     assert kept < 50_000

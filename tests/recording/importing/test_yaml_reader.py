@@ -1,4 +1,4 @@
-"""YAML as plain values, whatever a file holds."""
+"""The bounded reader of YAML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from streamnorm.recording.importing.trees import (
+from streamnorm.recording.importing.yaml_reader import (
     Foreign,
     Plain,
     Unreadable,
@@ -60,7 +60,7 @@ def test_value_is_that_of_json(text: str, meant: object) -> None:
     assert (type(found), found) == (type(meant), meant)
 
 
-def test_text_without_quotes_is_told_from_text_with_them() -> None:
+def test_plain_scalars_differ_from_quoted_ones() -> None:
     assert isinstance(read("12"), Plain)
     assert not isinstance(read("'12'"), Plain)
     assert [type(key) for key in read_yaml(b"a: 1", max_depth=8)] == [str]

@@ -1,4 +1,4 @@
-"""What a stream of events holds, and where each block stands in it."""
+"""A summary of a stream of events: its blocks, their positions, its usage and its stops."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from streamnorm._core.json import FAST_ERRORS, compact
 from streamnorm._core.limits import Limits
 from streamnorm._core.text_buffer import TextBuffer
 
-__all__ = ["HEAD_CHARS", "Course", "Track"]
+__all__ = ["HEAD_CHARS", "StreamSummary", "Track"]
 
 HEAD_CHARS = 1024
-"""Characters of a block that are kept to be shown."""
+"""Characters of a block that are stored for display."""
 
 # A power of two, several times the columns of a terminal.
 _CELLS = 1024
@@ -53,22 +53,22 @@ _JSON_OBJECT: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decode
 
 
 class Track(Struct):
-    """One block on its way through the stream.
+    """One block and its position in the stream.
 
     Attributes:
-        kind: What it is, in words.
-        name: Name of the tool, or the vendor's word for the block.
-        id: Id of the call.
-        choice: Number of the answer it belongs to.
-        start: Number of the event that started it, from 0.
-        stop: Number of the event that stopped it; None if none did.
-        busy: The parts of the stream in which it has events: bit n stands for
-            `Course.cell_events` events, from the n-th such part on.
+        kind: Kind of the block, for people.
+        name: Name of the tool, or the vendor's type of the block.
+        id: Id of the tool call.
+        choice: Index of its choice.
+        start: Position of the `BlockStart` among the events, from 0.
+        stop: Position of the `BlockStop`; None if there is none.
+        busy: Bit set of the cells in which the block has events; cell n holds the
+            `StreamSummary.cell_events` events from position `n * cell_events` on.
         chars: Size of its text, arguments or data, in characters.
-        bytes: The same, in UTF-8 bytes.
-        head: Its beginning, at most `HEAD_CHARS` characters.
-        problem: What is wrong with its arguments; empty if nothing is.
-        citations: How many sources it names.
+        bytes: The same size in UTF-8 bytes.
+        head: Its first characters, at most `HEAD_CHARS`.
+        problem: Defect of its arguments; empty if there is none.
+        citations: Number of its citations.
         signature_chars: Size of its signature; None without one.
         issuer: Vendor that can verify the signature, or read the block.
     """
@@ -89,29 +89,29 @@ class Track(Struct):
     issuer: str | None = None
 
     def add(self, text: str) -> None:
-        """Count more of its text, and keep the beginning."""
+        """Add text: count it, and store the first characters."""
         self.chars += len(text)
         self.bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if len(self.head) < HEAD_CHARS:
             self.head += text[: HEAD_CHARS - len(self.head)]
 
 
-class Course:
-    """What a stream of events holds, where.
+class StreamSummary:
+    """A summary of a stream of events.
 
-    Of its text no more is kept than the beginning of each block, and the arguments of
-    open calls until they can be checked.
+    It stores only the first characters of each block, and the arguments of open calls until
+    they are checked.
 
     Args:
-        limits: `max_held_bytes` bounds the arguments that are kept, in characters.
+        limits: `max_held_bytes` bounds the stored arguments, in characters.
 
     Attributes:
-        events: How many events there were.
-        cell_events: How many events a bit of `Track.busy` stands for.
-        start: The message's start; an empty one until it has come.
-        usage: The last snapshot of the tokens.
+        events: Number of events.
+        cell_events: Number of events that a bit of `Track.busy` stands for.
+        start: The `MessageStart`; an empty one until it arrives.
+        usage: The last usage snapshot.
         tracks: The blocks, in order of their start.
-        stops: How each answer ended.
+        stops: The `MessageStop` of each choice.
     """
 
     def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
@@ -121,33 +121,33 @@ class Course:
         self.usage = Usage()
         self.tracks: list[Track] = []
         self.stops: list[MessageStop] = []
-        self._parts: dict[int, int] = {}  # of reasoning blocks: the latest
-        self._arguments: dict[int, TextBuffer] = {}  # of open calls
-        self._room = limits.max_held_bytes
+        self._parts: dict[int, int] = {}  # the last part of each reasoning block
+        self._arguments: dict[int, TextBuffer] = {}  # the arguments of each open call
+        self._unused_chars = limits.max_held_bytes
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Add events of a legal stream (see `grammar`)."""
+        """Add events of a grammatical stream."""
         for event in events:
-            self._take(event)
+            self._add(event)
             index: int | None = getattr(event, "index", None)
             if index is not None:
                 self._mark(self.tracks[index])
             self.events += 1
 
     def close(self) -> None:
-        """Check the calls that nothing closed."""
+        """Check the arguments of the calls that are still open."""
         for index in list(self._arguments):
             self._check(index)
 
-    def _take(self, event: Event) -> None:
+    def _add(self, event: Event) -> None:
         match event:
             case TextDelta(index, text) | RefusalDelta(index, text):
                 self.tracks[index].add(text)
             case JSONDelta(index, text):
                 self.tracks[index].add(text)
-                self._keep(index, text)
+                self._add_arguments(index, text)
             case ReasoningDelta(index, text, part):
-                # Joined as for a target without parts.
+                # Parts are joined as for a target without parts.
                 joint = "" if self._parts.setdefault(index, part) == part else "\n\n"
                 self._parts[index] = part
                 self.tracks[index].add(joint + text)
@@ -184,24 +184,24 @@ class Course:
                 pass
         self.tracks.append(track)
 
-    def _keep(self, index: int, text: str) -> None:
+    def _add_arguments(self, index: int, text: str) -> None:
         buffer = self._arguments.get(index)
         if buffer is None:
             return
-        if len(text) > self._room:
+        if len(text) > self._unused_chars:
             self.tracks[index].problem = "too long to be checked"
-            self._room += buffer.size
+            self._unused_chars += buffer.size
             del self._arguments[index]
             return
-        self._room -= len(text)
+        self._unused_chars -= len(text)
         buffer.append(text)
 
     def _check(self, index: int) -> None:
-        """Find out whether the arguments of a complete call are what they should be."""
+        """Check that the arguments of a complete call are a JSON object."""
         buffer = self._arguments.pop(index, None)
-        if buffer is None or not buffer.size:  # none at all are as good as `{}`
+        if buffer is None or not buffer.size:  # no arguments mean `{}`
             return
-        self._room += buffer.size
+        self._unused_chars += buffer.size
         try:
             _JSON_OBJECT.decode(buffer.text())
         except FAST_ERRORS:
@@ -216,12 +216,12 @@ class Course:
 
 
 def _halved(bits: int) -> int:
-    """Return bits with each two neighbours joined."""
+    """Return a bit set with each pair of adjacent bits merged into one."""
     return int(f"{bits | bits >> 1:0{_CELLS}b}"[1::2], 2)
 
 
 def _describe(block: Block) -> tuple[str, str, str, str]:
-    """Return the kind, name, id and content of a block that starts; deltas fill some."""
+    """Return kind, name, id and content of a starting block; its deltas add further content."""
     match block:
         case Text() | Reasoning() | Refusal():
             return type(block).__name__.lower(), "", "", ""

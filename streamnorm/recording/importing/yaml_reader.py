@@ -50,7 +50,7 @@ class Foreign(Struct, frozen=True):
     """A value with an unsupported tag, such as a Python object."""
 
 
-class _Event(Protocol):
+class _ParserEvent(Protocol):
     """An event of PyYAML's parser; each class has some of these attributes."""
 
     @property
@@ -78,8 +78,8 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         raise ModuleNotFoundError(
             "cassettes need PyYAML: pip install 'streamnorm[import]'", name="yaml"
         ) from exc
-    events: Iterable[_Event] = yaml.parse(data, Loader=_loader(yaml))
-    builder = _Builder(max_depth)
+    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=_loader(yaml))
+    builder = _DocumentBuilder(max_depth)
     try:
         for event in events:
             builder.take(event)
@@ -121,7 +121,7 @@ def _word(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else str(text)
 
 
-class _Open(Struct):
+class _OpenNode(Struct):
     """An open sequence or mapping.
 
     Attributes:
@@ -139,7 +139,7 @@ class _Open(Struct):
     size_before: int
 
 
-class _Builder:
+class _DocumentBuilder:
     """Builds the value of one document from the parser's events.
 
     Args:
@@ -152,13 +152,13 @@ class _Builder:
     def __init__(self, max_depth: int) -> None:
         self.document: Any = None
         self._max_depth = max_depth
-        self._open: list[_Open] = []
+        self._open: list[_OpenNode] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._size = 0  # characters and values
         self._repeated = 0  # those that come from aliases
         self._documents = 0
 
-    def take(self, event: _Event) -> None:
+    def take(self, event: _ParserEvent) -> None:
         """Handle one event of the parser."""
         match type(event).__name__:
             case "ScalarEvent":
@@ -179,11 +179,11 @@ class _Builder:
             case _:  # starts and ends of stream and document
                 pass
 
-    def _start(self, event: _Event, *, is_mapping: bool) -> None:
+    def _start(self, event: _ParserEvent, *, is_mapping: bool) -> None:
         if len(self._open) >= self._max_depth:
             raise Unreadable(f"nested deeper than {self._max_depth}")
         foreign = event.tag not in (_DICT_TAGS if is_mapping else _LIST_TAGS)
-        self._open.append(_Open([], is_mapping, foreign, event.anchor, self._size))
+        self._open.append(_OpenNode([], is_mapping, foreign, event.anchor, self._size))
         self._size += 1
 
     def _end(self) -> None:
@@ -220,7 +220,7 @@ class _Builder:
             self.document = value
 
 
-def _scalar(event: _Event) -> Any:
+def _scalar(event: _ParserEvent) -> Any:
     # YAML has escapes for lone surrogates, which are no characters.
     text = event.value if event.value.isascii() else clean(event.value)
     if event.tag is None and event.implicit[0]:

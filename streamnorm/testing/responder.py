@@ -1,4 +1,4 @@
-"""What answers the requests of a test, and what writes them down."""
+"""The responder and the recorder of one test."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from streamnorm.recording.operations import path_of
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.recording.recording import Recording
 
-__all__ = ["Answers", "EndingRecorder"]
+__all__ = ["CountingResponder", "EndingRecorder"]
 
 
-class Answers:
-    """The recordings of a test as what answers its requests.
+class CountingResponder:
+    """A responder that answers the requests of a test from its recordings, and counts them.
 
     Args:
         library: The recordings; None if there are none.
-        path: Where they should be.
-        command: How to record what is not there.
+        path: Path at which recordings are expected.
+        command: Command that records the missing ones.
 
     Attributes:
-        replayed: How many requests were answered.
-        unrecorded: What was told of those that were not, each text once.
+        replayed: Number of requests answered.
+        unrecorded: Messages of the requests that were not answered, each once.
     """
 
     def __init__(self, library: Library | None, path: Path, command: str) -> None:
@@ -46,7 +46,7 @@ class Answers:
         return () if self._library is None else self._library.unplayed
 
     def respond(self, request: WireRequest, /) -> Playback:
-        """Return the answer.
+        """Return the answer to a request.
 
         Raises:
             UnrecordedRequest: There is none.
@@ -72,7 +72,7 @@ class Answers:
 
 
 class EndingRecorder(Recorder):
-    """A recorder that ends with its test, whatever the test has left open."""
+    """A recorder that can end all exchanges that its test left open."""
 
     def __init__(
         self,
@@ -92,6 +92,6 @@ class EndingRecorder(Recorder):
         return writer
 
     def end(self) -> None:
-        """End all recordings; of a response that was left open, the test has left."""
+        """End all recordings; an open one as `aborted`."""
         for writer in self._writers:
-            writer.end("aborted")  # unless it has ended
+            writer.end("aborted")  # ignored if it has ended

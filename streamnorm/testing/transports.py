@@ -1,4 +1,4 @@
-"""A transport of tests that record: it replays what there is, and sends the rest."""
+"""The transports of tests: one that replays, and one that also records what is missing."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = [
 FamilyName: TypeAlias = Literal["httpx", "httpx2"]
 
 NETWORK_OPTIONS = ("verify", "cert", "trust_env", "http1", "http2", "limits", "proxy")
-"""What a client hands to the transport that it makes itself."""
+"""Options that a client passes to the transport that it creates."""
 
 
 def family_of(kind: object) -> FamilyName:
-    """Return the package that a class of clients is of.
+    """Return the package of a client class.
 
     Raises:
-        TypeError: It is no class of clients of either.
+        TypeError: It is no client class of httpx or httpx2.
     """
     families: dict[str, FamilyName] = {"httpx": "httpx", "httpx2": "httpx2"}
     for base in getattr(kind, "__mro__", ()):
@@ -55,7 +55,7 @@ def family_of(kind: object) -> FamilyName:
 
 
 def replaying_transport(family: FamilyName, answers: Responder, pace: Mapping[str, Any]) -> object:
-    """Return a transport that reaches no network."""
+    """Return a transport that replays and reaches no network."""
     return _skin(family).ReplayTransport(answers, **pace)
 
 
@@ -69,20 +69,22 @@ def recording_transport(
     """Return a transport that records what it cannot replay.
 
     Args:
-        family: Whose it is.
-        recorder: Writes down what is sent.
-        replay: A transport of the family to ask first; None to send all.
-        inner: What sends; None for what a client would make itself.
-        network: Options for that.
+        family: Name of the package.
+        recorder: Writes the recordings.
+        replay: Transport to ask first; None to send all requests.
+        inner: Transport that sends; None for the package's default.
+        network: Options of the default transport.
     """
     package = import_module(family)
-    bases = (_Wire, package.BaseTransport, package.AsyncBaseTransport)
-    # Each family has the methods that clients call beside these on a base of its own.
+    bases = (_RecordMissing, package.BaseTransport, package.AsyncBaseTransport)
+    # The other methods that clients call are those of the package's base classes.
     kind = type("RecordingWire", bases, {})
     return kind(family, recorder, replay, inner, network)
 
 
-class _Wire:
+class _RecordMissing:
+    """Replays a request, or sends and records it if there is no recording."""
+
     def __init__(
         self,
         family: FamilyName,
@@ -103,7 +105,7 @@ class _Wire:
             try:
                 return self._replay.handle_request(request)
             except UnrecordedRequest:
-                pass  # so it is sent
+                pass  # send it
         return self._recording.handle_request(request)
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -111,7 +113,7 @@ class _Wire:
             try:
                 return await self._replay.handle_async_request(request)
             except UnrecordedRequest:
-                pass  # so it is sent
+                pass  # send it
         return await self._async_recording.handle_async_request(request)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the recordings of a test are, and what its marker says of them."""
+"""The options of a test's markers, the path of its recordings and the command that runs it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-__all__ = ["REPLAY_OPTIONS", "Marked", "command_of", "marked", "place_of"]
+__all__ = ["REPLAY_OPTIONS", "MarkerOptions", "marker_options", "pytest_command", "recordings_path"]
 
 REPLAY_OPTIONS = ("match", "drift", "rechunk", "faults", "ignore", "redact", "speed", "max_gap_s")
-"""What `ReplayTransport` takes besides its source."""
+"""The options of `ReplayTransport`."""
 
 _KEYWORDS = (*REPLAY_OPTIONS, "allow_unplayed")
-# Of what a file may be called on every system, what needs no quotes in a shell.
+# Characters of a file name that are not valid on every system, or need quotes in a shell.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|\.$")
 _MAX_CHARS = 100
 
 
-class Marked(NamedTuple):
-    """What the markers of a test say together, those nearer to it first.
+class MarkerOptions(NamedTuple):
+    """The options of all markers of a test; those nearer to it override others.
 
     Attributes:
-        name: Name of recordings that tests share; None for those of the test alone.
+        name: Name of shared recordings; None if the test has its own.
         options: Options of `ReplayTransport`.
         allow_unplayed: Whether the test may leave recordings unplayed.
     """
@@ -37,11 +37,11 @@ class Marked(NamedTuple):
     allow_unplayed: bool
 
 
-def marked(item: pytest.Item) -> Marked:
-    """Return what the markers of a test say.
+def marker_options(item: pytest.Item) -> MarkerOptions:
+    """Return the options of the markers of a test.
 
     Raises:
-        pytest.UsageError: They say what there is not.
+        pytest.UsageError: A marker has other arguments.
     """
     name: str | None = None
     options: dict[str, Any] = {}
@@ -58,11 +58,11 @@ def marked(item: pytest.Item) -> Marked:
             )
         name = _checked(marker.args[0], item) if marker.args else name
         options |= marker.kwargs
-    return Marked(name, options, bool(options.pop("allow_unplayed", False)))
+    return MarkerOptions(name, options, bool(options.pop("allow_unplayed", False)))
 
 
 def _checked(name: object, item: pytest.Item) -> str:
-    """Return a name that stays within its folder on every system."""
+    """Return a name after checking that it stays within its folder on every system."""
     inside = (
         isinstance(name, str)
         and not re.search(r'[\\:*?"<>|\x00-\x1f]', name)
@@ -76,14 +76,12 @@ def _checked(name: object, item: pytest.Item) -> str:
     return str(name)
 
 
-def place_of(item: pytest.Item, name: str | None) -> Path:
-    """Return the folder with the recordings of a test, or the file that is the only one.
-
-    The folder may not be there yet.
+def recordings_path(item: pytest.Item, name: str | None) -> Path:
+    """Return the folder of a test's recordings, or the single file; it need not exist.
 
     Args:
         item: The test.
-        name: What its marker says; None for a folder of its own.
+        name: Name from its marker; None for a folder of its own.
 
     Raises:
         pytest.UsageError: The ini option `streamnorm_dir` is no relative path.
@@ -101,7 +99,7 @@ def place_of(item: pytest.Item, name: str | None) -> Path:
 
 
 def _test_name(item: pytest.Item) -> str:
-    """Return the name of a test with its classes and its parameters."""
+    """Return the name of a test with its classes and parameters."""
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     call = getattr(item, "callspec", None)
     if call is None:
@@ -111,7 +109,7 @@ def _test_name(item: pytest.Item) -> str:
 
 
 def _safe(name: str) -> str:
-    """Return a name as one that a file may have, different for different names."""
+    """Return a valid file name that is unique for each name."""
     safe = _UNSAFE.sub("_", name)
     if safe == name and len(safe) <= _MAX_CHARS:
         return name
@@ -119,8 +117,8 @@ def _safe(name: str) -> str:
     return f"{safe[:_MAX_CHARS]}-{digest}"
 
 
-def command_of(item: pytest.Item, mode: str) -> str:
-    """Return the command that runs a test alone, in a mode of recording."""
+def pytest_command(item: pytest.Item, mode: str) -> str:
+    """Return the command that runs a single test in a recording mode."""
     path = Path(os.path.abspath(item.path))
     inside = item.nodeid.partition("::")[2]
     try:

@@ -1,4 +1,4 @@
-"""The secrets of an exchange, and what it looks like without them."""
+"""The secrets of one exchange, and its request and response without them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _REQUEST_HEADERS = frozenset(
 )
 _RESPONSE_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
 
-# A shorter value stands in many places where it is no secret.
+# A shorter value occurs in many texts where it is no secret.
 _MIN_CHARS = 6
-# What is given where no key is needed; some stand in bodies, such as in `fp_ollama`.
+# Keys for servers that need none; some occur in bodies, for example in `fp_ollama`.
 _PLACEHOLDERS = frozenset(
     {"anything", "api-key", "api_key", "apikey", "bearer", "lm-studio", "no-key", "not-needed"}
     | {"ollama", "placeholder", "sk-no-key-required", "unused"}
@@ -45,13 +45,13 @@ class _Body(TypedDict, total=False):
 
 
 class Secrets:
-    """The secrets of one exchange, learnt as it passes.
+    """The secrets of one exchange, collected as it passes.
 
     Args:
-        redact: What else is a secret: texts, literally, and regular expressions.
+        redact: Further secrets: literal texts, and regular expressions.
 
     Attributes:
-        count: How many were replaced so far.
+        count: Number of secrets replaced so far.
     """
 
     def __init__(self, redact: Sequence[str | re.Pattern[str]] = ()) -> None:
@@ -62,11 +62,11 @@ class Secrets:
         self._forms: Forms | None = None
 
     def request(self, request: WireRequest) -> RecordedRequest:
-        """Learn the credentials of a request, and return it without them."""
+        """Collect the credentials of a request, and return it without them."""
         for name, value in request.headers:
             self._learn(in_header(name, value))
         self._learn(in_url(request.url))
-        # Before the rest is written, as it may tell what stands there.
+        # First, because the body may hold credentials that URL and headers repeat.
         body = self._body(request)
         return RecordedRequest(
             request.method,
@@ -76,24 +76,24 @@ class Secrets:
         )
 
     def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Learn the credentials of a response; return its harmless headers without them."""
+        """Collect the credentials of a response; return its public headers without them."""
         headers = list(headers)
         for name, value in headers:
             self._learn(in_header(name, value))
         return self._headers(headers, _RESPONSE_HEADERS)
 
     def scrub(self, data: bytes) -> bytes:
-        """Return a whole text with an "x" for each byte of a secret."""
+        """Return a complete body with an "x" for each byte of a secret."""
         scrubber = self.stream()
         return scrubber.feed(data) + scrubber.close()
 
     def stream(self) -> Scrubber:
-        """Return what scrubs a body in pieces, of what is known when a piece is settled."""
+        """Return a scrubber of a body in chunks, which uses the secrets known at each step."""
         return Scrubber(lambda: Finder(self._current_forms(), self._patterns), self._add)
 
     def _learn(self, values: Iterable[str]) -> None:
         for value in values:
-            # In JSON it would be two, of which one must not be left over.
+            # JSON doubles a trailing backslash, and one of the two would remain.
             text = value.strip().rstrip("\\")
             if len(text) < _MIN_CHARS or not text.strip("x") or text.lower() in _PLACEHOLDERS:
                 continue
@@ -154,12 +154,12 @@ class Secrets:
         return replace_strings(value, lambda _: next(replaced), lambda hidden: hidden)
 
     def _scrub_texts(self, texts: list[str]) -> list[str]:
-        """Scrub many texts; one after the other would take long for those of a large prompt."""
-        # What matches is to match in its own text, not beyond it.
+        """Scrub many texts at once: each on its own would be slow for a large prompt."""
+        # A pattern must match within one text, and not across two.
         special = {text for p in self._patterns for text in texts if p.search(text)}
         pieces = [b"" if text in special else _encode(text) for text in texts]
         scrubber = Scrubber(lambda: Finder(self._current_forms(), ()), self._add)
-        # Nothing that is found has a NUL in it.
+        # No secret contains a NUL.
         joined = b"\0".join(pieces)
         replaced = scrubber.feed(joined) + scrubber.close()
         if replaced == joined and not special:
@@ -177,7 +177,7 @@ class Secrets:
         return "x" * len(_encode(text))
 
     def _scrub_text(self, text: str) -> str:
-        # A regular expression may match a part of a character where a long text is cut.
+        # A match may end inside a character where a long text is cut.
         return self.scrub(_encode(text)).decode("utf-8", "replace")
 
 

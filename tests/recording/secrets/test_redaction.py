@@ -1,4 +1,4 @@
-"""What of an exchange is a secret, and what is written in its place."""
+"""The secrets of an exchange, and its redacted form."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_numbers_in_headers_of_a_response_are_no_secrets() -> None:
     )
 
 
-def test_harmless_headers_of_a_response_are_kept() -> None:
+def test_harmless_headers_of_a_response_are_stored() -> None:
     secrets = Secrets([TOKEN])
     kept = secrets.response_headers(
         iter(
@@ -217,7 +217,7 @@ def test_harmless_headers_of_a_response_are_kept() -> None:
     }
 
 
-def test_harmless_headers_of_a_request_are_kept() -> None:
+def test_harmless_headers_of_a_request_are_stored() -> None:
     recorded = Secrets().request(
         request(
             ("Host", "api.example.com"),
@@ -257,7 +257,7 @@ def test_harmless_headers_of_a_request_are_kept() -> None:
         ("", ""),
     ],
 )
-def test_url_is_kept_without_what_may_be_secret(url: str, kept: str) -> None:
+def test_url_is_stored_without_what_may_be_secret(url: str, kept: str) -> None:
     recorded = Secrets([TOKEN]).request(request(url=url, method="GET"))
     assert (recorded.method, recorded.url) == ("GET", kept.replace("%", "x" * len(TOKEN)))
 
@@ -277,7 +277,7 @@ def test_url_is_kept_without_what_may_be_secret(url: str, kept: str) -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_body_is_kept_as_what_it_is(body: bytes | None, expected: dict[str, object]) -> None:
+def test_body_is_stored_as_what_it_is(body: bytes | None, expected: dict[str, object]) -> None:
     recorded = Secrets().request(request(body=body))
     assert recorded == RecordedRequest("POST", URL, {}, **expected)  # type: ignore[arg-type]
     assert (recorded.body is UNSET) == ("body" not in expected)
@@ -330,13 +330,13 @@ def test_text_of_a_body_is_scrubbed() -> None:
     assert recorded.text == "a=" + "x" * len(TOKEN)
 
 
-def test_five_characters_are_too_few_to_be_looked_for() -> None:
+def test_five_characters_are_too_few_to_be_searched_for() -> None:
     secrets = Secrets()
     secrets.request(request(("x-api-key", "hello"), ("api-key", "hello!")))
     assert secrets.scrub(b"hello hello!") == b"hello xxxxxx"
 
 
-def test_short_parts_are_looked_for_where_they_stand_together() -> None:
+def test_short_parts_are_searched_for_where_they_stand_together() -> None:
     secrets = Secrets()
     secrets.request(
         request(("authorization", basic("me", "pass")), ("proxy-authorization", "Key abc"))
@@ -351,7 +351,7 @@ def test_placeholders_are_no_secrets(placeholder: str) -> None:
     assert secrets.scrub(f"fp_{placeholder}".encode()) == f"fp_{placeholder}".encode()
 
 
-def test_query_that_names_no_secret_does_not_spoil_the_body() -> None:
+def test_query_that_names_no_secret_does_not_change_the_body() -> None:
     secrets = Secrets()
     recorded = secrets.request(request(url=f"{URL}?model=some-model&include[]=logprobs"))
     assert recorded.url == URL

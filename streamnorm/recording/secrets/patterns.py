@@ -1,4 +1,4 @@
-"""What looks like a secret, though nobody told that it is one."""
+"""Patterns of well-known keys and tokens, found without knowing their values."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 from streamnorm.recording.secrets.forms import Span
 
-__all__ = ["find_fields", "find_shapes"]
+__all__ = ["find_fields", "find_tokens"]
 
 # No match is longer than the look-ahead of a `Scrubber`, hence the upper bounds.
 _ESCAPE_BEFORE = rb"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
 _ALONE = rb"(?:(?<![A-Za-z0-9_-])|" + _ESCAPE_BEFORE + rb")"
-# For what may stand in base64: signatures must stay as they are.
+# For shapes that may occur in base64 by chance: signatures must stay intact.
 _NOT_IN_BASE64 = rb"(?:(?<![A-Za-z0-9_+/.-])|" + _ESCAPE_BEFORE + rb")"
 _END = rb"(?![A-Za-z0-9_-])"
 _DIGIT = rb"(?=[A-Za-z_-]{0,64}[0-9])"
-# Eight letters and digits in a row, where words with hyphens have a number of a few digits.
+# Eight letters and digits in a row: hyphenated words have shorter numbers.
 _RANDOM = rb"(?=[A-Za-z0-9_-]{0,80}?(?=[A-Za-z]{0,7}[0-9])[A-Za-z0-9]{8})"
 
 
@@ -26,8 +26,8 @@ def _token(prefix: bytes, least: int, most: int) -> re.Pattern[bytes]:
     )
 
 
-# By three bytes of the prefix: where in it they stand, and the whole of it.
-_SHAPES = {
+# By three bytes of the prefix: their offset in the match, and its pattern.
+_TOKENS = {
     b"sk-": (0, re.compile(_ALONE + rb"sk-" + _RANDOM + rb"[A-Za-z0-9_-]{16,400}" + _END)),
     b"sk_": (1, _token(b"gsk_", 20, 200)),
     b"ai-": (1, _token(b"xai-", 20, 200)),
@@ -56,9 +56,8 @@ _BEARER = re.compile(
     rb"(?<![A-Za-z])[Bb]earer +((?=[A-Za-z._~+/-]{0,64}[0-9])[A-Za-z0-9._~+/-]{16,4000}=*)"
 )
 
-# To look for three bytes of every prefix one after the other would cost twelve searches.
-# Here the first of them, the second and the third become 1, 2 and 3, so that
-# one search finds all, and little else.
+# Searching for the three bytes of each prefix in turn would cost twelve searches.  Mapping
+# all first bytes to 1, second to 2 and third to 3 makes one search find all, and little else.
 _CLASSES = {b"shalroeK": 1, b"kfpxgjity2I": 2, b"-_J9A": 3}
 _TO_CLASS = bytes(
     next((number for letters, number in _CLASSES.items() if octet in letters), 0)
@@ -83,12 +82,12 @@ _FIELD = re.compile(
 )
 
 
-def find_shapes(data: bytes, low: int, high: int) -> Iterator[Span]:
-    """Yield what looks like a secret and starts from `low` and before `high`."""
+def find_tokens(data: bytes, low: int, high: int) -> Iterator[Span]:
+    """Yield the spans of typical secrets that start at or after `low` and before `high`."""
     classes = data.translate(_TO_CLASS)
     at = classes.find(_PREFIX, low, high + 16)
     while at >= 0:
-        offset, pattern = _SHAPES.get(data[at : at + 3], (0, None))
+        offset, pattern = _TOKENS.get(data[at : at + 3], (0, None))
         if pattern is not None and low <= at - offset < high:
             match = pattern.match(data, at - offset)
             if match is not None:
@@ -105,7 +104,7 @@ def find_shapes(data: bytes, low: int, high: int) -> Iterator[Span]:
 
 
 def find_fields(data: bytes, low: int, high: int) -> Iterator[Span]:
-    """Yield the values of JSON fields that are named as secrets are."""
+    """Yield the spans of the values of JSON fields with secret names."""
     for name in _FIELD_NAMES:
         for start in _all(name, data, low, high):
             match = _FIELD.match(data, start + len(name))

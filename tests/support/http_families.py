@@ -1,4 +1,4 @@
-"""httpx and httpx2, and what the tests of their transports put under them."""
+"""httpx and httpx2 as parameters of tests, with inner transports and clients of each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import httpx
 import httpx2
 import pytest
-from support.byte_source import AsyncBytes, Bytes
 
 import streamnorm.transports.httpx
 import streamnorm.transports.httpx2
 from streamnorm.recording import Recording
+from support.byte_source import AsyncBytes, Bytes
 
 __all__ = ["FAMILIES", "READS", "URL", "FamilyUnderTest", "each_family", "recorded_in"]
 
@@ -22,11 +22,11 @@ URL = "http://model.test/v1/messages"
 
 
 class FamilyUnderTest(NamedTuple):
-    """One family.
+    """One of the two packages.
 
     Attributes:
         http: The package.
-        transports: Our transports for it.
+        transports: The module of streamnorm's transports for it.
     """
 
     http: Any
@@ -44,7 +44,7 @@ class FamilyUnderTest(NamedTuple):
         return type("AsyncBody", (AsyncBytes, self.http.AsyncByteStream), {})(chunks, **options)
 
     def inner(self, answer: Callable[[Any], Any]) -> Any:
-        """Return a transport that answers so, whose `closed` counts."""
+        """Return a transport that calls `answer` for each request, and counts its closes."""
 
         class Inner(self.http.MockTransport):
             closed = 0
@@ -58,7 +58,7 @@ class FamilyUnderTest(NamedTuple):
         return Inner(answer)
 
     def answering(self, body: Any, status: int = 200, **headers: str) -> Any:
-        """Return a transport that gives one response."""
+        """Return a transport that answers each request with one response."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         named = {"content-type": "text/event-stream", **named}
         return self.inner(lambda _: self.http.Response(status, headers=named, stream=body))
