@@ -25,7 +25,7 @@ from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
-from streamnorm.dialects.openai_responses.detect import TERMINALS, is_terminal
+from streamnorm.dialects.openai_responses.detect import TERMINALS, ends_stream
 from streamnorm.dialects.openai_responses.errors import error_from_wire
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item_events import ItemEvents
@@ -126,7 +126,7 @@ class ResponsesDecoder(Decoder):
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         # Half a frame is a cut; a whole one that only lacks its blank line is not.
-        if rest is None or not is_terminal(self.json_of(rest.data)):
+        if rest is None or not ends_stream(self.json_of(rest.data)):
             return
         self.note("unterminated", "last frame")
         self.read(rest, events)

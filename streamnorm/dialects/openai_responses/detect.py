@@ -9,7 +9,7 @@ from streamnorm._core.json import FAST_ERRORS, is_object
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
-__all__ = ["TERMINALS", "is_terminal", "recognises"]
+__all__ = ["TERMINALS", "ends_stream", "recognises"]
 
 TERMINALS = {
     "response.completed": "completed",
@@ -41,7 +41,7 @@ def recognises(frame: Frame) -> bool:
     )
 
 
-def is_terminal(payload: object) -> bool:
+def ends_stream(payload: object) -> bool:
     """Whether a decoded payload ends the stream: a terminal event or an error."""
     if not is_object(payload):
         return False

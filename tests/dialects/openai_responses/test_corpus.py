@@ -1,4 +1,4 @@
-"""Every real stream is read whole: what the deltas add up to is what its terminal holds."""
+"""Real streams: the deltas add up to the output of the terminal event."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ def test_events_are_legal_and_end_as_the_stream_did(stream: CorpusStream) -> Non
 
 
 @each_stream
-def test_chunks_do_not_matter(stream: CorpusStream) -> None:
+def test_chunking_does_not_change_the_events(stream: CorpusStream) -> None:
     whole, source = read(stream)
     parts, again = read(stream, 997)
     assert (whole, source.outcome, source.notes) == (parts, again.outcome, again.notes)
 
 
 @each_stream
-def test_message_is_what_the_terminal_holds(stream: CorpusStream) -> None:
+def test_message_equals_the_output_of_the_terminal(stream: CorpusStream) -> None:
     output = response_of(stream).get("output")
     if not output or stream.name in EDITED:
         pytest.skip("the terminal does not hold the same")
@@ -139,7 +139,7 @@ def test_message_is_what_the_terminal_holds(stream: CorpusStream) -> None:
 
 
 @each_stream
-def test_usage_is_what_the_terminal_holds(stream: CorpusStream) -> None:
+def test_usage_equals_that_of_the_terminal(stream: CorpusStream) -> None:
     if not response_of(stream):
         pytest.skip("the stream failed")
     usage = accumulate(read(stream)[0]).usage
@@ -156,7 +156,7 @@ def test_usage_is_what_the_terminal_holds(stream: CorpusStream) -> None:
 # It warns of tools that it does not know.
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @each_stream
-def test_sdk_adds_up_the_same(stream: CorpusStream) -> None:
+def test_sdk_accumulates_the_same_message(stream: CorpusStream) -> None:
     """What openai's own accumulator holds before the terminal, where it can read the stream."""
     if stream.name in THINNED:
         pytest.skip("its deltas were thinned")
@@ -191,5 +191,5 @@ def test_no_prefix_is_a_success(stream: CorpusStream) -> None:
 
 
 @each_stream
-def test_dialect_is_found_out(stream: CorpusStream) -> None:
+def test_dialect_is_detected(stream: CorpusStream) -> None:
     assert DIALECT.recognises(SSEDecoder().feed(stream.body)[0])

@@ -1,4 +1,4 @@
-"""Delta runs: deltas of one type that only extend texts of open items."""
+"""Delta runs: deltas of one event type that only extend open texts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_deltas_without_sequence_numbers_are_on_the_run(delta_type: str) -> None
     assert reading.on_run[2:] == [0, 1, 1]
 
 
-def test_items_without_an_output_index_are_told_apart_by_their_ids() -> None:
+def test_items_without_an_output_index_are_distinguished_by_their_ids() -> None:
     texts = [("m", "a"), ("m", "b"), ("n", "c"), ("n", "d"), ("m", "e")]
     opening = [added(None, "message", id=id) for id in "mn"]
     chunks = [piece(TEXT, text, item_id=id, output_index=None) for id, text in texts]
@@ -82,7 +82,7 @@ def test_items_without_an_output_index_are_told_apart_by_their_ids() -> None:
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_item_that_a_delta_implies_may_take_over_the_index_of_another(*, joined: bool) -> None:
+def test_item_started_by_a_delta_may_reuse_an_output_index(*, joined: bool) -> None:
     """The index was wrong for the item before, and is right for this one."""
     opening = [added(0, "message", id="m"), added(1, "message", id="n")]
     known = [piece(TEXT, "a", output_index=5), piece(TEXT, "b", output_index=5)]
@@ -93,7 +93,7 @@ def test_item_that_a_delta_implies_may_take_over_the_index_of_another(*, joined:
     assert reading.events[-1][-1] == TextDelta(2, "e")
 
 
-def test_two_texts_of_one_item_are_told_apart() -> None:
+def test_two_texts_of_one_item_are_distinguished() -> None:
     opening = [added(number, "reasoning", id=id) for number, id in enumerate("mn")]
     turns: list[tuple[str, dict[str, Any]]]
     turns = [(SUMMARY, {}), (SUMMARY, {}), (THOUGHT, OTHER), (THOUGHT, {}), (THOUGHT, OTHER)]
@@ -192,7 +192,7 @@ def turns(*numbers: int) -> list[bytes]:
     ]
 
 
-def test_delta_that_names_another_place_than_its_item_has_is_read_in_full() -> None:
+def test_delta_with_other_indexes_than_its_item_is_read_in_full() -> None:
     reading = read(START, *CALLS, *turns(0, 1, 2, 3))
     run = reading.decoder.run
     assert run is not None
@@ -216,7 +216,7 @@ def test_run_names_the_block_that_a_text_extends() -> None:
 
 
 @each_delta_type
-def test_text_that_has_stopped_grows_no_more(delta_type: str) -> None:
+def test_delta_of_a_stopped_text_is_not_on_the_run(delta_type: str) -> None:
     types = {TEXT: "message", ARGUMENTS: "function_call"}
     item = call(id="m") if delta_type == ARGUMENTS else {"id": "m"}
     end = done(0, types.get(delta_type, "reasoning"), **item)
@@ -227,7 +227,7 @@ def test_text_that_has_stopped_grows_no_more(delta_type: str) -> None:
 
 
 @each_delta_type
-def test_half_a_character_waits_for_the_other_half(delta_type: str) -> None:
+def test_half_a_surrogate_pair_waits_for_the_other_half(delta_type: str) -> None:
     halves = [rb"\ud83d", rb"\ude00"]
     first, *rest = [
         piece(delta_type, "?", number).replace(b"?", half)
@@ -241,7 +241,7 @@ def test_half_a_character_waits_for_the_other_half(delta_type: str) -> None:
     assert reading.events[2:] == [[make(0, "a")], [], [make(0, "\ufffdb")], [make(0, "c")]]
 
 
-def test_item_that_is_named_anew_with_each_delta_is_read_in_full() -> None:
+def test_delta_with_a_changed_item_id_is_read_in_full() -> None:
     deltas = [piece(TEXT, "a", number, item_id=f"id {number}") for number in range(4)]
     reading = read(START, MESSAGE, *deltas)
     assert reading.events[2:] == [[TextDelta(0, "a")]] * 4
@@ -279,7 +279,7 @@ def test_frames_on_the_run_are_counted_and_bounded(others: int) -> None:
             assert reading.decoder.frames == len(deltas) + 5
 
 
-def test_frame_that_is_fed_as_it_is_goes_before_the_run() -> None:
+def test_directly_fed_frame_is_read_before_the_run() -> None:
     reader = read(START, MESSAGE, *numbered(TEXT, "a", "b")).decoder
     assert offer(reader, piece(TEXT, "c", 2)) == ([TextDelta(0, "c")], 1)
     assert reader.feed_frame(Frame("keepalive", '{"type":"keepalive"}')) == [Ping()]

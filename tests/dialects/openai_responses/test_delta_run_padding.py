@@ -1,4 +1,4 @@
-"""Delta runs of deltas as OpenAI sends them, padded and numbered."""
+"""Delta runs of deltas as OpenAI sends them: numbered and padded."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_long_text_is_counted_at_once_and_many_short_ones_together() -> None:
         ("another brace", b":3}\n", b":3}}\n"),
     ],
 )
-def test_delta_that_is_not_like_those_before_reads_as_in_full(
+def test_delta_unlike_the_previous_ones_reads_as_in_full(
     name: str, told: bytes, instead: bytes
 ) -> None:
     deltas = [padded(TEXT, text, number) for number, text in enumerate("abc")]
@@ -77,7 +77,7 @@ def test_read_that_is_one_known_frame_counts_as_one() -> None:
     assert reader.frames == before + 1
 
 
-def test_number_that_stands_twice_is_decoded() -> None:
+def test_duplicate_sequence_number_key_is_decoded() -> None:
     def twice(text: str, number: int) -> bytes:
         told = b',"sequence_numb\\u0065r":%d}\n' % number
         return padded(TEXT, text, number).replace(b"}\n", told)

@@ -1,4 +1,4 @@
-"""Events that look like one more delta of an open text, and may be anything."""
+"""Frames that resemble a delta of the run and must be read in full."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def unusual_chunks(delta_type: str, at: int) -> dict[str, bytes]:
 
 @each_delta_type
 @pytest.mark.parametrize("name", odd_frames(TEXT, 3))
-def test_frame_that_says_more_is_read_in_full(delta_type: str, name: str) -> None:
+def test_frame_with_other_content_is_read_in_full(delta_type: str, name: str) -> None:
     odd = odd_frames(delta_type, 3)[name]
     start, rest = numbered(delta_type, *"aaa"), numbered(delta_type, "c", "d", first=4)
     behind = [*rest, event("keepalive"), piece(delta_type, "e", 6), completed()]
@@ -107,7 +107,7 @@ def test_frame_that_says_more_is_read_in_full(delta_type: str, name: str) -> Non
 
 @each_delta_type
 @pytest.mark.parametrize("name", odd_frames(TEXT, 5))
-def test_frame_that_says_more_amid_interleaved_texts_is_read_in_full(
+def test_frame_with_other_content_amid_interleaved_texts_is_read_in_full(
     delta_type: str, name: str
 ) -> None:
     odd = odd_frames(delta_type, 5)[name]
@@ -168,7 +168,7 @@ def test_deltas_in_any_order_read_the_same_without_the_run(d: Dice) -> None:
     read(START, *opening, *chunks, completed())
 
 
-def test_what_goes_out_is_the_same_in_chunks_and_in_bytes() -> None:
+def test_transcoded_bytes_are_the_same_in_chunks_and_in_single_bytes() -> None:
     for body in BODIES:
         written: list[list[list[bytes]]] = []
         for chunks in (events_of(body), [body[i : i + 1] for i in range(len(body))]):

@@ -1,4 +1,4 @@
-"""The shapes that come often: which payloads they take, and which the slow way must read."""
+"""Structs of delta events: what they accept, and what is read in full."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
         ),
     ],
 )
-def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.DeltaEvent) -> None:
+def test_deltas_are_decoded_whatever_other_fields_they_have(
+    data: str, piece: wire.DeltaEvent
+) -> None:
     read = wire.decode_delta(data)
     read.sequence_number = None
     assert read == piece
@@ -63,12 +65,12 @@ def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.DeltaEve
         "",
     ],
 )
-def test_what_is_odd_is_left_to_the_slow_way(data: str) -> None:
+def test_unusual_delta_is_left_to_the_slow_path(data: str) -> None:
     with pytest.raises(FAST_ERRORS):
         wire.decode_delta(data)
 
 
-def test_both_ways_read_the_same() -> None:
+def test_fast_and_slow_path_give_the_same_events() -> None:
     """A member that the fast reader cannot take makes all of it go the slow way."""
     ways = []
     for odd in ({}, {"odd": "\ud83d"}):

@@ -1,8 +1,4 @@
-"""What clients of Responses were seen to fail over, each fault a test that it is not made.
-
-The faults are those of the protocol reference: of the python and node SDKs' accumulators,
-of the AI SDK and of Codex.  The streams hold every kind of block, in turn and overlapping.
-"""
+"""Requirements of clients of Responses: one test for each failure that was observed."""
 
 from __future__ import annotations
 
@@ -122,7 +118,7 @@ def test_nothing_comes_before_response_created() -> None:
     ]
 
 
-def test_every_item_is_added_before_what_belongs_to_it(told: Payloads) -> None:
+def test_every_item_is_added_before_its_events(told: Payloads) -> None:
     seen: set[int] = set()
     for event in told:
         if event["type"] == "response.output_item.added":
@@ -155,7 +151,7 @@ def test_every_item_is_done_and_whole(told: Payloads) -> None:
         ("reasoning_summary_part.done", "reasoning_summary_part.added"),
     ],
 )
-def test_whatever_begins_ends(told: Payloads, later: str, earlier: str) -> None:
+def test_every_start_has_its_end(told: Payloads, later: str, earlier: str) -> None:
     assert_each_comes_behind(told, later, earlier)
     if later in ("content_part.done", "reasoning_summary_part.done"):
         ends = [place(event) for event in find(told, later)]
@@ -198,7 +194,7 @@ def test_every_delta_names_its_item(told: Payloads) -> None:
         assert event["item_id"] == items[event["output_index"]]["id"]
 
 
-def test_places_in_the_output_are_dense_and_used_once(told: Payloads) -> None:
+def test_output_indexes_are_dense_and_used_once(told: Payloads) -> None:
     numbers = [event["output_index"] for event in find(told, "output_item.added")]
     assert numbers == list(range(len(RUNS)))
 
@@ -212,17 +208,17 @@ def test_id_of_the_response_never_changes(told: Payloads) -> None:
     assert {event["response"]["id"] for event in told if "response" in event} == {"resp_1"}
 
 
-def test_end_holds_the_whole_output_in_its_order(told: Payloads) -> None:
+def test_terminal_holds_the_whole_output_in_order(told: Payloads) -> None:
     done = done_items(told)
     assert told[-1]["response"]["output"] == [done[number] for number in sorted(done)]
 
 
-def test_end_is_the_last_event(told: Payloads) -> None:
+def test_terminal_is_the_last_event(told: Payloads) -> None:
     assert told[-1]["type"] == "response.completed"
 
 
 @pytest.mark.parametrize("cut", [0, 3, 9])
-def test_stream_that_fails_says_so_in_both_ways_and_closes_nothing(cut: int) -> None:
+def test_failed_stream_has_both_error_events_and_closes_nothing(cut: int) -> None:
     events = in_turn()[:cut]
     told, _ = write([BEGUN, *events, StreamError("truncated", "cut")])
     assert [event["type"] for event in told[-2:]] == ["error", "response.failed"]
@@ -232,7 +228,7 @@ def test_stream_that_fails_says_so_in_both_ways_and_closes_nothing(cut: int) -> 
     assert told[-1]["response"]["output"] == whole
 
 
-def test_incomplete_is_said_of_nothing_that_is_complete() -> None:
+def test_complete_response_is_never_incomplete() -> None:
     told, _ = write([BEGUN, *in_turn(), MessageStop("stop_sequence", stop_sequence="END")])
     assert told[-1]["type"] == "response.completed"
 

@@ -74,7 +74,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     assert writer.losses == ()
 
 
-def test_api_sends_no_done_and_neither_do_we() -> None:
+def test_no_done_is_written_as_the_api_sends_none() -> None:
     writer = ResponsesEncoder()
     for event in (BEGUN, MessageStop("end_turn")):
         writer.encode(event)
@@ -98,7 +98,7 @@ def test_api_sends_no_done_and_neither_do_we() -> None:
         ((Text(),), "other", "completed", None),
     ],
 )
-def test_reason_is_told_as_a_status(
+def test_stop_reason_is_written_as_a_status(
     blocks: tuple[Any, ...], reason: Any, status: str, why: str | None
 ) -> None:
     said = [e for n, block in enumerate(blocks) for e in (BlockStart(n, block), BlockStop(n))]
@@ -112,28 +112,28 @@ def test_reason_is_told_as_a_status(
     assert writer.losses == losses
 
 
-def test_counts_that_nobody_said_are_zero_and_a_loss() -> None:
+def test_unknown_counts_are_zero_and_a_loss() -> None:
     payloads, writer = write([BEGUN, MessageStop("end_turn")], include_usage=False)
     usage = payloads[-1]["response"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (0, 0, 0)
     assert [loss.feature for loss in writer.losses] == ["usage_unknown", "usage_unknown"]
 
 
-def test_end_without_a_stop_is_no_end() -> None:
+def test_close_without_a_stop_writes_no_terminal() -> None:
     assert types(encode(*SAID))[-1] == "output_item.done"
 
 
 # What has no place
 
 
-def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
+def test_block_without_a_form_is_never_written() -> None:
     writer = ResponsesEncoder()
     writer.encode(BEGUN)
     with pytest.raises(AssertionError, match="Image passed the projection"):
         writer.render(BlockStart(0, Image(url="u")))
 
 
-def test_signature_of_a_call_stands_on_reasoning_before_it() -> None:
+def test_signature_of_a_call_is_written_on_reasoning_before_it() -> None:
     signed = ToolCall("c", "f", signature="s", issuer="google")
     payloads, writer = write([BEGUN, BlockStart(0, signed), BlockStop(0)], strict=True)
     done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
@@ -142,7 +142,7 @@ def test_signature_of_a_call_stands_on_reasoning_before_it() -> None:
     assert writer.losses == ()
 
 
-def test_signature_of_a_text_stands_on_reasoning_behind_it() -> None:
+def test_signature_of_a_text_is_written_on_reasoning_after_it() -> None:
     text = [BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "s", "google")]
     payloads, writer = write([BEGUN, *text, BlockStop(0)], strict=True)
     done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
@@ -178,7 +178,7 @@ def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
     assert quick.encode(BlockStop(0)) == plain.encode(BlockStop(0))
 
 
-def test_ping_is_an_event_while_the_response_goes_on_and_else_a_comment() -> None:
+def test_ping_is_an_event_within_the_response_and_else_a_comment() -> None:
     """Codex gives up where no event comes; the SDK's helpers where one comes first."""
     writer = ResponsesEncoder()
     assert writer.ping() == writer.encode(Ping()) == b": ping\n\n"
@@ -190,9 +190,7 @@ def test_ping_is_an_event_while_the_response_goes_on_and_else_a_comment() -> Non
 
 
 @pytest.mark.parametrize("room", [-1, 0, 1])
-def test_end_leaves_out_what_is_more_than_may_be_kept(
-    room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminal_omits_output_beyond_the_bound(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDKs put it together from the items themselves."""
     said = (*SAID, BlockStart(1, Refusal()), BlockStop(1), MessageStop("refusal"))
     output = encode(*said)[-1]["response"]["output"]

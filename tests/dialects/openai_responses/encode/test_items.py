@@ -1,4 +1,4 @@
-"""Reasoning and calls as they are written, event by event."""
+"""Writers of reasoning and tool calls, event by event."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_reasoning_is_written_as_summaries() -> None:
     ]
 
 
-def test_summary_that_was_left_out_is_an_empty_one() -> None:
+def test_skipped_summary_is_written_empty() -> None:
     told = encode(BlockStart(0, Reasoning()), ReasoningDelta(0, "c", 1), BlockStop(0))
     assert [event["summary_index"] for event in told[1:-1]] == [0, 0, 0, 1, 1, 1, 1]
     summary = told[-1]["item"]["summary"]
     assert [part["text"] for part in summary] == ["", "c"]
 
 
-def test_summary_that_goes_on_after_the_next_one_is_ended_again() -> None:
+def test_summary_with_a_delta_after_the_next_one_is_ended_again() -> None:
     deltas = [ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1), ReasoningDelta(0, "!")]
     told = encode(BlockStart(0, Reasoning()), *deltas, BlockStop(0))
     ends = [(e["summary_index"], e["text"]) for e in find(told, "reasoning_summary_text.done")]
@@ -87,7 +87,7 @@ def test_summary_that_goes_on_after_the_next_one_is_ended_again() -> None:
         (None, tag_signature("c2ln", None)),
     ],
 )
-def test_what_seals_reasoning_names_who_can_read_it(issuer: str | None, value: str) -> None:
+def test_encrypted_content_names_its_issuer(issuer: str | None, value: str) -> None:
     signed = encode(BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0))
     assert types(signed) == ["output_item.added", "output_item.done"]
     assert signed[0]["item"] == {"id": "rs_1_0", "type": "reasoning", "summary": []}
@@ -101,7 +101,7 @@ def test_what_seals_reasoning_names_who_can_read_it(issuer: str | None, value: s
         (None, "sn1-redacted..c2ln"),
     ],
 )
-def test_reasoning_that_may_not_be_seen_is_told_at_once(issuer: str | None, value: str) -> None:
+def test_redacted_reasoning_is_written_at_its_start(issuer: str | None, value: str) -> None:
     block = RedactedReasoning("c2ln", issuer)
     started, done = encode(BlockStart(0, block), BlockStop(0))
     item = {"id": "rs_1_0", "type": "reasoning", "summary": [], "encrypted_content": value}
@@ -152,7 +152,7 @@ def test_call_without_arguments_gets_an_empty_object_at_its_stop() -> None:
     assert null[-1]["item"]["arguments"] == "null"
 
 
-def test_custom_tool_takes_text_and_may_take_none() -> None:
+def test_custom_call_has_free_text_that_may_be_empty() -> None:
     custom = ToolCall("c", "f", kind="custom")
     told = encode(BlockStart(0, custom), JSONDelta(0, "free"), BlockStop(0))
     assert types(told)[1:3] == ["custom_tool_call_input.delta", "custom_tool_call_input.done"]
@@ -170,7 +170,7 @@ def test_custom_tool_takes_text_and_may_take_none() -> None:
     ]
 
 
-def test_blocks_that_overlap_keep_their_places_and_end_in_their_order() -> None:
+def test_overlapping_blocks_keep_their_output_index() -> None:
     told = encode(
         BlockStart(0, ToolCall("a", "f")),
         BlockStart(1, Text()),

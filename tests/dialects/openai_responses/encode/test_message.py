@@ -1,4 +1,4 @@
-"""Texts and refusals as they are written, event by event."""
+"""Writers of messages and their parts, event by event."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
 
 
 @pytest.mark.parametrize("text", ['"\\\n', "é\u2028", "\U0001f600"])
-def test_text_of_any_characters_comes_whole_in_every_event(text: str) -> None:
+def test_any_text_is_written_unchanged_in_every_event(text: str) -> None:
     told = encode(BlockStart(0, Text()), TextDelta(0, text), TextDelta(0, "!"), BlockStop(0))
     assert [event["delta"] for event in find(told, "output_text.delta")] == [text, "!"]
     assert find(told, "output_text.done")[0]["text"] == text + "!"
     assert find(told, "output_item.done")[0]["item"]["content"][0]["text"] == text + "!"
 
 
-def test_id_of_any_characters_stands_in_every_delta() -> None:
+def test_any_item_id_is_written_in_every_delta() -> None:
     id = 'm%d %b %% é"'
     deltas = [TextDelta(0, "50 %"), TextDelta(0, "!")]
     told = encode(BlockStart(0, Text(), extra={"item_id": id}), *deltas, BlockStop(0), extras=True)
@@ -39,7 +39,7 @@ def test_id_of_any_characters_stands_in_every_delta() -> None:
     ]
 
 
-def test_refusal_is_a_part_of_its_own_kind() -> None:
+def test_refusal_is_a_refusal_part() -> None:
     told = encode(BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0))
     place = {"item_id": "msg_1_0", "output_index": 0, "content_index": 0}
     part = {"type": "refusal", "refusal": "no"}
@@ -61,7 +61,7 @@ def test_each_text_is_a_message_of_its_own() -> None:
     ]
 
 
-def test_source_with_a_place_is_told_at_once() -> None:
+def test_citation_with_offsets_is_written_at_once() -> None:
     source = Citation("url_citation", "https://u", "T", start=0, end=1, extra={"rank": 1})
     told = encode(BlockStart(0, Text()), TextDelta(0, "hi"), CitationDelta(0, source))
     annotation = {
@@ -82,7 +82,7 @@ def test_source_with_a_place_is_told_at_once() -> None:
     }
 
 
-def test_source_of_a_whole_text_is_told_when_its_end_is_known() -> None:
+def test_citation_of_a_whole_text_is_written_when_the_text_ends() -> None:
     whole = Citation("url_citation", "https://a", cited_text="words")
     placed = Citation("url_citation", "https://b", "B", start=1, end=2)
     cited = [CitationDelta(0, whole), CitationDelta(0, placed), CitationDelta(0, placed)]
@@ -107,13 +107,13 @@ def test_source_of_a_whole_text_is_told_when_its_end_is_known() -> None:
     assert find(told, "content_part.done")[0]["part"]["annotations"] == sources
 
 
-def test_citation_of_a_file_has_the_fields_of_its_kind_alone() -> None:
+def test_file_citation_has_only_the_fields_of_its_type() -> None:
     extra = {"file_id": "file-1", "filename": "a.txt", "index": 4}
     told = encode(BlockStart(0, Text()), CitationDelta(0, Citation("file_citation", extra=extra)))
     assert told[-1]["annotation"] == {"type": "file_citation", **extra}
 
 
-def test_source_of_another_vendor_is_told_by_its_address_or_not_at_all() -> None:
+def test_citation_of_another_vendor_is_written_if_it_has_a_url() -> None:
     source = Citation("web_search_result_location", "https://w", extra={"encrypted_index": "i"})
     page = Citation("page_location", cited_text="p")
     events = [BEGUN, BlockStart(0, Text()), CitationDelta(0, source), CitationDelta(0, page)]

@@ -1,4 +1,4 @@
-"""Responses from Responses: what its decoder kept comes back, with new numbers."""
+"""Responses re-encoded as Responses: ids and extra fields come back, indexes are new."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def same(*events: Event) -> list[dict[str, Any]]:
 # The response
 
 
-def test_fields_of_the_response_come_back() -> None:
+def test_extra_fields_of_the_response_are_written_back() -> None:
     start = MessageStart("gen-1", "m", {"temperature": 0.5, "created_at": 3, "vendor": {"a": 1}})
     details = {"input_tokens_details": {"audio": 1}, "output_tokens_details": {"image": 3}}
     counted = Usage(9, 4, 2, extra={**details, "cost": 0.1})
@@ -62,7 +62,7 @@ def test_fields_of_the_response_come_back() -> None:
     assert last["usage"]["output_tokens_details"] == {"image": 3, "reasoning_tokens": 0}
 
 
-def test_fields_that_tell_the_course_are_never_the_source_s() -> None:
+def test_status_error_and_output_are_never_the_source_s() -> None:
     lies = {"id": "x", "object": "x", "status": "x", "output": [1], "usage": {}, "error": {"a": 1}}
     response = write([MessageStart("resp_1", "m", lies)], extras=True)[0][0]["response"]
     assert (response["id"], response["object"], response["status"]) == (
@@ -81,7 +81,7 @@ def test_fields_that_tell_the_course_are_never_the_source_s() -> None:
         ("length", True, "completed"),
     ],
 )
-def test_its_own_words_for_an_end_come_back(word: str, extras: bool, status: str) -> None:
+def test_native_stop_reason_is_written_back(word: str, extras: bool, status: str) -> None:
     last = encode(MessageStop("other", word), extras=extras)[-1]
     assert last["type"] == f"response.{status}"
     details = {"reason": word} if status == "incomplete" else None
@@ -91,7 +91,7 @@ def test_its_own_words_for_an_end_come_back(word: str, extras: bool, status: str
 # Items
 
 
-def test_item_keeps_its_id_and_its_other_fields() -> None:
+def test_item_keeps_its_id_and_its_extra_fields() -> None:
     told = same(
         BlockStart(0, ToolCall("c", "f"), extra={"item_id": "fc_9", "namespace": "n"}),
         JSONDelta(0, "{}"),
@@ -176,7 +176,7 @@ def test_failure_ends_no_message() -> None:
     ]
 
 
-def test_id_that_comes_back_later_is_not_used_twice() -> None:
+def test_repeated_item_id_is_not_used_twice() -> None:
     extra = {"item_id": "msg_9"}
     told = same(
         *(BlockStart(0, Text(), extra=extra), BlockStop(0)),
@@ -190,7 +190,7 @@ def test_id_that_comes_back_later_is_not_used_twice() -> None:
 
 
 @pytest.mark.parametrize("id", ["", 7, None])
-def test_id_that_is_none_is_minted(id: object) -> None:
+def test_missing_item_id_is_minted(id: object) -> None:
     told = same(BlockStart(0, Text(), extra={"item_id": id}), BlockStop(0))
     assert told[0]["item"]["id"] == "msg_1_0"
     assert types(told)[-1] == "output_item.done"
@@ -199,7 +199,7 @@ def test_id_that_is_none_is_minted(id: object) -> None:
 # Tokens
 
 
-def test_tokens_come_behind_their_text_and_with_the_whole() -> None:
+def test_logprobs_are_written_after_their_text_and_with_the_complete_part() -> None:
     tokens = [{"token": "hi", "logprob": -0.1}]
     told = same(
         BlockStart(0, Text()),
@@ -213,7 +213,7 @@ def test_tokens_come_behind_their_text_and_with_the_whole() -> None:
     assert find(told, "output_item.done")[0]["item"]["content"][0]["logprobs"] == tokens
 
 
-def test_tokens_beyond_the_bound_come_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logprobs_beyond_the_bound_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_STORED_BYTES", 3)
     events = [Opaque(DIALECT, "logprobs", data, 0) for data in ("[1]", "[2]")]
     told = same(BlockStart(0, Text()), *events, BlockStop(0))
@@ -224,7 +224,7 @@ def test_tokens_beyond_the_bound_come_only_once(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("index", "data"), [(None, "[1]"), (0, "[1]"), (1, '{"a":1}'), (1, "no JSON")]
 )
-def test_tokens_of_no_text_are_lost(index: int | None, data: str) -> None:
+def test_logprobs_without_text_are_a_loss(index: int | None, data: str) -> None:
     refused = [BEGUN, BlockStart(0, Refusal()), BlockStop(0), BlockStart(1, Text())]
     _, writer = write([*refused, Opaque(DIALECT, "logprobs", data, index)], extras=True)
     assert writer.losses == (Loss("opaque", "logprobs", 1, "no text, dropped"),)

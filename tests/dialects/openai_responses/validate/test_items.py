@@ -1,4 +1,4 @@
-"""The letter of output items: their places, their identity, and what they add up to."""
+"""Strict validator of output items: their indexes, their ids, and their agreement."""
 
 from __future__ import annotations
 
@@ -213,13 +213,13 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_where_it_occurs(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "openai_responses") == [Violation(position, message)]
 
 
-def test_item_that_is_none_has_a_place_all_the_same() -> None:
+def test_item_that_is_no_object_still_has_its_index() -> None:
     """Its events are not told as well, nor those of an item whose place nobody can read."""
     nothing = event("output_item.added", output_index=0, item=None)
     nowhere = added(0, **SEARCH) | {"output_index": "1"}
@@ -240,7 +240,7 @@ def test_item_that_is_none_has_a_place_all_the_same() -> None:
     ]
 
 
-def test_id_that_is_missing_is_no_other_id() -> None:
+def test_missing_id_is_not_another_id() -> None:
     """Neither of an item nor of an event: that there is none was told."""
     nameless = edited(edited(TEXT, 2, "item", "id", to=""), 4, "item_id", to=None)
     assert [violation.message for violation in validate(sse(*nameless), "openai_responses")] == [
