@@ -71,48 +71,48 @@ def read(stream: CorpusStream, size: int = 1 << 20) -> tuple[list[Event], Respon
 
 
 def said(blocks: tuple[Block, ...]) -> list[tuple[Any, ...]]:
-    """Return what blocks say, without ids of items and what seals them."""
-    told: list[tuple[Any, ...]] = []
+    """Return the content of blocks, without item ids and signatures."""
+    entries: list[tuple[Any, ...]] = []
     for block in blocks:
         match block:
             case Text(text, citations):
-                told.append(("output_text", text, [source.url for source in citations]))
+                entries.append(("output_text", text, [source.url for source in citations]))
             case Refusal(text):
-                told.append(("refusal", text))
+                entries.append(("refusal", text))
             case Reasoning(parts):
-                told.append(("reasoning", *(part for part in parts if part)))
+                entries.append(("reasoning", *(part for part in parts if part)))
             case ToolCall(id, name, arguments):
-                told.append(("call", id, name, arguments))
+                entries.append(("call", id, name, arguments))
             case ServerToolCall(kind=kind) | ServerToolResult(kind=kind):
-                told.append((kind,))
+                entries.append((kind,))
             case _:
-                told.append((type(block).__name__,))
-    return told
+                entries.append((type(block).__name__,))
+    return entries
 
 
 def held(output: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return what items say, in the same words."""
-    told: list[tuple[Any, ...]] = []
+    """Return the content of items in the same form."""
+    entries: list[tuple[Any, ...]] = []
     for item in output:
         match item["type"]:
             case "message":
                 for part in item["content"]:
                     if part["type"] == "refusal":
-                        told.append(("refusal", part["refusal"]))
+                        entries.append(("refusal", part["refusal"]))
                     else:
                         urls = [source.get("url") for source in part.get("annotations") or []]
-                        told.append(("output_text", part["text"], urls))
+                        entries.append(("output_text", part["text"], urls))
             case "reasoning":
                 summary = [part["text"] for part in item.get("summary") or []]
                 content = [part["text"] for part in item.get("content") or []]
-                told += [("reasoning", *texts) for texts in (summary, content) if texts]
+                entries += [("reasoning", *texts) for texts in (summary, content) if texts]
                 if not summary and not content:
-                    told.append(("reasoning",))
+                    entries.append(("reasoning",))
             case "function_call":
-                told.append(("call", item["call_id"], item["name"], item["arguments"]))
+                entries.append(("call", item["call_id"], item["name"], item["arguments"]))
             case kind:
-                told.append((kind,))
-    return told
+                entries.append((kind,))
+    return entries
 
 
 @each_stream
@@ -173,8 +173,8 @@ def test_sdk_accumulates_the_same_message(stream: CorpusStream) -> None:
     output = [item.to_dict(mode="json", warnings=False) for item in snapshot.output]
     blocks = accumulate(read(stream)[0]).blocks
     words = ("output_text", "call")  # it leaves refusals out
-    ours = [told[:2] for told in said(blocks) if told[0] in words]
-    assert ours == [told[:2] for told in held(output) if told[0] in words]
+    ours = [entry[:2] for entry in said(blocks) if entry[0] in words]
+    assert ours == [entry[:2] for entry in held(output) if entry[0] in words]
 
 
 @each_stream

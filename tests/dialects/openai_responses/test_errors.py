@@ -82,18 +82,18 @@ def test_response_that_fails_before_its_start_is_an_error_alone(status: str) -> 
 
 
 def failed(error: StreamError, **options: Any) -> dict[str, Any]:
-    """Return the error of the stream, told alike in its four places."""
-    told, response = encode(error, **options)
-    assert told["type"] == "error"
-    assert {key: told[key] for key in ("code", "message", "param")} == {
-        key: told["error"][key] for key in ("code", "message", "param")
+    """Return the error of the stream, event alike in its four places."""
+    event, response = encode(error, **options)
+    assert event["type"] == "error"
+    assert {key: event[key] for key in ("code", "message", "param")} == {
+        key: event["error"][key] for key in ("code", "message", "param")
     }
     assert response["type"] == "response.failed"
     assert response["response"]["status"] == "failed"
-    failure = {key: told["error"][key] for key in ("code", "message")}
+    failure = {key: event["error"][key] for key in ("code", "message")}
     assert response["response"]["error"] == failure
-    assert json.loads(ResponsesEncoder(**options).error_body(error)) == {"error": told["error"]}
-    found: dict[str, Any] = told["error"]
+    assert json.loads(ResponsesEncoder(**options).error_body(error)) == {"error": event["error"]}
+    found: dict[str, Any] = event["error"]
     return found
 
 

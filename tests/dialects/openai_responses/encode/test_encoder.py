@@ -44,7 +44,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     empty = '{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
     part = empty.replace('""', '"hi"')
     whole = f'{{{item},"status":"completed","role":"assistant","content":[{part}]}}'
-    told = [
+    payloads = [
         (
             "response.output_item.added",
             f'"output_index":0,"item":{{{item},"status":"in_progress","role":"assistant",'
@@ -58,7 +58,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     ]
     frames = [
         f'event: {name}\ndata: {{"type":"{name}","sequence_number":{number},{rest}}}\n\n'
-        for number, (name, rest) in enumerate(told, 2)
+        for number, (name, rest) in enumerate(payloads, 2)
     ]
     assert begun
     assert wire.startswith("".join(frames))

@@ -92,18 +92,18 @@ def test_native_stop_reason_is_written_back(word: str, extras: bool, status: str
 
 
 def test_item_keeps_its_id_and_its_extra_fields() -> None:
-    told = same(
+    payloads = same(
         BlockStart(0, ToolCall("c", "f"), extra={"item_id": "fc_9", "namespace": "n"}),
         JSONDelta(0, "{}"),
         BlockStop(0),
         BlockStart(1, Reasoning(), extra={"item_id": "rs_9", "status": "in_progress"}),
         BlockStop(1),
     )
-    begun, done = told[0]["item"], find(told, "output_item.done")[0]["item"]
+    begun, done = payloads[0]["item"], find(payloads, "output_item.done")[0]["item"]
     assert (begun["id"], begun["namespace"]) == (done["id"], done["namespace"]) == ("fc_9", "n")
     assert "item_id" not in begun
-    assert told[1]["item_id"] == "fc_9"
-    assert find(told, "output_item.done")[1]["item"]["id"] == "rs_9"
+    assert payloads[1]["item_id"] == "fc_9"
+    assert find(payloads, "output_item.done")[1]["item"]["id"] == "rs_9"
 
 
 def test_item_of_another_dialect_keeps_neither() -> None:
@@ -116,7 +116,7 @@ def test_item_of_another_dialect_keeps_neither() -> None:
 def test_texts_of_one_item_are_parts_of_one_message() -> None:
     extra = {"item_id": "msg_9", "phase": "commentary"}
     source = Citation("url_citation", "https://u", "T", start=0, end=1)
-    told = same(
+    payloads = same(
         BlockStart(0, Text(), extra=extra),
         TextDelta(0, "a"),
         BlockStop(0),
@@ -129,17 +129,17 @@ def test_texts_of_one_item_are_parts_of_one_message() -> None:
         BlockStop(2),
         MessageStop("refusal"),
     )
-    assert [event["item"]["id"] for event in find(told, "output_item.added")] == ["msg_9"]
-    assert told[0]["item"]["phase"] == "commentary"
-    deltas = [event for event in told if event["type"].endswith(".delta")]
+    assert [event["item"]["id"] for event in find(payloads, "output_item.added")] == ["msg_9"]
+    assert payloads[0]["item"]["phase"] == "commentary"
+    deltas = [event for event in payloads if event["type"].endswith(".delta")]
     assert [event["content_index"] for event in deltas] == [0, 1, 2]
-    assert types(told)[-2:] == ["output_item.done", "completed"]
-    item = find(told, "output_item.done")[0]["item"]
+    assert types(payloads)[-2:] == ["output_item.done", "completed"]
+    item = find(payloads, "output_item.done")[0]["item"]
     assert [part.get("text", part.get("refusal")) for part in item["content"]] == ["a", "b", "c"]
     assert item["content"][2]["channel"] == "x"
     assert "part" not in item
     assert item["phase"] == "commentary"
-    assert told[-1]["response"]["output"] == [item]
+    assert payloads[-1]["response"]["output"] == [item]
 
 
 def test_message_is_done_when_another_item_begins_or_the_stream_ends() -> None:
@@ -148,13 +148,13 @@ def test_message_is_done_when_another_item_begins_or_the_stream_ends() -> None:
     other = BlockStart(1, Text(), extra={"item_id": "msg_10"})
     whole = BlockStart(1, OpaqueBlock(DIALECT, "quantum", '{"type":"quantum"}'))
     for following in (other, BlockStart(1, ToolCall("c", "f")), BlockStart(1, Text()), whole):
-        told = types(same(*first, following))
-        assert told.index("output_item.done") == len(types(same(*first)))
+        payloads = types(same(*first, following))
+        assert payloads.index("output_item.done") == len(types(same(*first)))
     assert types(same(*first, MessageStop("end_turn")))[-2:] == ["output_item.done", "completed"]
 
 
 def test_message_whose_part_is_open_when_another_item_begins_is_done_with_it() -> None:
-    told = same(
+    payloads = same(
         BlockStart(0, Text(), extra={"item_id": "msg_9"}),
         BlockStart(1, ToolCall("c", "f")),
         TextDelta(0, "a"),
@@ -162,9 +162,9 @@ def test_message_whose_part_is_open_when_another_item_begins_is_done_with_it() -
         BlockStop(1),
         MessageStop("tool_use"),
     )
-    done = [event["item"]["id"] for event in find(told, "output_item.done")]
+    done = [event["item"]["id"] for event in find(payloads, "output_item.done")]
     assert done == ["msg_9", "fc_1_1"]
-    message, call = told[-1]["response"]["output"]
+    message, call = payloads[-1]["response"]["output"]
     assert [part["text"] for part in message["content"]] == ["a"]
     assert call["id"] == "fc_1_1"
 
@@ -178,22 +178,22 @@ def test_failure_ends_no_message() -> None:
 
 def test_repeated_item_id_is_not_used_twice() -> None:
     extra = {"item_id": "msg_9"}
-    told = same(
+    payloads = same(
         *(BlockStart(0, Text(), extra=extra), BlockStop(0)),
         *(BlockStart(1, Reasoning(), extra={"item_id": "msg_9"}), BlockStop(1)),
         *(BlockStart(2, Text(), extra=extra), BlockStop(2)),
         MessageStop("end_turn"),
     )
-    ids = [event["item"]["id"] for event in find(told, "output_item.added")]
+    ids = [event["item"]["id"] for event in find(payloads, "output_item.added")]
     assert ids == ["msg_9", "rs_1_1", "msg_1_2"]
-    assert [event["item"]["id"] for event in find(told, "output_item.done")] == ids
+    assert [event["item"]["id"] for event in find(payloads, "output_item.done")] == ids
 
 
 @pytest.mark.parametrize("id", ["", 7, None])
 def test_missing_item_id_is_minted(id: object) -> None:
-    told = same(BlockStart(0, Text(), extra={"item_id": id}), BlockStop(0))
-    assert told[0]["item"]["id"] == "msg_1_0"
-    assert types(told)[-1] == "output_item.done"
+    payloads = same(BlockStart(0, Text(), extra={"item_id": id}), BlockStop(0))
+    assert payloads[0]["item"]["id"] == "msg_1_0"
+    assert types(payloads)[-1] == "output_item.done"
 
 
 # Tokens
@@ -201,24 +201,24 @@ def test_missing_item_id_is_minted(id: object) -> None:
 
 def test_logprobs_are_written_after_their_text_and_with_the_complete_part() -> None:
     tokens = [{"token": "hi", "logprob": -0.1}]
-    told = same(
+    payloads = same(
         BlockStart(0, Text()),
         TextDelta(0, "hi"),
         Opaque(DIALECT, "logprobs", json.dumps(tokens), 0),
         BlockStop(0),
     )
-    deltas = find(told, "output_text.delta")
+    deltas = find(payloads, "output_text.delta")
     assert [(event["delta"], event["logprobs"]) for event in deltas] == [("hi", []), ("", tokens)]
-    assert find(told, "output_text.done")[0]["logprobs"] == tokens
-    assert find(told, "output_item.done")[0]["item"]["content"][0]["logprobs"] == tokens
+    assert find(payloads, "output_text.done")[0]["logprobs"] == tokens
+    assert find(payloads, "output_item.done")[0]["item"]["content"][0]["logprobs"] == tokens
 
 
 def test_logprobs_beyond_the_bound_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_STORED_BYTES", 3)
     events = [Opaque(DIALECT, "logprobs", data, 0) for data in ("[1]", "[2]")]
-    told = same(BlockStart(0, Text()), *events, BlockStop(0))
-    assert [event["logprobs"] for event in find(told, "output_text.delta")] == [[1], [2]]
-    assert find(told, "output_text.done")[0]["logprobs"] == [1]
+    payloads = same(BlockStart(0, Text()), *events, BlockStop(0))
+    assert [event["logprobs"] for event in find(payloads, "output_text.delta")] == [[1], [2]]
+    assert find(payloads, "output_text.done")[0]["logprobs"] == [1]
 
 
 @pytest.mark.parametrize(

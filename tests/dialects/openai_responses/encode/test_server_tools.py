@@ -43,7 +43,7 @@ def opaque(name: str, index: int | None = None, **fields: Any) -> Opaque:
 
 def test_server_call_is_written_back_with_its_fields() -> None:
     call = ServerToolCall("ws_1", "web_search_call", kind="web_search_call")
-    told = same(
+    payloads = same(
         BlockStart(0, call),
         opaque("response.web_search_call.searching", 0, output_index=7, item_id="old"),
         JSONDelta(0, '{"action":{"type":"search",'),
@@ -53,18 +53,18 @@ def test_server_call_is_written_back_with_its_fields() -> None:
     )
     item = {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}
     whole = {**item, "status": "completed", "action": {"type": "search", "query": "q"}}
-    assert told[:3] == [
+    assert payloads[:3] == [
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.web_search_call.searching", "output_index": 0, "item_id": "ws_1"},
         {"type": "response.output_item.done", "output_index": 0, "item": whole},
     ]
-    assert told[-1]["response"]["output"] == [whole]
+    assert payloads[-1]["response"]["output"] == [whole]
 
 
 def test_server_call_is_added_with_the_name_of_its_tool() -> None:
     call = ServerToolCall("mcp_1", "roll", kind="mcp_call")
-    told = same(BlockStart(0, call), JSONDelta(0, '{"name":"roll","output":"6"}'), BlockStop(0))
-    assert told[0]["item"]["name"] == told[1]["item"]["name"] == "roll"
+    payloads = same(BlockStart(0, call), JSONDelta(0, '{"name":"roll","output":"6"}'), BlockStop(0))
+    assert payloads[0]["item"]["name"] == payloads[1]["item"]["name"] == "roll"
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_server_call_is_added_with_the_name_of_its_tool() -> None:
     ],
 )
 def test_call_is_added_with_its_required_fields_empty(kind: str, empty: dict[str, Any]) -> None:
-    told = same(BlockStart(0, ServerToolCall("i", kind, kind=kind)), BlockStop(0))
+    payloads = same(BlockStart(0, ServerToolCall("i", kind, kind=kind)), BlockStop(0))
     item = {"id": "i", "type": kind, "status": "in_progress"}
-    assert told[0]["item"] == {**item, **empty}
-    assert told[1]["item"] == {**item, "status": "completed"}
+    assert payloads[0]["item"] == {**item, **empty}
+    assert payloads[1]["item"] == {**item, "status": "completed"}
 
 
 def test_unusual_status_is_written_back() -> None:
     call = ServerToolCall("mcp_1", "roll", kind="mcp_call")
-    told = same(BlockStart(0, call), JSONDelta(0, '{"status":"failed"}'), BlockStop(0))
-    assert [event["item"]["status"] for event in told] == ["in_progress", "failed"]
+    payloads = same(BlockStart(0, call), JSONDelta(0, '{"status":"failed"}'), BlockStop(0))
+    assert [event["item"]["status"] for event in payloads] == ["in_progress", "failed"]
 
 
 def test_call_with_a_call_id_is_added_when_the_id_is_known() -> None:
@@ -96,7 +96,7 @@ def test_call_with_a_call_id_is_added_when_the_id_is_known() -> None:
     started = (BlockStart(0, Text()), BlockStop(0), BlockStart(1, call), command)
     assert types(same(*started))[-1] == "output_item.done"
     held = '{"call_id":"c","action":{"commands":["ls"]}}'
-    told = same(*started, JSONDelta(1, held), BlockStop(1))[-3:]
+    payloads = same(*started, JSONDelta(1, held), BlockStop(1))[-3:]
     item = {
         "id": "sh_1",
         "type": "shell_call",
@@ -104,7 +104,7 @@ def test_call_with_a_call_id_is_added_when_the_id_is_known() -> None:
         "call_id": "c",
         "action": {"commands": ["ls"]},
     }
-    assert told == [
+    assert payloads == [
         {
             "type": "response.output_item.added",
             "output_index": 1,
@@ -120,9 +120,9 @@ def test_added_event_does_not_hold_the_input_that_deltas_carry() -> None:
     call = ServerToolCall("ctc_1", "x_search", kind="custom_tool_call")
     piece = opaque("response.custom_tool_call_input.delta", 0, output_index=7, delta="q")
     held = '{"call_id":"c","name":"x_search","input":"q"}'
-    told = same(BlockStart(0, call), piece, JSONDelta(0, held), BlockStop(0))
-    assert [told[0]["item"]["input"], told[1]["delta"]] == ["", "q"]
-    assert told[2]["item"]["input"] == "q"
+    payloads = same(BlockStart(0, call), piece, JSONDelta(0, held), BlockStop(0))
+    assert [payloads[0]["item"]["input"], payloads[1]["delta"]] == ["", "q"]
+    assert payloads[2]["item"]["input"] == "q"
 
 
 def test_held_events_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,18 +138,18 @@ def test_held_events_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 def test_empty_call_id_of_a_search_is_left_out() -> None:
     """xAI adds it when the item is done; the SDK takes that for another item."""
     call = ServerToolCall("ws_1", "web_search_call", kind="web_search_call")
-    told = same(BlockStart(0, call), JSONDelta(0, '{"call_id":""}'), BlockStop(0))
-    assert "call_id" not in told[1]["item"]
+    payloads = same(BlockStart(0, call), JSONDelta(0, '{"call_id":""}'), BlockStop(0))
+    assert "call_id" not in payloads[1]["item"]
     call = ServerToolCall("sh_1", "shell_call", kind="shell_call")
-    told = same(BlockStart(0, call), JSONDelta(0, '{"call_id":""}'), BlockStop(0))
-    assert told[0]["item"]["call_id"] == told[1]["item"]["call_id"] == ""
+    payloads = same(BlockStart(0, call), JSONDelta(0, '{"call_id":""}'), BlockStop(0))
+    assert payloads[0]["item"]["call_id"] == payloads[1]["item"]["call_id"] == ""
 
 
 def test_id_and_type_in_the_arguments_do_not_replace_those_of_the_item() -> None:
     call = ServerToolCall("ws_1", "web_search_call", kind="web_search_call")
-    told = same(BlockStart(0, call), JSONDelta(0, '{"id":"x","type":"y","z":1}'), BlockStop(0))
+    payloads = same(BlockStart(0, call), JSONDelta(0, '{"id":"x","type":"y","z":1}'), BlockStop(0))
     item = {"id": "ws_1", "type": "web_search_call", "status": "completed", "z": 1}
-    assert told[1]["item"] == item
+    assert payloads[1]["item"] == item
 
 
 @pytest.mark.parametrize("text", ["", "ls -l", "[1]"])
@@ -162,8 +162,8 @@ def test_arguments_that_are_no_object_are_written_as_arguments(text: str) -> Non
 
 def test_result_is_written_back_as_its_item() -> None:
     item = {"id": "o_1", "type": "shell_call_output", "call_id": "c", "output": [1]}
-    told = same(BlockStart(0, ServerToolResult("c", "shell_call_output", item)), BlockStop(0))
-    assert told == [
+    payloads = same(BlockStart(0, ServerToolResult("c", "shell_call_output", item)), BlockStop(0))
+    assert payloads == [
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
     ]
@@ -171,15 +171,15 @@ def test_result_is_written_back_as_its_item() -> None:
 
 def test_result_that_is_no_item_becomes_the_output_of_one() -> None:
     block = ServerToolResult("c", "function_call_output", "out")
-    told = same(BlockStart(0, block, extra={"item_id": "fco_1"}), BlockStop(0))
-    assert told[0]["item"] == {
+    payloads = same(BlockStart(0, block, extra={"item_id": "fco_1"}), BlockStop(0))
+    assert payloads[0]["item"] == {
         "id": "fco_1",
         "type": "function_call_output",
         "call_id": "c",
         "output": "out",
     }
-    told = same(BlockStart(0, block), BlockStop(0))
-    assert "id" not in told[0]["item"]
+    payloads = same(BlockStart(0, block), BlockStop(0))
+    assert "id" not in payloads[0]["item"]
 
 
 def test_event_of_a_whole_item_is_written_between_its_two_events() -> None:
@@ -187,14 +187,14 @@ def test_event_of_a_whole_item_is_written_between_its_two_events() -> None:
     item = {"id": "o_1", "type": "shell_call_output", "call_id": "c", "output": [1]}
     content = opaque("response.shell_call_output_content.delta", 0, output_index=7, item_id="o_1")
     result = ServerToolResult("c", "shell_call_output", item)
-    told = same(BlockStart(0, result), content, BlockStop(0), MessageStop("end_turn"))
+    payloads = same(BlockStart(0, result), content, BlockStop(0), MessageStop("end_turn"))
     place = {"output_index": 0, "item_id": "o_1"}
-    assert told[:3] == [
+    assert payloads[:3] == [
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.shell_call_output_content.delta", **place},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
     ]
-    assert told[-1]["response"]["output"] == [item]
+    assert payloads[-1]["response"]["output"] == [item]
 
 
 def test_interpreter_call_is_added_when_its_container_is_known() -> None:
@@ -202,9 +202,9 @@ def test_interpreter_call_is_added_when_its_container_is_known() -> None:
     call = ServerToolCall("ci_1", "code_interpreter_call", kind="code_interpreter_call")
     code = opaque("response.code_interpreter_call_code.delta", 0, item_id="old", delta="6*7")
     held = {"code": "6*7", "container_id": "cntr_1", "outputs": None}
-    told = same(BlockStart(0, call), code, JSONDelta(0, json.dumps(held)), BlockStop(0))
+    payloads = same(BlockStart(0, call), code, JSONDelta(0, json.dumps(held)), BlockStop(0))
     item = {"id": "ci_1", "type": "code_interpreter_call", **held}
-    assert told == [
+    assert payloads == [
         {
             "type": "response.output_item.added",
             "output_index": 0,
@@ -234,27 +234,27 @@ def test_kinds_of_other_dialects_are_left_out() -> None:
 
 @pytest.mark.parametrize("data", ['{"type":"quantum","id":"q"}', '{"type":"quantum",\r\n"id":"q"}'])
 def test_unknown_item_is_written_back_whole(data: str) -> None:
-    told = same(
+    payloads = same(
         BlockStart(0, OpaqueBlock(DIALECT, "quantum", data)), BlockStop(0), MessageStop("pause")
     )
     item = {"type": "quantum", "id": "q"}
-    assert told[0] == {"type": "response.output_item.added", "output_index": 0, "item": item}
-    assert told[1] == {"type": "response.output_item.done", "output_index": 0, "item": item}
-    assert told[-1]["response"]["output"] == [item]
+    assert payloads[0] == {"type": "response.output_item.added", "output_index": 0, "item": item}
+    assert payloads[1] == {"type": "response.output_item.done", "output_index": 0, "item": item}
+    assert payloads[-1]["response"]["output"] == [item]
 
 
 def test_unknown_part_is_written_back_in_its_message() -> None:
     part = {"type": "output_audio", "data": "AA"}
     whole = OpaqueBlock(DIALECT, "output_audio", json.dumps(part))
-    told = same(
+    payloads = same(
         *(BlockStart(0, Text(), extra={"item_id": "msg_9"}), TextDelta(0, "a"), BlockStop(0)),
         *(BlockStart(1, whole, extra={"item_id": "msg_9"}), BlockStop(1)),
         MessageStop("end_turn"),
     )
-    (item,) = told[-1]["response"]["output"]
+    (item,) = payloads[-1]["response"]["output"]
     assert item["content"][1] == part
     place = {"item_id": "msg_9", "output_index": 0, "content_index": 1}
-    assert find(told, "content_part.added")[1] == {
+    assert find(payloads, "content_part.added")[1] == {
         "type": "response.content_part.added",
         **place,
         "part": part,
@@ -268,20 +268,20 @@ def test_unknown_part_is_written_back_in_its_message() -> None:
 def test_unknown_part_without_its_message_s_id_has_a_message_of_its_own() -> None:
     whole = OpaqueBlock(DIALECT, "output_audio", '{"type":"output_audio"}')
     events = [BlockStart(0, whole, extra={"item_id": "msg_9"}), BlockStop(0)]
-    told = encode(*events, MessageStop("end_turn"))
-    assert types(told) == [
+    payloads = encode(*events, MessageStop("end_turn"))
+    assert types(payloads) == [
         *("output_item.added", "content_part.added", "content_part.done", "output_item.done"),
         "completed",
     ]
-    assert told[-1]["response"]["output"] == [told[-2]["item"]]
+    assert payloads[-1]["response"]["output"] == [payloads[-2]["item"]]
 
 
 def test_unknown_event_has_the_index_and_id_under_which_its_item_is_written() -> None:
     event = opaque(
         "vendor.event", 1, sequence_number=99, output_index=5, item_id="old", content_index=4, x=1
     )
-    told = same(BlockStart(0, Reasoning()), BlockStop(0), BlockStart(1, Text()), event)
-    assert told[-1] == {
+    payloads = same(BlockStart(0, Reasoning()), BlockStop(0), BlockStart(1, Text()), event)
+    assert payloads[-1] == {
         "type": "vendor.event",
         "output_index": 1,
         "item_id": "msg_1_1",
@@ -293,15 +293,15 @@ def test_unknown_event_has_the_index_and_id_under_which_its_item_is_written() ->
 
 def test_unknown_event_of_a_stopped_block_still_has_its_position() -> None:
     late = opaque("vendor.event", 0, item_id="old", output_index=5)
-    told = same(BlockStart(0, Text()), BlockStop(0), late)
-    assert told[-1] == {"type": "vendor.event", "item_id": "msg_1_0", "output_index": 0}
+    payloads = same(BlockStart(0, Text()), BlockStop(0), late)
+    assert payloads[-1] == {"type": "vendor.event", "item_id": "msg_1_0", "output_index": 0}
 
 
 def test_line_break_in_an_event_type_does_not_forge_a_frame() -> None:
     writer = ResponsesEncoder(extras=True)
     writer.encode(BEGUN)
-    (told,) = payloads_of(writer.encode(Opaque(DIALECT, "a\n\nevent: b", '{"x":1}')))
-    assert told["type"] == "a  event: b"
+    (written,) = payloads_of(writer.encode(Opaque(DIALECT, "a\n\nevent: b", '{"x":1}')))
+    assert written["type"] == "a  event: b"
 
 
 @pytest.mark.parametrize("data", ["[1]", '"text"', "no JSON"])

@@ -109,7 +109,7 @@ def test_unknown_event_before_its_block_starts_has_no_index() -> None:
     assert body(*frames) == [Opaque(DIALECT, name, f'{{"type":"{name}","output_index":0}}')]
 
 
-def test_arguments_of_a_call_named_only_at_its_end_are_held() -> None:
+def test_arguments_before_the_name_are_emitted_with_the_complete_item() -> None:
     frames = [
         args("{", 0),
         event("response.function_call_arguments.done", output_index=0, arguments="{}"),

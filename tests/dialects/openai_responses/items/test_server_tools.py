@@ -113,12 +113,12 @@ def test_event_of_a_result_or_unknown_item_waits_for_its_block(kind: str) -> Non
         *(added(1, "message", **messages()), text("High", 1)),
         done(0, kind, id="o", call_id="c"),
     ]
-    told = f'{{"type":"{name}","output_index":0,"item_id":"o","delta":{{"stdout":"Wick"}}}}'
+    payload = f'{{"type":"{name}","output_index":0,"item_id":"o","delta":{{"stdout":"Wick"}}}}'
     *before, start, waited, stop, _ = body(*frames)
     assert before == [BlockStart(0, Text(), extra={"item_id": "msg_1"}), TextDelta(0, "High")]
     assert isinstance(start, BlockStart)
     assert isinstance(start.block, OpaqueBlock | ServerToolResult)
-    assert [waited, stop] == [Opaque("openai_responses", name, told, 1), BlockStop(1)]
+    assert [waited, stop] == [Opaque("openai_responses", name, payload, 1), BlockStop(1)]
 
 
 def test_held_events_of_an_item_are_bounded() -> None:

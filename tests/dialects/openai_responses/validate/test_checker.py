@@ -242,7 +242,7 @@ def test_cut_stream_lacks_the_ends_of_its_items_and_its_own() -> None:
 
 
 def test_sequence_numbers_are_arbitrary_after_an_event_without_one() -> None:
-    """What is missing is told once: the next number is not wrong as well."""
+    """A missing event is reported once: the next sequence number is no violation."""
     for unnumbered in ("{", '{"type": "keepalive"}'):
         frame = f"event: keepalive\ndata: {unnumbered}\n\n"
         body = sse(CREATED, frame, {**KEEPALIVE, "sequence_number": 2})

@@ -135,10 +135,10 @@ def test_event_needs_its_fields(at: int, path: tuple[str, ...], expected: str) -
 def test_field_needs_its_type(
     at: int, path: tuple[str, ...], value: object, problem: str | None
 ) -> None:
-    told = validate(sse(*edited(TEXT, at, *path, to=value)), "openai_responses")
-    assert told[0].position == at
+    violations = validate(sse(*edited(TEXT, at, *path, to=value)), "openai_responses")
+    assert violations[0].position == at
     if problem is not None:
-        assert told == [Violation(at, f"{'.'.join(path)} is {problem}")]
+        assert violations == [Violation(at, f"{'.'.join(path)} is {problem}")]
 
 
 def test_logprobs_need_their_types() -> None:
@@ -179,8 +179,8 @@ def test_logprobs_need_their_types() -> None:
     ],
 )
 def test_terminal_needs_its_reason(end: Event, problem: str) -> None:
-    told = validate(sse(CREATED, IN_PROGRESS, end), "openai_responses")
-    assert told[0] == Violation(2, f"response.{problem}")
+    violations = validate(sse(CREATED, IN_PROGRESS, end), "openai_responses")
+    assert violations[0] == Violation(2, f"response.{problem}")
 
 
 @pytest.mark.parametrize(

@@ -157,9 +157,11 @@ def test_item_needs_its_fields(type: str) -> None:
             assert isinstance(found, dict)
             broken = settled([*events[:at], without(found, "item", name), *events[at + 1 :]])
             problem = f"item.{name} is missing, expected {expected}"
-            told = validate(sse(*broken), "openai_responses")
-            assert told[0] == Violation(at, problem)
-            assert [violation for violation in told if violation.position == at] == told[:1]
+            violations = validate(sse(*broken), "openai_responses")
+            assert violations[0] == Violation(at, problem)
+            assert [
+                violation for violation in violations if violation.position == at
+            ] == violations[:1]
 
 
 @pytest.mark.parametrize(
@@ -193,14 +195,16 @@ def test_optional_field_may_be_null_but_not_of_a_wrong_type(
     at = len(events) - 2
     empty = settled(edited(events, at, "item", name, to=None))
     assert validate(sse(*empty), "openai_responses") == []
-    told = validate(sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses")
-    assert len(told) == 1
-    assert told[0].message.startswith(f"item.{name} is ")
-    assert told[0].message.endswith(f", expected {expected}")
+    violations = validate(
+        sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses"
+    )
+    assert len(violations) == 1
+    assert violations[0].message.startswith(f"item.{name} is ")
+    assert violations[0].message.endswith(f", expected {expected}")
 
 
 @pytest.mark.parametrize(
-    ("item_type", "told", "name", "expected"),
+    ("item_type", "valid", "name", "expected"),
     [
         (
             "image_generation_call",
@@ -226,20 +230,20 @@ def test_optional_field_may_be_null_but_not_of_a_wrong_type(
     ],
 )
 def test_event_of_a_server_tool_needs_its_fields(
-    item_type: str, told: Event, name: str, expected: str
+    item_type: str, valid: Event, name: str, expected: str
 ) -> None:
-    for found in (told, without(told, name)):
+    for found in (valid, without(valid, name)):
         problem = Violation(3, f"{name} is missing, expected {expected}")
         events = with_more(item(item_type), 3, found)
-        assert validate(sse(*events), "openai_responses") == ([] if found is told else [problem])
+        assert validate(sse(*events), "openai_responses") == ([] if found is valid else [problem])
 
 
 def test_shell_output_needs_its_fields() -> None:
     output = {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}
-    told = of("shell_call_output_content.done", "i", command_index=0)
+    valid = of("shell_call_output_content.done", "i", command_index=0)
     for name in ("", "stdout", "stderr", "outcome"):
         found = without(output, name) if name else output
-        events = with_more(item("shell_call_output"), 3, {**told, "output": [found]})
+        events = with_more(item("shell_call_output"), 3, {**valid, "output": [found]})
         expected = OBJECT if name == "outcome" else STRING
         problem = Violation(3, f"output[0].{name} is missing, expected {expected}")
         assert validate(sse(*events), "openai_responses") == ([problem] if name else [])
@@ -259,10 +263,10 @@ STATES = {
 @pytest.mark.parametrize("type", STATES)
 def test_progress_event_needs_its_own_item_type(type: str) -> None:
     for state in STATES[type]:
-        told = of(f"{type}.{state}", "i")
-        assert validate(sse(*with_more(item(type), 3, told)), "openai_responses") == []
+        valid = of(f"{type}.{state}", "i")
+        assert validate(sse(*with_more(item(type), 3, valid)), "openai_responses") == []
         problem = f"response.{type}.{state} in item 0, expected an event of shell_call"
-        events = with_more(item("shell_call"), 3, told)
+        events = with_more(item("shell_call"), 3, valid)
         assert validate(sse(*events), "openai_responses") == [Violation(3, problem)]
 
 
@@ -327,16 +331,18 @@ def test_nested_field_needs_its_type(
 ) -> None:
     events = item(type)
     at = len(events) - 2
-    told = validate(sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses")
+    violations = validate(
+        sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses"
+    )
     where = f"item.{name}[0]" if isinstance(value, list) else f"item.{name}"
-    assert told[:1] == ([] if problem is None else [Violation(at, f"{where}.{problem}")])
+    assert violations[:1] == ([] if problem is None else [Violation(at, f"{where}.{problem}")])
 
 
 def test_shell_output_delta_needs_its_types() -> None:
-    told = of("shell_call_output_content.delta", "i", command_index=0)
+    valid = of("shell_call_output_content.delta", "i", command_index=0)
     for name in ("stdout", "stderr"):
         for value, kind in ((None, None), (1, "an integer")):
-            events = with_more(item("shell_call_output"), 3, {**told, "delta": {name: value}})
+            events = with_more(item("shell_call_output"), 3, {**valid, "delta": {name: value}})
             problem = Violation(3, f"delta.{name} is {kind}, expected a string or null")
             assert validate(sse(*events), "openai_responses") == ([problem] if kind else [])
     done = of("shell_call_output_content.done", "i", command_index=0)

@@ -220,15 +220,15 @@ def test_violation_is_reported_once_where_it_occurs(
 
 
 def test_item_that_is_no_object_still_has_its_index() -> None:
-    """Its events are not told as well, nor those of an item whose place nobody can read."""
+    """No other violation is reported of its events, or of an item without a readable index."""
     nothing = event("output_item.added", output_index=0, item=None)
     nowhere = added(0, **SEARCH) | {"output_index": "1"}
     late = of("web_search_call.searching", "ws_1", 1)
     ends = [done(0, **SEARCH) | {"item": None}, done(1, **{**SEARCH, **FOUND})]
     unplaced = {**late, "output_index": None}
     untyped = of("web_search_call.searching", "ws_9")
-    told = [nothing, untyped, nowhere, late, unplaced, *ends]
-    body = sse(CREATED, *told, response("completed", output=None))
+    frames = [nothing, untyped, nowhere, late, unplaced, *ends]
+    body = sse(CREATED, *frames, response("completed", output=None))
     assert [violation.message for violation in validate(body, "openai_responses")] == [
         "item is null, expected an object",
         "output_index is a string of 1 characters, expected an integer from 0",
@@ -241,7 +241,7 @@ def test_item_that_is_no_object_still_has_its_index() -> None:
 
 
 def test_missing_id_is_not_another_id() -> None:
-    """Neither of an item nor of an event: that there is none was told."""
+    """Of an item or of an event: its absence was reported."""
     nameless = edited(edited(TEXT, 2, "item", "id", to=""), 4, "item_id", to=None)
     assert [violation.message for violation in validate(sse(*nameless), "openai_responses")] == [
         "item.id is an empty string, expected a string that is not empty",

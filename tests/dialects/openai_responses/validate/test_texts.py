@@ -54,7 +54,7 @@ LEGAL: dict[str, list[Event | str]] = {
         *whole(0, {"type": "reasoning", "id": "rs_0", "summary": []}, {})
     ),
     "commands": answer(*shell("ls", "pwd")),
-    "command nobody told of": answer(*edited([*shell()], 1, "item", "action", to={"commands": []})),
+    "command without events": answer(*edited([*shell()], 1, "item", "action", to={"commands": []})),
     "code": answer(*CODE),
     "code that came whole": answer(CODE[0], CODE[3]),
     "arguments of a tool of the server": answer(*MCP),
@@ -168,7 +168,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         "response.output_text.annotation.added of part 0 of item 0 behind its whole text, "
         "expected it before",
     ),
-    "source of a part that was not told": (
+    "annotation of a part that was not added": (
         edited(SOURCED, 5),
         6,
         "response.content_part.done has 1 annotations of part 0 of item 0, "
@@ -204,7 +204,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         "response.reasoning_summary_part.done of summary 0 of item 0 before its whole text, "
         "expected response.reasoning_summary_text.done",
     ),
-    "summary nobody told of": (
+    "summary without events": (
         [*REASONING[:3], *REASONING[7:]],
         *(3, f"{ITEM} has 1 in summary of item 0, expected 0"),
     ),
@@ -287,7 +287,7 @@ def test_call_without_events_lacks_its_end_and_its_arguments() -> None:
 
 
 def test_open_parts_are_reported_once() -> None:
-    """One that should have ended before the next is not told again at the end of the item."""
+    """One that should have ended before the next is not reported again at the end of the item."""
     found = validate(sse(*edited(TWO, 6)), "openai_responses")
     assert [violation.position for violation in found] == [6]
 
