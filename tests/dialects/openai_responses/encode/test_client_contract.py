@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import ResponseStreamEvent
-from support.openai_responses.streams import BEGUN, find, write
+from support.openai_responses.streams import MESSAGE_START, find, write
 
 from streamnorm import (
     BlockStart,
@@ -73,7 +73,7 @@ def overlapping() -> list[Event]:
 @pytest.fixture(params=[in_turn, overlapping])
 def payloads(request: pytest.FixtureRequest) -> Payloads:
     """Return the events of a whole stream."""
-    return write([BEGUN, *request.param(), *END])[0]
+    return write([MESSAGE_START, *request.param(), *END])[0]
 
 
 def begun_items(payloads: Payloads) -> dict[int, dict[str, Any]]:
@@ -111,7 +111,7 @@ def test_nothing_comes_before_response_created() -> None:
     early: list[Event] = [Ping(), Opaque("openai_responses", "codex.rate_limits", '{"a":1}')]
     writer = ResponsesEncoder()
     assert b"".join(map(writer.encode, early)) == b": ping\n\n"
-    wire = writer.encode(BEGUN).decode()
+    wire = writer.encode(MESSAGE_START).decode()
     names = [line for line in wire.split("\n") if line.startswith("event: ")]
     assert names == [
         *("event: response.created", "event: response.in_progress", "event: codex.rate_limits"),
@@ -220,16 +220,18 @@ def test_terminal_is_the_last_event(payloads: Payloads) -> None:
 @pytest.mark.parametrize("cut", [0, 3, 9])
 def test_failed_stream_has_both_error_events_and_closes_nothing(cut: int) -> None:
     events = in_turn()[:cut]
-    payloads, _ = write([BEGUN, *events, StreamError("truncated", "cut")])
+    payloads, _ = write([MESSAGE_START, *events, StreamError("truncated", "cut")])
     assert [event["type"] for event in payloads[-2:]] == ["error", "response.failed"]
-    before, _ = write([BEGUN, *events])
+    before, _ = write([MESSAGE_START, *events])
     assert payloads[:-2] == before
     whole = list(done_items(before).values())
     assert payloads[-1]["response"]["output"] == whole
 
 
 def test_complete_response_is_never_incomplete() -> None:
-    payloads, _ = write([BEGUN, *in_turn(), MessageStop("stop_sequence", stop_sequence="END")])
+    payloads, _ = write(
+        [MESSAGE_START, *in_turn(), MessageStop("stop_sequence", stop_sequence="END")]
+    )
     assert payloads[-1]["type"] == "response.completed"
 
 
@@ -241,7 +243,7 @@ def test_every_event_is_numbered_and_text_has_logprobs(payloads: Payloads) -> No
 
 def test_every_event_has_data() -> None:
     writer = ResponsesEncoder()
-    wire = b"".join(map(writer.encode, [BEGUN, *in_turn(), Ping(), *END]))
+    wire = b"".join(map(writer.encode, [MESSAGE_START, *in_turn(), Ping(), *END]))
     for frame in wire.removesuffix(b"\n\n").split(b"\n\n"):
         name, data = frame.split(b"\n")
         assert name.startswith(b"event: ")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, payloads_of, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, payloads_of, types, write
 
 from streamnorm import (
     BlockStart,
@@ -36,7 +36,7 @@ SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
 
 def test_text_stream_is_written_byte_for_byte() -> None:
     writer = ResponsesEncoder()
-    begun = len(writer.encode(BEGUN))
+    begun = len(writer.encode(MESSAGE_START))
     events = [*SAID, UsageUpdate(Usage(9, 4, 2, 1, 3)), MessageStop("end_turn")]
     wire = b"".join([*map(writer.encode, events), writer.close()]).decode()
     place = '"item_id":"msg_1_0","output_index":0,"content_index":0'
@@ -76,7 +76,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
 
 def test_no_done_is_written_as_the_api_sends_none() -> None:
     writer = ResponsesEncoder()
-    for event in (BEGUN, MessageStop("end_turn")):
+    for event in (MESSAGE_START, MessageStop("end_turn")):
         writer.encode(event)
     assert writer.close() == b""
 
@@ -102,7 +102,7 @@ def test_stop_reason_is_written_as_a_status(
     blocks: tuple[Any, ...], reason: Any, status: str, why: str | None
 ) -> None:
     said = [e for n, block in enumerate(blocks) for e in (BlockStart(n, block), BlockStop(n))]
-    payloads, writer = write([BEGUN, *said, UsageUpdate(Usage(1, 2)), MessageStop(reason)])
+    payloads, writer = write([MESSAGE_START, *said, UsageUpdate(Usage(1, 2)), MessageStop(reason)])
     last = payloads[-1]
     assert last["type"] == f"response.{status}"
     assert last["response"]["status"] == status
@@ -113,7 +113,7 @@ def test_stop_reason_is_written_as_a_status(
 
 
 def test_unknown_counts_are_zero_and_a_loss() -> None:
-    payloads, writer = write([BEGUN, MessageStop("end_turn")], include_usage=False)
+    payloads, writer = write([MESSAGE_START, MessageStop("end_turn")], include_usage=False)
     usage = payloads[-1]["response"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (0, 0, 0)
     assert [loss.feature for loss in writer.losses] == ["usage_unknown", "usage_unknown"]
@@ -128,14 +128,14 @@ def test_close_without_a_stop_writes_no_terminal() -> None:
 
 def test_block_without_a_form_is_never_written() -> None:
     writer = ResponsesEncoder()
-    writer.encode(BEGUN)
+    writer.encode(MESSAGE_START)
     with pytest.raises(AssertionError, match="Image passed the projection"):
         writer.render(BlockStart(0, Image(url="u")))
 
 
 def test_signature_of_a_call_is_written_on_reasoning_before_it() -> None:
     signed = ToolCall("c", "f", signature="s", issuer="google")
-    payloads, writer = write([BEGUN, BlockStart(0, signed), BlockStop(0)], strict=True)
+    payloads, writer = write([MESSAGE_START, BlockStart(0, signed), BlockStop(0)], strict=True)
     done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
     assert [item["type"] for item in done] == ["reasoning", "function_call"]
     assert done[0]["encrypted_content"] == "sn1..sn1-of.c.google.s"
@@ -144,7 +144,7 @@ def test_signature_of_a_call_is_written_on_reasoning_before_it() -> None:
 
 def test_signature_of_a_text_is_written_on_reasoning_after_it() -> None:
     text = [BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "s", "google")]
-    payloads, writer = write([BEGUN, *text, BlockStop(0)], strict=True)
+    payloads, writer = write([MESSAGE_START, *text, BlockStop(0)], strict=True)
     done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
     assert [item["type"] for item in done] == ["message", "reasoning"]
     assert done[1]["encrypted_content"] == "sn1..sn1-of..google.s"
@@ -153,7 +153,7 @@ def test_signature_of_a_text_is_written_on_reasoning_after_it() -> None:
 
 def test_illegal_event_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="expected an open block"):
-        write([BEGUN, TextDelta(0, "x")])
+        write([MESSAGE_START, TextDelta(0, "x")])
 
 
 # What a transcoder uses
@@ -170,7 +170,7 @@ def test_illegal_event_is_refused() -> None:
 def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
     plain, quick = ResponsesEncoder(), ResponsesEncoder()
     for writer in (plain, quick):
-        for event in (BEGUN, BlockStart(0, start), first):
+        for event in (MESSAGE_START, BlockStart(0, start), first):
             writer.encode(event)
     write_delta = quick.delta_writer(0)
     for _ in range(2):
@@ -182,7 +182,7 @@ def test_ping_is_an_event_within_the_response_and_else_a_comment() -> None:
     """Codex gives up where no event comes; the SDK's helpers where one comes first."""
     writer = ResponsesEncoder()
     assert writer.ping() == writer.encode(Ping()) == b": ping\n\n"
-    writer.encode(BEGUN)
+    writer.encode(MESSAGE_START)
     (ping,) = payloads_of(writer.ping())
     assert ping == {"type": "keepalive", "sequence_number": 2}
     writer.encode(MessageStop("end_turn"))

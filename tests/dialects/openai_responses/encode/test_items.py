@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, find, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, find, types, write
 
 from streamnorm import (
     BlockStart,
@@ -110,7 +110,7 @@ def test_redacted_reasoning_is_written_at_its_start(issuer: str | None, value: s
 
 def test_reasoning_can_be_left_out() -> None:
     events = [BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), BlockStop(0)]
-    payloads, writer = write([BEGUN, *events], reasoning=None)
+    payloads, writer = write([MESSAGE_START, *events], reasoning=None)
     assert payloads[2:] == []
     assert writer.losses == (Loss("reasoning", "Reasoning", 1, "dropped"),)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, find, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, find, types, write
 
 from streamnorm import (
     BlockStart,
@@ -122,7 +122,12 @@ def test_file_citation_has_only_the_fields_of_its_type() -> None:
 def test_citation_of_another_vendor_is_written_if_it_has_a_url() -> None:
     source = Citation("web_search_result_location", "https://w", extra={"encrypted_index": "i"})
     page = Citation("page_location", cited_text="p")
-    events = [BEGUN, BlockStart(0, Text()), CitationDelta(0, source), CitationDelta(0, page)]
+    events = [
+        MESSAGE_START,
+        BlockStart(0, Text()),
+        CitationDelta(0, source),
+        CitationDelta(0, page),
+    ]
     payloads, writer = write([*events, BlockStop(0)])
     (event,) = find(payloads, "output_text.annotation.added")
     assert event["annotation"] == {

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, find, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, find, types, write
 
 from streamnorm import (
     BlockStart,
@@ -225,6 +225,6 @@ def test_logprobs_beyond_the_bound_are_not_repeated(monkeypatch: pytest.MonkeyPa
     ("index", "data"), [(None, "[1]"), (0, "[1]"), (1, '{"a":1}'), (1, "no JSON")]
 )
 def test_logprobs_without_text_are_a_loss(index: int | None, data: str) -> None:
-    refused = [BEGUN, BlockStart(0, Refusal()), BlockStop(0), BlockStart(1, Text())]
+    refused = [MESSAGE_START, BlockStart(0, Refusal()), BlockStop(0), BlockStart(1, Text())]
     _, writer = write([*refused, Opaque(DIALECT, "logprobs", data, index)], extras=True)
     assert writer.losses == (Loss("opaque", "logprobs", 1, "no text, dropped"),)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, find, payloads_of, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, find, payloads_of, types, write
 
 from streamnorm import (
     BlockStart,
@@ -130,7 +130,7 @@ def test_held_events_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     start = BlockStart(0, ServerToolCall("sh_1", "shell_call", kind="shell_call"))
     small = Opaque(DIALECT, "a.b", '{"n":1}', 0)
     large = Opaque(DIALECT, "a.c", '{"n":1234567}', 0)
-    payloads, writer = write([BEGUN, start, small, large, BlockStop(0)], extras=True)
+    payloads, writer = write([MESSAGE_START, start, small, large, BlockStop(0)], extras=True)
     assert [payload["type"] for payload in payloads[3:-1]] == ["a.b"]
     assert writer.losses == (Loss("held", "a.c", 1, "dropped"),)
 
@@ -222,7 +222,9 @@ def test_interpreter_call_is_added_when_its_container_is_known() -> None:
 def test_kinds_of_other_dialects_are_left_out() -> None:
     call = BlockStart(0, ServerToolCall("s", "f", kind="mcp_tool_use"))
     result = BlockStart(1, ServerToolResult("s", "web_search_tool_result"))
-    payloads, writer = write([BEGUN, call, result, BlockStart(2, OpaqueBlock("x", "k", "{}"))])
+    payloads, writer = write(
+        [MESSAGE_START, call, result, BlockStart(2, OpaqueBlock("x", "k", "{}"))]
+    )
     assert payloads[2:] == []
     assert [loss.feature for loss in writer.losses] == [
         *("server_tool", "server_tool", "opaque_block"),
@@ -299,14 +301,14 @@ def test_unknown_event_of_a_stopped_block_still_has_its_position() -> None:
 
 def test_line_break_in_an_event_type_does_not_forge_a_frame() -> None:
     writer = ResponsesEncoder(extras=True)
-    writer.encode(BEGUN)
+    writer.encode(MESSAGE_START)
     (written,) = payloads_of(writer.encode(Opaque(DIALECT, "a\n\nevent: b", '{"x":1}')))
     assert written["type"] == "a  event: b"
 
 
 @pytest.mark.parametrize("data", ["[1]", '"text"', "no JSON"])
 def test_unknown_event_that_is_no_object_is_lost(data: str) -> None:
-    payloads, writer = write([BEGUN, Opaque(DIALECT, "odd", data)], extras=True)
+    payloads, writer = write([MESSAGE_START, Opaque(DIALECT, "odd", data)], extras=True)
     assert payloads[2:] == []
     assert writer.losses == (Loss("opaque", "odd", 1, "no object, dropped"),)
 
@@ -314,7 +316,7 @@ def test_unknown_event_that_is_no_object_is_lost(data: str) -> None:
 @pytest.mark.parametrize("count", [15, 16, 17])
 def test_events_before_the_response_wait_and_are_bounded(count: int) -> None:
     early = [opaque(f"early.{number}") for number in range(count)]
-    payloads, writer = write([*early, BEGUN], extras=True)
+    payloads, writer = write([*early, MESSAGE_START], extras=True)
     assert [payload["type"] for payload in payloads[2:]] == [e.name for e in early[:16]]
     assert [loss.where for loss in writer.losses] == [e.name for e in early[16:]]
 
