@@ -29,7 +29,7 @@ _HEAD: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
 
 
 def recognises(frame: Frame) -> bool:
-    """Whether the payload of a frame has the type of a Responses event."""
+    """Return whether the payload of a frame has the type of a Responses event."""
     try:
         head = _HEAD.decode(frame.data)
     except FAST_ERRORS:
@@ -42,7 +42,7 @@ def recognises(frame: Frame) -> bool:
 
 
 def ends_stream(payload: object) -> bool:
-    """Whether a decoded payload ends the stream: a terminal event or an error."""
+    """Return whether a decoded payload ends the stream: a terminal event or an error."""
     if not is_object(payload):
         return False
     return payload.get("type") in (*TERMINALS, "error") or find_error(payload) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
+from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import Event
 from streamnorm._core.json import is_object, string_of
 from streamnorm.dialects.openai_responses import opaque
@@ -74,12 +75,12 @@ class ItemEvents:
 
     def _text_delta(self, value: _Value, events: list[Event]) -> None:
         message, part_index = self._message(value, events), _content_index(value)
-        message.append_text(part_index, _delta(value), events)
+        message.append_text(Text, part_index, _delta(value), events)
         message.add_logprobs(part_index, value.get("logprobs"), events)
 
     def _refusal_delta(self, value: _Value, events: list[Event]) -> None:
         message = self._message(value, events)
-        message.append_refusal(_content_index(value), _delta(value), events)
+        message.append_text(Refusal, _content_index(value), _delta(value), events)
 
     def _text_done(self, value: _Value, events: list[Event]) -> None:
         self._message(value, events).complete_text(_content_index(value), value, events)
