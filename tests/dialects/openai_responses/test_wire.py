@@ -20,12 +20,12 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("data", "piece"),
+    ("data", "expected"),
     [
         (payload(delta="a"), wire.TextDelta("a")),
         (
             payload(delta="é", output_index=2, item_id="i", content_index=1, obfuscation="x"),
-            wire.TextDelta("é", 2, "i", 1),
+            wire.TextDelta("é", 2, "i", part=1),
         ),
         (payload(delta="a", output_index=None, sequence_number=4), wire.TextDelta("a", None)),
         (
@@ -43,11 +43,11 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
     ],
 )
 def test_deltas_are_decoded_whatever_other_fields_they_have(
-    data: str, piece: wire.DeltaEvent
+    data: str, expected: wire.DeltaEvent
 ) -> None:
     read = wire.decode_delta(data)
     read.sequence_number = None
-    assert read == piece
+    assert read == expected
     assert json.loads(data)["type"] == wire.DELTA_TYPES[type(read)]
 
 
