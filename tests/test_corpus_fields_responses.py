@@ -43,7 +43,7 @@ REVIEWED_LATE = {
 
 PLACE = {"type", "sequence_number", "output_index", "item_id"}
 READ = {
-    kind: {*piece.__struct_encode_fields__, "type"} for piece, kind in wire.DELTA_TYPES.items()
+    kind: {*struct.__struct_encode_fields__, "type"} for struct, kind in wire.DELTA_TYPES.items()
 } | {
     "response.output_item.added": PLACE | {"item"},
     "response.output_item.done": PLACE | {"item"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from streamnorm._core.blocks import Text
 from streamnorm._core.codec import Decoder, DeltaRun
 from streamnorm._core.events import (
     Completed,
@@ -25,13 +26,13 @@ from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import find_error, named_error
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
-from streamnorm.dialects.openai_responses.detect import TERMINALS, is_terminal
+from streamnorm.dialects.openai_responses.detect import TERMINALS, ends_stream
 from streamnorm.dialects.openai_responses.errors import error_from_wire
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item_events import ItemEvents
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.output import OutputItems
-from streamnorm.dialects.openai_responses.items.reasoning import CONTENT, SUMMARY, ReasoningItem
+from streamnorm.dialects.openai_responses.items.reasoning import ReasoningItem, field_of
 from streamnorm.dialects.openai_responses.items.tool_calls import ToolCallItem
 from streamnorm.dialects.openai_responses.opaque import event_from_wire
 from streamnorm.dialects.openai_responses.sequence_numbers import SequenceNumbers
@@ -111,14 +112,13 @@ class ResponsesDecoder(Decoder):
         index, id, resolve = delta.output_index, delta.item_id, self._output.resolve
         if isinstance(delta, wire.TextDelta):
             message = resolve(MessageItem, "message", index, id, events)
-            message.append_text(delta.part, delta.delta, events)
+            message.append_text(Text, delta.part, delta.delta, events)
         elif isinstance(delta, wire.ArgumentsDelta):
             call = resolve(ToolCallItem, "function_call", index, id, events)
             call.append_arguments(delta.delta, events)
         else:
-            field = SUMMARY if isinstance(delta, wire.SummaryTextDelta) else CONTENT
             reasoning = resolve(ReasoningItem, "reasoning", index, id, events)
-            reasoning.append_text(field, delta.part, delta.delta, events)
+            reasoning.append_text(field_of(delta), delta.part, delta.delta, events)
         if len(events) != before + 1 or frame.event != event_type:
             self._run.forget()  # more than one text may have changed
         if frame.event == event_type and (text := self._open_text(delta)) is not None:
@@ -126,7 +126,7 @@ class ResponsesDecoder(Decoder):
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         # Half a frame is a cut; a whole one that only lacks its blank line is not.
-        if rest is None or not is_terminal(self.json_of(rest.data)):
+        if rest is None or not ends_stream(self.json_of(rest.data)):
             return
         self.note("unterminated", "last frame")
         self.read(rest, events)
@@ -148,12 +148,7 @@ class ResponsesDecoder(Decoder):
         item = self._output.find(delta.output_index, delta.item_id)
         if item is None or (delta.item_id and delta.item_id != item.id):
             return None  # Copilot changes the item id with each delta
-        if isinstance(delta, wire.TextDelta):
-            return item.open_text(delta) if isinstance(item, MessageItem) else None
-        if isinstance(delta, wire.ArgumentsDelta):
-            return item.open_text(delta) if isinstance(item, ToolCallItem) else None
-        field = SUMMARY if isinstance(delta, wire.SummaryTextDelta) else CONTENT
-        return item.open_text(field, delta) if isinstance(item, ReasoningItem) else None
+        return item.open_text(delta)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
         """Read a frame that is no plain delta."""

@@ -9,7 +9,7 @@ from streamnorm._core.json import FAST_ERRORS, is_object
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
-__all__ = ["TERMINALS", "is_terminal", "recognises"]
+__all__ = ["TERMINALS", "ends_stream", "recognises"]
 
 TERMINALS = {
     "response.completed": "completed",
@@ -29,7 +29,7 @@ _HEAD: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
 
 
 def recognises(frame: Frame) -> bool:
-    """Whether the payload of a frame has the type of a Responses event."""
+    """Return whether the payload of a frame has the type of a Responses event."""
     try:
         head = _HEAD.decode(frame.data)
     except FAST_ERRORS:
@@ -41,8 +41,8 @@ def recognises(frame: Frame) -> bool:
     )
 
 
-def is_terminal(payload: object) -> bool:
-    """Whether a decoded payload ends the stream: a terminal event or an error."""
+def ends_stream(payload: object) -> bool:
+    """Return whether a decoded payload ends the stream: a terminal event or an error."""
     if not is_object(payload):
         return False
     return payload.get("type") in (*TERMINALS, "error") or find_error(payload) is not None

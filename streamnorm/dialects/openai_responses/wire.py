@@ -27,50 +27,36 @@ __all__ = [
 DIALECT = "openai_responses"
 
 
-class TextDelta(Struct, gc=False, tag_field="type", tag="response.output_text.delta"):
-    """A delta of an `output_text` part."""
-
+class _Delta(Struct, gc=False, tag_field="type"):
     delta: str
     output_index: int | None = None
     item_id: str | None = None
-    part: int | None = field(default=None, name="content_index")
     sequence_number: int | None = None
-    logprobs: tuple[()] | None = ()  # requested ones make the frame fail here: read in full
 
 
-class ArgumentsDelta(
-    Struct, gc=False, tag_field="type", tag="response.function_call_arguments.delta"
-):
+class TextDelta(_Delta, tag="response.output_text.delta"):
+    """A delta of an `output_text` part."""
+
+    part: int | None = field(default=None, name="content_index")
+    logprobs: tuple[()] | None = ()  # others fail to decode, so that the frame is read in full
+
+
+class ArgumentsDelta(_Delta, tag="response.function_call_arguments.delta"):
     """A delta of the arguments of a function call."""
 
     part: ClassVar[None] = None  # a call has no parts
 
-    delta: str
-    output_index: int | None = None
-    item_id: str | None = None
-    sequence_number: int | None = None
 
-
-class SummaryTextDelta(
-    Struct, gc=False, tag_field="type", tag="response.reasoning_summary_text.delta"
-):
+class SummaryTextDelta(_Delta, tag="response.reasoning_summary_text.delta"):
     """A delta of a reasoning summary."""
 
-    delta: str
-    output_index: int | None = None
-    item_id: str | None = None
     part: int | None = field(default=None, name="summary_index")
-    sequence_number: int | None = None
 
 
-class ReasoningTextDelta(Struct, gc=False, tag_field="type", tag="response.reasoning_text.delta"):
+class ReasoningTextDelta(_Delta, tag="response.reasoning_text.delta"):
     """A delta of a `reasoning_text` part."""
 
-    delta: str
-    output_index: int | None = None
-    item_id: str | None = None
     part: int | None = field(default=None, name="content_index")
-    sequence_number: int | None = None
 
 
 DeltaEvent: TypeAlias = TextDelta | ArgumentsDelta | SummaryTextDelta | ReasoningTextDelta

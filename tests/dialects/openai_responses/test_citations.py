@@ -1,4 +1,4 @@
-"""The sources that an output text names."""
+"""Citations: the annotations of an `output_text` part."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from streamnorm.dialects.openai_responses.citations import citation_from_wire
         ({"type": None, "title": "\ud83d"}, Citation("", title="\ufffd")),
     ],
 )
-def test_fields_have_their_places(wire: dict[str, Any], expected: Citation) -> None:
+def test_fields_of_an_annotation_are_mapped(wire: dict[str, Any], expected: Citation) -> None:
     before = dict(wire)
     assert citation_from_wire(wire) == expected
     assert wire == before

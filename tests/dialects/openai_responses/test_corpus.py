@@ -1,4 +1,4 @@
-"""Every real stream is read whole: what the deltas add up to is what its terminal holds."""
+"""Real streams: the deltas add up to the output of the terminal event."""
 
 from __future__ import annotations
 
@@ -71,48 +71,48 @@ def read(stream: CorpusStream, size: int = 1 << 20) -> tuple[list[Event], Respon
 
 
 def said(blocks: tuple[Block, ...]) -> list[tuple[Any, ...]]:
-    """Return what blocks say, without ids of items and what seals them."""
-    told: list[tuple[Any, ...]] = []
+    """Return the content of blocks, without item ids and signatures."""
+    entries: list[tuple[Any, ...]] = []
     for block in blocks:
         match block:
             case Text(text, citations):
-                told.append(("output_text", text, [source.url for source in citations]))
+                entries.append(("output_text", text, [source.url for source in citations]))
             case Refusal(text):
-                told.append(("refusal", text))
+                entries.append(("refusal", text))
             case Reasoning(parts):
-                told.append(("reasoning", *(part for part in parts if part)))
+                entries.append(("reasoning", *(part for part in parts if part)))
             case ToolCall(id, name, arguments):
-                told.append(("call", id, name, arguments))
+                entries.append(("call", id, name, arguments))
             case ServerToolCall(kind=kind) | ServerToolResult(kind=kind):
-                told.append((kind,))
+                entries.append((kind,))
             case _:
-                told.append((type(block).__name__,))
-    return told
+                entries.append((type(block).__name__,))
+    return entries
 
 
 def held(output: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return what items say, in the same words."""
-    told: list[tuple[Any, ...]] = []
+    """Return the content of items in the same form."""
+    entries: list[tuple[Any, ...]] = []
     for item in output:
         match item["type"]:
             case "message":
                 for part in item["content"]:
                     if part["type"] == "refusal":
-                        told.append(("refusal", part["refusal"]))
+                        entries.append(("refusal", part["refusal"]))
                     else:
                         urls = [source.get("url") for source in part.get("annotations") or []]
-                        told.append(("output_text", part["text"], urls))
+                        entries.append(("output_text", part["text"], urls))
             case "reasoning":
                 summary = [part["text"] for part in item.get("summary") or []]
                 content = [part["text"] for part in item.get("content") or []]
-                told += [("reasoning", *texts) for texts in (summary, content) if texts]
+                entries += [("reasoning", *texts) for texts in (summary, content) if texts]
                 if not summary and not content:
-                    told.append(("reasoning",))
+                    entries.append(("reasoning",))
             case "function_call":
-                told.append(("call", item["call_id"], item["name"], item["arguments"]))
+                entries.append(("call", item["call_id"], item["name"], item["arguments"]))
             case kind:
-                told.append((kind,))
-    return told
+                entries.append((kind,))
+    return entries
 
 
 @each_stream
@@ -123,14 +123,14 @@ def test_events_are_legal_and_end_as_the_stream_did(stream: CorpusStream) -> Non
 
 
 @each_stream
-def test_chunks_do_not_matter(stream: CorpusStream) -> None:
+def test_chunking_does_not_change_the_events(stream: CorpusStream) -> None:
     whole, source = read(stream)
     parts, again = read(stream, 997)
     assert (whole, source.outcome, source.notes) == (parts, again.outcome, again.notes)
 
 
 @each_stream
-def test_message_is_what_the_terminal_holds(stream: CorpusStream) -> None:
+def test_message_equals_the_output_of_the_terminal(stream: CorpusStream) -> None:
     output = response_of(stream).get("output")
     if not output or stream.name in EDITED:
         pytest.skip("the terminal does not hold the same")
@@ -139,7 +139,7 @@ def test_message_is_what_the_terminal_holds(stream: CorpusStream) -> None:
 
 
 @each_stream
-def test_usage_is_what_the_terminal_holds(stream: CorpusStream) -> None:
+def test_usage_equals_that_of_the_terminal(stream: CorpusStream) -> None:
     if not response_of(stream):
         pytest.skip("the stream failed")
     usage = accumulate(read(stream)[0]).usage
@@ -156,7 +156,7 @@ def test_usage_is_what_the_terminal_holds(stream: CorpusStream) -> None:
 # It warns of tools that it does not know.
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @each_stream
-def test_sdk_adds_up_the_same(stream: CorpusStream) -> None:
+def test_sdk_accumulates_the_same_message(stream: CorpusStream) -> None:
     """What openai's own accumulator holds before the terminal, where it can read the stream."""
     if stream.name in THINNED:
         pytest.skip("its deltas were thinned")
@@ -173,8 +173,8 @@ def test_sdk_adds_up_the_same(stream: CorpusStream) -> None:
     output = [item.to_dict(mode="json", warnings=False) for item in snapshot.output]
     blocks = accumulate(read(stream)[0]).blocks
     words = ("output_text", "call")  # it leaves refusals out
-    ours = [told[:2] for told in said(blocks) if told[0] in words]
-    assert ours == [told[:2] for told in held(output) if told[0] in words]
+    ours = [entry[:2] for entry in said(blocks) if entry[0] in words]
+    assert ours == [entry[:2] for entry in held(output) if entry[0] in words]
 
 
 @each_stream
@@ -191,5 +191,5 @@ def test_no_prefix_is_a_success(stream: CorpusStream) -> None:
 
 
 @each_stream
-def test_dialect_is_found_out(stream: CorpusStream) -> None:
+def test_dialect_is_detected(stream: CorpusStream) -> None:
     assert DIALECT.recognises(SSEDecoder().feed(stream.body)[0])

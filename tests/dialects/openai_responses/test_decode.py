@@ -1,4 +1,4 @@
-"""What belongs to the whole stream: frames, their numbers, start and end, errors, the cut."""
+"""Frames, sequence numbers, start and end of the response, cut streams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from streamnorm._core.errors import LocalProtocolError
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.sse import Frame
 
-BEGUN = MessageStart("resp_1", "gpt")
+MESSAGE_START = MessageStart("resp_1", "gpt")
 STOP = MessageStop("end_turn", "completed")
 ITEM = added(0, "message", **messages())
 HELLO = [BlockStart(0, Text(), extra={"item_id": "msg_1"}), TextDelta(0, "Hi"), BlockStop(0)]
@@ -59,9 +59,9 @@ def test_message_starts_with_the_first_response(name: str) -> None:
     assert decode(*frames).events[0] == MessageStart("r", "m", {"tools": []})
 
 
-def test_later_responses_say_nothing() -> None:
+def test_later_snapshots_emit_nothing() -> None:
     progress = event("response.in_progress", response={"id": "other", "model": "other"})
-    assert decode(START, progress, START, completed()).events == [BEGUN, STOP]
+    assert decode(START, progress, START, completed()).events == [MESSAGE_START, STOP]
     assert decode(START, progress, START, completed()).notes == (
         Note("repeated_start", "response", 1),
     )
@@ -70,19 +70,24 @@ def test_later_responses_say_nothing() -> None:
 def test_second_response_is_malformed() -> None:
     other = event("response.created", response={"id": "resp_2"})
     error = StreamError("malformed", "second response.created with another id, expected one")
-    assert decode(START, other).events == [BEGUN, error]
+    assert decode(START, other).events == [MESSAGE_START, error]
 
 
-def test_stream_may_begin_within_the_response() -> None:
+def test_stream_may_start_within_the_response() -> None:
     """As one that is resumed does."""
     decoded = decode(text("Hi", item_id="msg_1"), completed())
     assert decoded.events == [MessageStart(), *HELLO, STOP]
     assert Note("missing_start", "response", 1) in decoded.notes
 
 
-def test_events_of_no_item_do_not_start_the_message() -> None:
+def test_events_without_an_item_do_not_start_the_message() -> None:
     assert decode(event("keepalive"), event("vendor:x"), START, completed()).events == [
-        *(Ping(), Opaque("openai_responses", "vendor:x", '{"type":"vendor:x"}'), BEGUN, STOP)
+        *(
+            Ping(),
+            Opaque("openai_responses", "vendor:x", '{"type":"vendor:x"}'),
+            MESSAGE_START,
+            STOP,
+        )
     ]
 
 
@@ -96,7 +101,7 @@ def test_response_may_be_missing(response: dict[str, Any]) -> None:
 # The end
 
 
-def test_rest_of_the_last_response_is_kept_where_it_is_new() -> None:
+def test_new_fields_of_the_last_response_are_extra() -> None:
     start = event("response.created", response={"id": "r", "tier": "auto", "tools": []})
     end = completed(tier="fast", tools=[], completed_at=3, x=None)
     end = end.replace(b'{"type"', b'{"copilot_usage": 1, "obfuscation": "o", "type"')
@@ -107,13 +112,13 @@ def test_rest_of_the_last_response_is_kept_where_it_is_new() -> None:
 
 
 @pytest.mark.parametrize("between", [DONE, b": keepalive\n\n", b"data:\n\n", b"data: \n\n"])
-def test_what_other_servers_send_between_is_ignored(between: bytes) -> None:
-    assert decode(*whole(between)).events == [BEGUN, *HELLO, STOP]
+def test_extra_frames_of_compatible_servers_are_ignored(between: bytes) -> None:
+    assert decode(*whole(between)).events == [MESSAGE_START, *HELLO, STOP]
 
 
-def test_nothing_is_read_behind_the_terminal() -> None:
+def test_frames_after_the_terminal_are_ignored() -> None:
     decoded = decode(*whole(), DONE, event("error", message="late"), b"data: {\n\n")
-    assert decoded.events == [BEGUN, *HELLO, STOP]
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
     assert decoded.outcome == Completed("end_turn", Usage())
 
 
@@ -124,10 +129,10 @@ def test_stream_without_its_terminal_is_cut(count: int) -> None:
     assert [type(event) for event in decoded.events].count(StreamError) == 1
 
 
-def test_terminal_without_its_blank_line_is_one() -> None:
+def test_terminal_without_its_blank_line_ends_the_stream() -> None:
     *rest, last = whole()
     decoded = decode(*rest, last.rstrip())
-    assert decoded.events == [BEGUN, *HELLO, STOP]
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
     assert decoded.outcome == Completed("end_turn", Usage(), ("unterminated",))
 
 
@@ -136,18 +141,18 @@ def test_other_event_without_its_blank_line_is_a_cut(last: bytes) -> None:
     assert isinstance(decode(START, ITEM, text("Hi"), last).outcome, Truncated)
 
 
-def test_unknown_event_without_its_blank_line_ends_nothing() -> None:
+def test_unknown_event_without_its_blank_line_is_a_cut() -> None:
     decoded = decode(START, event("vendor:x", detail="y").rstrip())
     assert isinstance(decoded.outcome, Truncated)
 
 
-def test_error_without_its_blank_line_is_one() -> None:
+def test_error_without_its_blank_line_is_an_error() -> None:
     last = event("error", message="no", code="server_error").rstrip()
     expected = StreamError("upstream", "no", "server_error", 500, True)
     assert decode(START, last).outcome == Failed(expected)
 
 
-def test_source_that_breaks_is_no_success() -> None:
+def test_failed_source_is_a_transport_error() -> None:
     reader = ResponsesDecoder()
     reader.feed(b"".join(whole()[:-1]))
     assert [event.kind for event in reader.abort(OSError()) if isinstance(event, StreamError)] == [
@@ -157,70 +162,24 @@ def test_source_that_breaks_is_no_success() -> None:
         reader.feed(b"")
 
 
-# Errors
-
-NESTED = {"error": {"type": "t", "code": "rate_limit_exceeded", "message": "m", "param": None}}
-FLAT = {"code": "rate_limit_exceeded", "message": "m", "param": None, "sequence_number": 3}
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        event("error", **FLAT),
-        event("error", error={"code": "rate_limit_exceeded", "message": "m"}, sequence_number=3),
-        event("error", error={"code": "rate_limit_exceeded", "message": "m"}, **FLAT),
-        frame({"type": "error", **FLAT}),
-        frame(FLAT, "error"),
-        frame({"error": {"code": "rate_limit_exceeded", "message": "m"}}),
-        completed(status="failed", error={"code": "rate_limit_exceeded", "message": "m"}),
-    ],
-)
-def test_error_has_one_meaning_in_all_its_shapes(payload: bytes) -> None:
-    error = StreamError("upstream", "m", "rate_limit_exceeded", 429, True)
-    decoded = decode(START, payload, completed(status="failed"))
-    assert decoded.events == [BEGUN, error]
-    assert decoded.outcome == Failed(error)
-
-
-def test_type_of_an_error_is_kept() -> None:
-    extra = {"type": "t"}
-    error = StreamError("upstream", "m", "rate_limit_exceeded", 429, True, extra)
-    assert decode(START, event("error", **NESTED)).events[-1] == error
-
-
-def test_other_vendors_error_is_one() -> None:
-    payload = frame({"detail": "not here"})
-    assert decode(payload).events == [StreamError("upstream", "not here")]
-
-
-def test_error_that_is_text() -> None:
-    assert decode(frame("not JSON", "error")).events == [StreamError("upstream", "not JSON")]
-    assert decode(frame('"text"', "error")).events == [StreamError("upstream", '"text"')]
-
-
-def test_body_that_is_an_error() -> None:
-    error = StreamError("upstream", "m", "rate_limit_exceeded", 429, True, {"type": "t"})
-    assert decode(frame(NESTED).removeprefix(b"data: ").rstrip()).events == [error]
-
-
 # Frames
 
 
-def test_name_of_the_event_may_be_missing_or_wrong() -> None:
+def test_event_line_may_be_missing_or_wrong() -> None:
     plain = [frame.partition(b"\n")[2] for frame in whole()]
     decoded = decode(*plain)
-    assert decoded.events == [BEGUN, *HELLO, STOP]
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
     notes = [(note.kind, note.count) for note in decoded.notes]
     assert notes == [("no_event_line", 4), ("missing_item_done", 1)]
     wrong = [b"event: response.refusal.delta\n" + frame for frame in plain]
     decoded = decode(*wrong)
-    assert decoded.events == [BEGUN, *HELLO, STOP]
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
     assert ("wrong_event_line", 4) in [(note.kind, note.count) for note in decoded.notes]
 
 
-def test_type_may_stand_in_the_name_alone() -> None:
+def test_event_line_alone_may_state_the_type() -> None:
     plain = [frame.replace(b'{"type": "response', b'{"obfuscation": "') for frame in whole()]
-    assert decode(*plain).events == [BEGUN, *HELLO, STOP]
+    assert decode(*plain).events == [MESSAGE_START, *HELLO, STOP]
     failed = completed(status="failed").replace(b'{"type": "response', b'{"_": "')
     assert decode(START, failed).events[-1] == StreamError("upstream", "response failed", "failed")
 
@@ -228,14 +187,14 @@ def test_type_may_stand_in_the_name_alone() -> None:
 def test_events_without_a_blank_line_between_are_read() -> None:
     joined = b"".join(b"data: " + each.partition(b"data: ")[2].strip() + b"\n" for each in whole())
     decoded = decode(joined + b"\n")
-    assert decoded.events == [BEGUN, *HELLO, STOP]
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
     assert Note("joined_frames", "frame", 1) in decoded.notes
 
 
-def test_nothing_is_read_behind_a_terminal_without_a_blank_line_between() -> None:
+def test_joined_frames_after_the_terminal_are_ignored() -> None:
     lines = [b"data: " + each.partition(b"data: ")[2].strip() for each in (*whole(), ITEM)]
     decoded = decode(b"\n".join(lines) + b"\n\n")
-    assert decoded.events == [BEGUN, *HELLO, STOP]
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
 
 
 def test_payload_that_is_no_object_is_opaque() -> None:
@@ -253,7 +212,7 @@ def test_payload_that_is_no_json_is_malformed(name: str | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["keepalive", "ping", "response.keep_alive"])
-def test_signs_of_life_are_pings(name: str) -> None:
+def test_keepalive_events_are_pings(name: str) -> None:
     assert decode(*whole(event(name))).events[1] == Ping()
 
 
@@ -264,14 +223,14 @@ def numbered(*numbers: object) -> list[bytes]:
     return [text("a", sequence_number=number) for number in numbers]
 
 
-def test_event_that_comes_again_is_dropped() -> None:
+def test_resent_delta_is_dropped() -> None:
     decoded = decode(START, ITEM, *numbered(1, 2, 2, 3), completed())
     assert decoded.events.count(TextDelta(0, "a")) == 3
     assert Note("resent_event", "frame", 1) in decoded.notes
     assert "gap" not in [note.kind for note in decoded.notes]
 
 
-def test_event_that_comes_again_is_dropped_whatever_it_is() -> None:
+def test_resent_event_of_any_type_is_dropped() -> None:
     again = event("vendor:x", sequence_number=4)
     assert len(decode(START, again, again, completed()).events) == 3
 
@@ -284,26 +243,26 @@ def test_gap_is_a_note(numbers: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 2, 7])
-def test_first_number_may_be_any(first: int) -> None:
+def test_first_sequence_number_is_arbitrary(first: int) -> None:
     decoded = decode(START, ITEM, *numbered(first, first + 1), completed())
     assert "gap" not in [note.kind for note in decoded.notes]
 
 
 @pytest.mark.parametrize("number", [None, "4", 0.5, True])
-def test_numbers_that_are_none_say_nothing(number: object) -> None:
+def test_sequence_number_that_is_no_integer_is_ignored(number: object) -> None:
     decoded = decode(START, ITEM, *numbered(number, number), completed())
     assert decoded.events.count(TextDelta(0, "a")) == 2
     assert {note.kind for note in decoded.notes} == {"missing_item_done"}
 
 
-def test_constant_number_says_nothing() -> None:
+def test_constant_sequence_number_is_ignored() -> None:
     first = event("vendor:x", sequence_number=0)
     decoded = decode(START, ITEM, first, *numbered(0, 0, 0), completed())
     assert decoded.events.count(TextDelta(0, "a")) == 3
     assert {note.kind for note in decoded.notes} == {"missing_item_done"}
 
 
-def test_input_may_be_framed_already() -> None:
+def test_frames_may_be_fed_directly() -> None:
     reader = ResponsesDecoder()
     events = reader.feed_frame(Frame("message", '{"type":"response.created","response":{}}'))
     assert events == [MessageStart()]

@@ -1,4 +1,4 @@
-"""Whatever a peer sends: legal events, one outcome, and the same for every chunking."""
+"""Arbitrary input: legal events, one outcome, the same for every chunking."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def frames_of(frames: list[bytes]) -> list[bytes]:
     return [frame + b"\n\n" for frame in frames]
 
 
-def test_complete_item_does_not_bring_a_long_text_again() -> None:
+def test_complete_item_does_not_repeat_a_long_text() -> None:
     source = ResponsesDecoder()
     item = {"type": "message", "id": "m", "content": []}
     source.feed(

@@ -1,4 +1,4 @@
-"""Delta runs: deltas of one type that only extend texts of open items."""
+"""Delta runs: deltas of one event type that only extend open texts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from support.delta_runs import offer
 from support.openai_responses.frames import START, added, call, completed, done, event, part_added
-from support.openai_responses.pieces import (
+from support.openai_responses.item_deltas import (
     ARGUMENTS,
     MAKE,
     MESSAGE,
     OPENING,
     OTHER,
+    REASONING,
     SUMMARY,
     TEXT,
-    THOUGHT,
     each_delta_type,
+    item_delta,
     numbered,
-    piece,
     read,
 )
 
@@ -51,7 +51,7 @@ def test_deltas_of_an_open_text_are_on_the_run(delta_type: str) -> None:
 def test_delta_is_on_the_run_whatever_the_order_of_its_fields(delta_type: str) -> None:
     turned: list[bytes] = []
     for number in range(8):
-        plain = piece(delta_type, "a", number, obfuscation="x" * number).split(b"\ndata: ")[1]
+        plain = item_delta(delta_type, "a", number, obfuscation="x" * number).split(b"\ndata: ")[1]
         data = json.dumps(json.loads(plain), sort_keys=True, indent=1).replace("\n", "")
         turned.append(f"event: {delta_type}\ndata: {data}\n\n".encode())
     reading = read(START, OPENING[delta_type], *turned)
@@ -61,15 +61,15 @@ def test_delta_is_on_the_run_whatever_the_order_of_its_fields(delta_type: str) -
 
 @each_delta_type
 def test_deltas_without_sequence_numbers_are_on_the_run(delta_type: str) -> None:
-    reading = read(START, OPENING[delta_type], *[piece(delta_type, "a")] * 3)
+    reading = read(START, OPENING[delta_type], *[item_delta(delta_type, "a")] * 3)
     assert reading.events[2:] == [[MAKE[delta_type](0, "a")]] * 3
     assert reading.on_run[2:] == [0, 1, 1]
 
 
-def test_items_without_an_output_index_are_told_apart_by_their_ids() -> None:
+def test_items_without_an_output_index_are_distinguished_by_their_ids() -> None:
     texts = [("m", "a"), ("m", "b"), ("n", "c"), ("n", "d"), ("m", "e")]
     opening = [added(None, "message", id=id) for id in "mn"]
-    chunks = [piece(TEXT, text, item_id=id, output_index=None) for id, text in texts]
+    chunks = [item_delta(TEXT, text, item_id=id, output_index=None) for id, text in texts]
     reading = read(START, *opening, *chunks)
     deltas = [event for given in reading.events for event in given if isinstance(event, TextDelta)]
     assert deltas == [
@@ -82,22 +82,24 @@ def test_items_without_an_output_index_are_told_apart_by_their_ids() -> None:
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_item_that_a_delta_implies_may_take_over_the_index_of_another(*, joined: bool) -> None:
+def test_item_started_by_a_delta_may_reuse_an_output_index(*, joined: bool) -> None:
     """The index was wrong for the item before, and is right for this one."""
     opening = [added(0, "message", id="m"), added(1, "message", id="n")]
-    known = [piece(TEXT, "a", output_index=5), piece(TEXT, "b", output_index=5)]
-    other = [piece(TEXT, "c", **OTHER), piece(TEXT, "d", **OTHER)]
-    implying = piece(TEXT, "", item_id="z", output_index=5)
+    known = [item_delta(TEXT, "a", output_index=5), item_delta(TEXT, "b", output_index=5)]
+    other = [item_delta(TEXT, "c", **OTHER), item_delta(TEXT, "d", **OTHER)]
+    implying = item_delta(TEXT, "", item_id="z", output_index=5)
     chunks = [implying + other[1]] if joined else [implying]
-    reading = read(START, *opening, other[0], *known, *chunks, piece(TEXT, "e", output_index=5))
+    reading = read(
+        START, *opening, other[0], *known, *chunks, item_delta(TEXT, "e", output_index=5)
+    )
     assert reading.events[-1][-1] == TextDelta(2, "e")
 
 
-def test_two_texts_of_one_item_are_told_apart() -> None:
+def test_two_texts_of_one_item_are_distinguished() -> None:
     opening = [added(number, "reasoning", id=id) for number, id in enumerate("mn")]
     turns: list[tuple[str, dict[str, Any]]]
-    turns = [(SUMMARY, {}), (SUMMARY, {}), (THOUGHT, OTHER), (THOUGHT, {}), (THOUGHT, OTHER)]
-    reading = read(START, *opening, *(piece(kind, "a", **fields) for kind, fields in turns))
+    turns = [(SUMMARY, {}), (SUMMARY, {}), (REASONING, OTHER), (REASONING, {}), (REASONING, OTHER)]
+    reading = read(START, *opening, *(item_delta(kind, "a", **fields) for kind, fields in turns))
     deltas = [e for given in reading.events for e in given if isinstance(e, ReasoningDelta)]
     assert [delta.index for delta in deltas] == [0, 0, 1, 2, 1]
 
@@ -117,7 +119,7 @@ def test_deltas_of_interleaved_calls_are_on_the_run() -> None:
     ]
     texts = '{{{"""abcdef"""}}}'
     deltas = [
-        piece(ARGUMENTS, text, number, item_id=f"fc_{number % 3}", output_index=number % 3)
+        item_delta(ARGUMENTS, text, number, item_id=f"fc_{number % 3}", output_index=number % 3)
         for number, text in enumerate(texts)
     ]
     reading = read(START, *opening, *deltas)
@@ -130,7 +132,7 @@ def test_deltas_of_interleaved_calls_are_on_the_run() -> None:
 def test_deltas_of_many_interleaved_calls_are_on_the_run() -> None:
     opening = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(20)]
     deltas = [
-        piece(ARGUMENTS, "1", item_id=f"fc_{number}", output_index=number)
+        item_delta(ARGUMENTS, "1", item_id=f"fc_{number}", output_index=number)
         for _ in range(3)
         for number in range(20)
     ]
@@ -142,8 +144,8 @@ def test_deltas_of_many_interleaved_calls_are_on_the_run() -> None:
 def test_stream_that_a_delta_ends_has_ended_for_other_texts_too() -> None:
     items = [call(id=id, call_id=id) for id in "mn"]
     opening = [added(number, "function_call", **item) for number, item in enumerate(items)]
-    known = [done(0, "function_call", **items[0]), *[piece(ARGUMENTS, "1", **OTHER)] * 2]
-    ending = [piece(ARGUMENTS, "x"), piece(ARGUMENTS, "2", **OTHER)]
+    known = [done(0, "function_call", **items[0]), *[item_delta(ARGUMENTS, "1", **OTHER)] * 2]
+    ending = [item_delta(ARGUMENTS, "x"), item_delta(ARGUMENTS, "2", **OTHER)]
     reading = read(START, *opening, *known, *ending)
     assert isinstance(reading.decoder.outcome, Failed)
     assert reading.decoder.run is None
@@ -155,7 +157,10 @@ def test_delta_of_another_type_ends_the_run() -> None:
     arguments: dict[str, Any] = {"item_id": "fc", "output_index": 1}
     chunks: list[bytes] = []
     for number in range(0, 6, 2):
-        chunks += [piece(TEXT, "1", number), piece(ARGUMENTS, "1", number + 1, **arguments)]
+        chunks += [
+            item_delta(TEXT, "1", number),
+            item_delta(ARGUMENTS, "1", number + 1, **arguments),
+        ]
     reading = read(START, *opening, *chunks)
     assert reading.events[3:] == [[TextDelta(0, "1")], [JSONDelta(1, "1")]] * 3
 
@@ -177,8 +182,8 @@ def test_run_names_the_part_that_a_summary_extends() -> None:
     assert run is not None
     assert isinstance(run.delta, ReasoningDelta)
     assert (run.delta.index, run.delta.part) == (0, 1)
-    assert run.text_of(piece(SUMMARY, "e", 4, summary_index=0)[:-2]) is None
-    assert run.text_of(piece(SUMMARY, "e", 4, summary_index=1)[:-2]) == "e"
+    assert run.text_of(item_delta(SUMMARY, "e", 4, summary_index=0)[:-2]) is None
+    assert run.text_of(item_delta(SUMMARY, "e", 4, summary_index=1)[:-2]) == "e"
 
 
 CALLS = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(2)]
@@ -187,16 +192,18 @@ CALLS = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n 
 def turns(*numbers: int) -> list[bytes]:
     """Return deltas of two interleaved calls."""
     return [
-        piece(ARGUMENTS, str(number), number, item_id=f"fc_{number % 2}", output_index=number % 2)
+        item_delta(
+            ARGUMENTS, str(number), number, item_id=f"fc_{number % 2}", output_index=number % 2
+        )
         for number in numbers
     ]
 
 
-def test_delta_that_names_another_place_than_its_item_has_is_read_in_full() -> None:
+def test_delta_with_other_indexes_than_its_item_is_read_in_full() -> None:
     reading = read(START, *CALLS, *turns(0, 1, 2, 3))
     run = reading.decoder.run
     assert run is not None
-    other, own = piece(ARGUMENTS, "4", 4, item_id="fc_0", output_index=1), turns(4)[0]
+    other, own = item_delta(ARGUMENTS, "4", 4, item_id="fc_0", output_index=1), turns(4)[0]
     assert run.text_of(other[:-2]) is None
     assert run.text_of(own[:-2]) == "4"
     assert reading.decoder.feed(turns(5)[0]) == [JSONDelta(1, "5")]
@@ -216,7 +223,7 @@ def test_run_names_the_block_that_a_text_extends() -> None:
 
 
 @each_delta_type
-def test_text_that_has_stopped_grows_no_more(delta_type: str) -> None:
+def test_delta_of_a_stopped_text_is_not_on_the_run(delta_type: str) -> None:
     types = {TEXT: "message", ARGUMENTS: "function_call"}
     item = call(id="m") if delta_type == ARGUMENTS else {"id": "m"}
     end = done(0, types.get(delta_type, "reasoning"), **item)
@@ -227,22 +234,22 @@ def test_text_that_has_stopped_grows_no_more(delta_type: str) -> None:
 
 
 @each_delta_type
-def test_half_a_character_waits_for_the_other_half(delta_type: str) -> None:
+def test_half_a_surrogate_pair_waits_for_the_other_half(delta_type: str) -> None:
     halves = [rb"\ud83d", rb"\ude00"]
     first, *rest = [
-        piece(delta_type, "?", number).replace(b"?", half)
+        item_delta(delta_type, "?", number).replace(b"?", half)
         for number, half in enumerate([b"a", *halves])
     ]
     make = MAKE[delta_type]
     begun = [START, OPENING[delta_type], first]
-    reading = read(*begun, *rest, piece(delta_type, "b", 3))
+    reading = read(*begun, *rest, item_delta(delta_type, "b", 3))
     assert reading.events[2:] == [[make(0, "a")], [], [make(0, "😀")], [make(0, "b")]]
     reading = read(*begun, rest[0], *numbered(delta_type, "b", "c", first=2))
     assert reading.events[2:] == [[make(0, "a")], [], [make(0, "\ufffdb")], [make(0, "c")]]
 
 
-def test_item_that_is_named_anew_with_each_delta_is_read_in_full() -> None:
-    deltas = [piece(TEXT, "a", number, item_id=f"id {number}") for number in range(4)]
+def test_delta_with_a_changed_item_id_is_read_in_full() -> None:
+    deltas = [item_delta(TEXT, "a", number, item_id=f"id {number}") for number in range(4)]
     reading = read(START, MESSAGE, *deltas)
     assert reading.events[2:] == [[TextDelta(0, "a")]] * 4
     assert reading.decoder.notes == ()
@@ -254,7 +261,7 @@ def test_refusal_is_read_in_full() -> None:
     refusal = "response.refusal.delta"
     chunks = [
         event(refusal, output_index=0, content_index=0, delta="a", item_id="m"),
-        *(piece(TEXT, "b"), piece(TEXT, "b")),
+        *(item_delta(TEXT, "b"), item_delta(TEXT, "b")),
         event(refusal, output_index=0, content_index=0, delta="c", item_id="m"),
     ]
     reading = read(START, opening, *chunks)
@@ -264,12 +271,12 @@ def test_refusal_is_read_in_full() -> None:
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_frames_on_the_run_are_counted_and_bounded(others: int) -> None:
-    plain = len(piece(TEXT, "", 0)) - 1
+    plain = len(item_delta(TEXT, "", 0)) - 1
     opening = [added(0, "message", id="m"), added(1, "message", id="n")]
-    places: list[dict[str, Any]] = [{}, *[OTHER] * others, {}, {}]
-    deltas = [piece(TEXT, "a", at, **fields) for at, fields in enumerate(places)]
+    part_index: list[dict[str, Any]] = [{}, *[OTHER] * others, {}, {}]
+    deltas = [item_delta(TEXT, "a", at, **fields) for at, fields in enumerate(part_index)]
     for size, outcome in ((299, Completed), (300, Completed), (301, Failed)):
-        large = piece(TEXT, "x" * (size - plain), len(deltas))
+        large = item_delta(TEXT, "x" * (size - plain), len(deltas))
         reading = read(
             START, *opening, *deltas, large, completed(), limits=Limits(max_event_bytes=300)
         )
@@ -279,11 +286,11 @@ def test_frames_on_the_run_are_counted_and_bounded(others: int) -> None:
             assert reading.decoder.frames == len(deltas) + 5
 
 
-def test_frame_that_is_fed_as_it_is_goes_before_the_run() -> None:
+def test_directly_fed_frame_is_read_before_the_run() -> None:
     reader = read(START, MESSAGE, *numbered(TEXT, "a", "b")).decoder
-    assert offer(reader, piece(TEXT, "c", 2)) == ([TextDelta(0, "c")], 1)
+    assert offer(reader, item_delta(TEXT, "c", 2)) == ([TextDelta(0, "c")], 1)
     assert reader.feed_frame(Frame("keepalive", '{"type":"keepalive"}')) == [Ping()]
-    assert offer(reader, piece(TEXT, "d", 3)).events == [TextDelta(0, "d")]
+    assert offer(reader, item_delta(TEXT, "d", 3)).events == [TextDelta(0, "d")]
 
 
 @pytest.mark.parametrize("ends", ["close", "abort"])

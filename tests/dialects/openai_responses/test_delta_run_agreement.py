@@ -1,4 +1,4 @@
-"""What comes behind a delta run, compared with what came on it: numbers and whole texts."""
+"""Frames behind a delta run: their numbers and complete texts agree with the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import tracemalloc
 import pytest
 from support.delta_runs import offer
 from support.openai_responses.frames import START, added, call, completed, done, event
-from support.openai_responses.pieces import ARGUMENTS, MESSAGE, TEXT, numbered, piece, read
+from support.openai_responses.item_deltas import (
+    ARGUMENTS,
+    MESSAGE,
+    TEXT,
+    item_delta,
+    numbered,
+    read,
+)
 
 from streamnorm import BlockStop, Event, JSONDelta, MessageStop, Note, TextDelta
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
@@ -15,11 +22,11 @@ from streamnorm.sse import Frame
 
 
 @pytest.mark.parametrize("at", [1, 2, 5])
-def test_event_that_is_resent_behind_the_run_is_dropped(at: int) -> None:
+def test_resent_event_after_the_run_is_dropped(at: int) -> None:
     chunks = numbered(TEXT, *"abcdef")
     odd = chunks[at].replace(b'"logprobs"', b'"odd":"\xff","logprobs"')
     for again in (chunks[at], odd):
-        resent = [*chunks[:at], again, again, piece(TEXT, "x", at + 1)]
+        resent = [*chunks[:at], again, again, item_delta(TEXT, "x", at + 1)]
         reading = read(START, MESSAGE, *resent)
         assert reading.events[2:] == [
             *([TextDelta(0, text)] for text in "abcdef"[: at + 1]),
@@ -29,8 +36,8 @@ def test_event_that_is_resent_behind_the_run_is_dropped(at: int) -> None:
         assert reading.decoder.notes == (Note("resent_event", "frame", 1),)
 
 
-def test_gap_behind_the_run_is_noted() -> None:
-    reading = read(START, MESSAGE, *numbered(TEXT, "a", "b", "c"), piece(TEXT, "d", 4))
+def test_gap_after_the_run_is_a_note() -> None:
+    reading = read(START, MESSAGE, *numbered(TEXT, "a", "b", "c"), item_delta(TEXT, "d", 4))
     assert reading.events[-1] == [TextDelta(0, "d")]
     assert reading.decoder.notes == (Note("gap", "sequence_number", 1),)
     assert reading.on_run[2:] == [0, 1, 1, 0]
@@ -43,14 +50,14 @@ def test_next_sequence_number_follows_the_run() -> None:
     assert reader.next_sequence_number == 10
 
 
-def test_constant_sequence_number_numbers_nothing() -> None:
-    reading = read(START, MESSAGE, *(piece(TEXT, text, 0) for text in "abcd"))
+def test_constant_sequence_number_is_ignored() -> None:
+    reading = read(START, MESSAGE, *(item_delta(TEXT, text, 0) for text in "abcd"))
     assert reading.events[2:] == [[TextDelta(0, text)] for text in "abcd"]
     assert reading.decoder.notes == ()
 
 
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 100])
-def test_whole_text_is_compared_with_what_came_on_the_run(count: int) -> None:
+def test_complete_text_is_compared_with_the_deltas_of_the_run(count: int) -> None:
     texts = [f"{number} é" for number in range(count)]
     whole = "".join(texts)
     for whole_text, rest, notes in (
@@ -67,11 +74,11 @@ def test_whole_text_is_compared_with_what_came_on_the_run(count: int) -> None:
 
 
 @pytest.mark.parametrize("numbers", [True, False])
-def test_whole_arguments_are_compared_with_what_came_interleaved(*, numbers: bool) -> None:
+def test_complete_arguments_are_compared_with_interleaved_deltas(*, numbers: bool) -> None:
     items = [call(id=f"fc_{number}", call_id=f"c{number}") for number in range(2)]
     opening = [added(number, "function_call", **item) for number, item in enumerate(items)]
     pieces = [
-        piece(
+        item_delta(
             ARGUMENTS,
             f"{number},",
             number if numbers else None,
@@ -93,7 +100,7 @@ def test_whole_arguments_are_compared_with_what_came_interleaved(*, numbers: boo
 @pytest.mark.parametrize(
     ("whole_text", "notes"), [("ab", ()), ("ba", (Note("resent_text", "Text", 1),))]
 )
-def test_whole_text_in_a_frame_is_compared_with_what_came_on_the_run(
+def test_complete_text_of_any_event_is_compared_with_the_deltas_of_the_run(
     whole_text: str, notes: tuple[Note, ...]
 ) -> None:
     reader = read(START, MESSAGE, *numbered(TEXT, "a", "b")).decoder
@@ -106,13 +113,13 @@ def test_whole_text_in_a_frame_is_compared_with_what_came_on_the_run(
     assert tuple(note for note in reader.notes if note.kind != "missing_item_done") == notes
 
 
-def test_texts_on_the_run_do_not_pile_up_in_the_decoder() -> None:
+def test_deltas_of_the_run_do_not_accumulate_in_the_decoder() -> None:
     reader = ResponsesDecoder()
-    reader.feed(START + MESSAGE + piece(TEXT, "begin"))
+    reader.feed(START + MESSAGE + item_delta(TEXT, "begin"))
     tracemalloc.start()
     try:
         for number in range(3000):
-            reader.feed(piece(TEXT, f"{number:0200}"))
+            reader.feed(item_delta(TEXT, f"{number:0200}"))
         assert tracemalloc.get_traced_memory()[1] < 100_000  # of 600,000 characters
     finally:
         tracemalloc.stop()

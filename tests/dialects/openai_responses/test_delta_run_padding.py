@@ -1,4 +1,4 @@
-"""Delta runs of deltas as OpenAI sends them, padded and numbered."""
+"""Delta runs of deltas as OpenAI sends them: numbered and padded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import json
 
 import pytest
 from support.openai_responses.frames import START
-from support.openai_responses.pieces import MAKE, OPENING, TEXT, each_delta_type, piece, read
+from support.openai_responses.item_deltas import (
+    MAKE,
+    OPENING,
+    TEXT,
+    each_delta_type,
+    item_delta,
+    read,
+)
 
 from streamnorm import decoder
 
@@ -15,11 +22,13 @@ TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '","delta":"y', '"}\n\n', ""
 
 def padded(delta_type: str, text: str, number: int, padding: str = "aB3") -> bytes:
     """Return a delta with its fields sorted, as the API does, the sequence number last."""
-    name, _, data = piece(delta_type, text, number, obfuscation=padding).partition(b"\ndata: ")
-    told = json.dumps(json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    told = told.replace(f',"type":"{delta_type}"', "")
-    told = told[0] + f'"type":"{delta_type}",' + told[1:]
-    return name + f"\ndata: {told}\n\n".encode()
+    name, _, data = item_delta(delta_type, text, number, obfuscation=padding).partition(b"\ndata: ")
+    payload = json.dumps(
+        json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    payload = payload.replace(f',"type":"{delta_type}"', "")
+    payload = payload[0] + f'"type":"{delta_type}",' + payload[1:]
+    return name + f"\ndata: {payload}\n\n".encode()
 
 
 @each_delta_type
@@ -43,7 +52,7 @@ def test_long_text_is_counted_at_once_and_many_short_ones_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "instead"),
+    ("name", "original", "instead"),
     [
         ("number that leaves one out", b":3}", b":4}"),
         ("number that came before", b":3}", b":2}"),
@@ -59,11 +68,11 @@ def test_long_text_is_counted_at_once_and_many_short_ones_together() -> None:
         ("another brace", b":3}\n", b":3}}\n"),
     ],
 )
-def test_delta_that_is_not_like_those_before_reads_as_in_full(
-    name: str, told: bytes, instead: bytes
+def test_delta_unlike_the_previous_ones_reads_as_in_full(
+    name: str, original: bytes, instead: bytes
 ) -> None:
     deltas = [padded(TEXT, text, number) for number, text in enumerate("abc")]
-    odd = padded(TEXT, "~", 3).replace(told, instead)
+    odd = padded(TEXT, "~", 3).replace(original, instead)
     assert odd != padded(TEXT, "~", 3)
     read(START, OPENING[TEXT], *deltas, odd, padded(TEXT, "d", 4), padded(TEXT, "e", 5))
 
@@ -77,10 +86,10 @@ def test_read_that_is_one_known_frame_counts_as_one() -> None:
     assert reader.frames == before + 1
 
 
-def test_number_that_stands_twice_is_decoded() -> None:
+def test_duplicate_sequence_number_key_is_decoded() -> None:
     def twice(text: str, number: int) -> bytes:
-        told = b',"sequence_numb\\u0065r":%d}\n' % number
-        return padded(TEXT, text, number).replace(b"}\n", told)
+        member = b',"sequence_numb\\u0065r":%d}\n' % number
+        return padded(TEXT, text, number).replace(b"}\n", member)
 
     deltas = [twice(text, number) for number, text in enumerate("abcd")]
     reading = read(START, OPENING[TEXT], *deltas)

@@ -1,4 +1,4 @@
-"""Events that look like one more delta of an open text, and may be anything."""
+"""Frames that resemble a delta of the run and must be read in full."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hypothesis import given
 from support.corpus import CorpusStream, each_recording_of, each_stream_of, recordings
 from support.mutations import damaged
 from support.openai_responses.frames import START, added, call, completed, done, event
-from support.openai_responses.pieces import (
+from support.openai_responses.item_deltas import (
     ARGUMENTS,
     OPENING,
     OTHER,
     SUMMARY,
     TEXT,
     each_delta_type,
+    item_delta,
     numbered,
-    piece,
     read,
 )
 from support.seeded import Dice, dice
@@ -27,7 +27,7 @@ from streamnorm import Recording, Transcoder
 
 def odd_frames(delta_type: str, at: int) -> dict[str, bytes]:
     """Return events in place of delta number `at` that say more, or something else."""
-    plain = piece(delta_type, "b", at)
+    plain = item_delta(delta_type, "b", at)
     return {
         "half a character": plain.replace(b'"b"', b'"\\ud83d"'),
         "a text that is not UTF-8": plain.replace(b'"b"', b'"\xff"'),
@@ -52,25 +52,25 @@ def odd_frames(delta_type: str, at: int) -> dict[str, bytes]:
         "a comment": b": hi\n\n",
         "a stray terminal": b"data: [DONE]\n\n",
         "another event": event("keepalive", sequence_number=at),
-        "an unknown item": piece(delta_type, "b", at, item_id="other"),
-        "no item": piece(delta_type, "b", at, item_id=None),
-        "another output index": piece(delta_type, "b", at, output_index=1),
-        "no output index": piece(delta_type, "b", at, output_index=None),
-        "an output index that is no number": piece(delta_type, "b", at, output_index="0"),
-        "an item id that is no string": piece(delta_type, "b", at, item_id=["m"]),
-        "no number": piece(delta_type, "b"),
-        "the first number": piece(delta_type, "b", 0),
-        "the event before": piece(delta_type, "a", at - 1),
-        "the number before": piece(delta_type, "b", at - 1),
-        "a number too high": piece(delta_type, "b", at + 1),
-        "a number that is text": piece(delta_type, "b", sequence_number=str(at)),
-        "a number that is a float": piece(delta_type, "b", sequence_number=float(at)),
+        "an unknown item": item_delta(delta_type, "b", at, item_id="other"),
+        "no item": item_delta(delta_type, "b", at, item_id=None),
+        "another output index": item_delta(delta_type, "b", at, output_index=1),
+        "no output index": item_delta(delta_type, "b", at, output_index=None),
+        "an output index that is no number": item_delta(delta_type, "b", at, output_index="0"),
+        "an item id that is no string": item_delta(delta_type, "b", at, item_id=["m"]),
+        "no number": item_delta(delta_type, "b"),
+        "the first number": item_delta(delta_type, "b", 0),
+        "the event before": item_delta(delta_type, "a", at - 1),
+        "the number before": item_delta(delta_type, "b", at - 1),
+        "a number too high": item_delta(delta_type, "b", at + 1),
+        "a number that is text": item_delta(delta_type, "b", sequence_number=str(at)),
+        "a number that is a float": item_delta(delta_type, "b", sequence_number=float(at)),
     }
 
 
 def unusual_chunks(delta_type: str, at: int) -> dict[str, bytes]:
     """Return chunks in place of delta number `at` that the run may take, or parts of."""
-    plain = piece(delta_type, "b", at)
+    plain = item_delta(delta_type, "b", at)
     return {
         "CRLF": plain.replace(b"\n", b"\r\n"),
         "another type in the payload": plain.replace(b'"response.', b'"response.odd_'),
@@ -84,12 +84,14 @@ def unusual_chunks(delta_type: str, at: int) -> dict[str, bytes]:
         "no line end": plain[:-2],
         "a part of an event": plain[:40],
         "no byte": b"",
-        "other parts": piece(delta_type, "b", at, content_index=1, summary_index=1),
-        "log probabilities": piece(delta_type, "b", at, logprobs=[{"token": "b", "logprob": -1}]),
-        "an error": piece(delta_type, "b", at, error={"message": "no"}),
-        "padding": piece(delta_type, "b", at, obfuscation="x" * 5000),
-        "padding with a text": piece(delta_type, "b", at, obfuscation='"delta":"c"'),
-        "a long text": piece(delta_type, "x" * 5000, at),
+        "other parts": item_delta(delta_type, "b", at, content_index=1, summary_index=1),
+        "log probabilities": item_delta(
+            delta_type, "b", at, logprobs=[{"token": "b", "logprob": -1}]
+        ),
+        "an error": item_delta(delta_type, "b", at, error={"message": "no"}),
+        "padding": item_delta(delta_type, "b", at, obfuscation="x" * 5000),
+        "padding with a text": item_delta(delta_type, "b", at, obfuscation='"delta":"c"'),
+        "a long text": item_delta(delta_type, "x" * 5000, at),
         "two texts": plain.replace(b'"delta"', b'"delta":"a","delta"'),
         "two item ids": plain.replace(b'"item_id"', b'"item_id":"n","item_id"'),
     }
@@ -97,24 +99,24 @@ def unusual_chunks(delta_type: str, at: int) -> dict[str, bytes]:
 
 @each_delta_type
 @pytest.mark.parametrize("name", odd_frames(TEXT, 3))
-def test_frame_that_says_more_is_read_in_full(delta_type: str, name: str) -> None:
+def test_frame_with_other_content_is_read_in_full(delta_type: str, name: str) -> None:
     odd = odd_frames(delta_type, 3)[name]
     start, rest = numbered(delta_type, *"aaa"), numbered(delta_type, "c", "d", first=4)
-    behind = [*rest, event("keepalive"), piece(delta_type, "e", 6), completed()]
+    behind = [*rest, event("keepalive"), item_delta(delta_type, "e", 6), completed()]
     reading = read(START, OPENING[delta_type], *start, odd, *behind)
     assert reading.on_run[2:6] == [0, 1, 1, 0]
 
 
 @each_delta_type
 @pytest.mark.parametrize("name", odd_frames(TEXT, 5))
-def test_frame_that_says_more_amid_interleaved_texts_is_read_in_full(
+def test_frame_with_other_content_amid_interleaved_texts_is_read_in_full(
     delta_type: str, name: str
 ) -> None:
     odd = odd_frames(delta_type, 5)[name]
     other = OPENING[delta_type].replace(b'"m"', b'"n"')
     other = other.replace(b'output_index": 0', b'output_index": 1')
-    deltas = [piece(delta_type, "a", at, **(OTHER if at % 2 else {})) for at in range(9)]
-    behind = [*deltas[6:], event("keepalive"), piece(delta_type, "e", 9), completed()]
+    deltas = [item_delta(delta_type, "a", at, **(OTHER if at % 2 else {})) for at in range(9)]
+    behind = [*deltas[6:], event("keepalive"), item_delta(delta_type, "e", 9), completed()]
     reading = read(START, OPENING[delta_type], other, *deltas[:5], odd, *behind)
     assert reading.on_run[3:9] == [0, 0, 1, 1, 1, 0]
 
@@ -128,9 +130,9 @@ def test_unusual_chunk_reads_as_without_the_run(
     odd = unusual_chunks(delta_type, 5)[name]
     other = OPENING[delta_type].replace(b'"m"', b'"n"')
     other = other.replace(b'output_index": 0', b'output_index": 1')
-    places = [OTHER if interleaved and at % 2 else {} for at in range(9)]
-    deltas = [piece(delta_type, "a", at, **fields) for at, fields in enumerate(places)]
-    behind = [*deltas[6:], event("keepalive"), piece(delta_type, "e", 9)]
+    part_index = [OTHER if interleaved and at % 2 else {} for at in range(9)]
+    deltas = [item_delta(delta_type, "a", at, **fields) for at, fields in enumerate(part_index)]
+    behind = [*deltas[6:], event("keepalive"), item_delta(delta_type, "e", 9)]
     reading = read(START, OPENING[delta_type], other, *deltas[:5], odd, *behind, completed())
     assert sum(reading.on_run[3:8]) >= 3
 
@@ -162,13 +164,13 @@ def test_deltas_in_any_order_read_the_same_without_the_run(d: Dice) -> None:
         which = d.pick((0, 0, 0, 1, 2))
         fields = {"item_id": f"fc_{which}", "output_index": d.pick((which, which, which, 1))}
         kind = d.pick((ARGUMENTS, ARGUMENTS, ARGUMENTS, ARGUMENTS, SUMMARY, TEXT))
-        chunks.append(piece(kind, d.pick(("", "1", "x")), number, **fields))
+        chunks.append(item_delta(kind, d.pick(("", "1", "x")), number, **fields))
         if d.flag(16):
             chunks.append(done(which, "function_call", **call("1", id=f"fc_{which}")))
     read(START, *opening, *chunks, completed())
 
 
-def test_what_goes_out_is_the_same_in_chunks_and_in_bytes() -> None:
+def test_transcoded_bytes_are_the_same_in_chunks_and_in_single_bytes() -> None:
     for body in BODIES:
         written: list[list[list[bytes]]] = []
         for chunks in (events_of(body), [body[i : i + 1] for i in range(len(body))]):

@@ -1,4 +1,4 @@
-"""How the dialect is told apart."""
+"""Detection of Responses frames."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from streamnorm.sse import Frame
         ("", False),
     ],
 )
-def test_recognises_its_own_events(data: str, recognised: bool) -> None:
+def test_events_of_the_dialect_are_recognised(data: str, recognised: bool) -> None:
     assert DIALECT.recognises(Frame("message", data)) is recognised
 
 
-def test_names() -> None:
+def test_record_has_name_aliases_and_decoder() -> None:
     assert (DIALECT.name, DIALECT.aliases) == ("openai_responses", ("responses",))
     assert DIALECT.decoder is not None
     assert isinstance(DIALECT.decoder(), ResponsesDecoder)

@@ -1,4 +1,4 @@
-"""Every recording gives the events that were written down beside it."""
+"""Recordings give the events that stand beside them."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def test_there_are_recordings() -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
 @pytest.mark.parametrize("size", [1, 3, 64, 1 << 20], ids="{}-byte".format)
-def test_decodes_as_written_down(recording: Recording, size: int) -> None:
+def test_decodes_as_expected(recording: Recording, size: int) -> None:
     events, _ = decode(recording, size)
     assert comparable(events) == comparable(recording.expected)
     assert validate(events) == []
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_outcome_is_what_the_last_event_says(recording: Recording) -> None:
+def test_outcome_agrees_with_the_last_event(recording: Recording) -> None:
     assert_outcome(recording, LENIENT.get(recording.name, ()))
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_notes_tell_what_was_forgiven(recording: Recording) -> None:
+def test_notes_are_those_expected(recording: Recording) -> None:
     """A fault of a compatible server leaves a note, and the vendor's own stream none."""
     _, source = decode(recording)
     assert {note.kind for note in source.notes} == NOTES.get(recording.name, set())
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_dialect_is_found_out(recording: Recording) -> None:
+def test_dialect_is_detected(recording: Recording) -> None:
     frames = SSEDecoder().feed(recording.body + b"\n\n")
     named = [DIALECT.recognises(frame) for frame in frames]
     # An error before the start could be anybody's.

@@ -39,18 +39,18 @@ WHOLE = {
         ({"output_tokens_details": 7}, Usage(extra={"output_tokens_details": 7})),
     ],
 )
-def test_counts_are_those_of_the_vendor(wire: dict[str, Any], usage: Usage) -> None:
+def test_counts_of_the_vendor_are_mapped(wire: dict[str, Any], usage: Usage) -> None:
     assert usage_from_wire(Usage(), wire) == usage
 
 
-def test_what_a_later_object_does_not_say_stays() -> None:
+def test_counts_missing_from_a_later_object_stay() -> None:
     before = Usage(1, 2, extra={"a": 1, "b": 1})
     assert usage_from_wire(before, {"output_tokens": 9, "b": 2}) == Usage(
         1, 9, extra={"a": 1, "b": 2}
     )
 
 
-def test_the_object_is_not_changed() -> None:
+def test_usage_object_is_not_modified() -> None:
     usage_from_wire(Usage(), WHOLE)
     assert WHOLE["input_tokens_details"] == {"cached_tokens": 60, "cache_write_tokens": 30}
 
@@ -71,7 +71,7 @@ def test_usage_of_a_failure_comes_before_it() -> None:
     assert decoded.events[1] == UsageUpdate(Usage(1))
 
 
-def test_usage_at_the_start_is_told_as_such() -> None:
+def test_usage_of_the_first_response_is_the_first_usage() -> None:
     reader = ResponsesDecoder()
     assert reader.first_usage is None
     reader.feed(event("response.created", response={"usage": {"input_tokens": 1}}))

@@ -1,4 +1,4 @@
-"""The shapes that come often: which payloads they take, and which the slow way must read."""
+"""Structs of delta events: what they accept, and what is read in full."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("data", "piece"),
+    ("data", "expected"),
     [
         (payload(delta="a"), wire.TextDelta("a")),
         (
             payload(delta="é", output_index=2, item_id="i", content_index=1, obfuscation="x"),
-            wire.TextDelta("é", 2, "i", 1),
+            wire.TextDelta("é", 2, "i", part=1),
         ),
         (payload(delta="a", output_index=None, sequence_number=4), wire.TextDelta("a", None)),
         (
@@ -42,10 +42,12 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
         ),
     ],
 )
-def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.DeltaEvent) -> None:
+def test_deltas_are_decoded_whatever_other_fields_they_have(
+    data: str, expected: wire.DeltaEvent
+) -> None:
     read = wire.decode_delta(data)
     read.sequence_number = None
-    assert read == piece
+    assert read == expected
     assert json.loads(data)["type"] == wire.DELTA_TYPES[type(read)]
 
 
@@ -63,12 +65,12 @@ def test_pieces_are_read_whatever_else_they_hold(data: str, piece: wire.DeltaEve
         "",
     ],
 )
-def test_what_is_odd_is_left_to_the_slow_way(data: str) -> None:
+def test_unusual_delta_is_left_to_the_slow_path(data: str) -> None:
     with pytest.raises(FAST_ERRORS):
         wire.decode_delta(data)
 
 
-def test_both_ways_read_the_same() -> None:
+def test_fast_and_slow_path_give_the_same_events() -> None:
     """A member that the fast reader cannot take makes all of it go the slow way."""
     ways = []
     for odd in ({}, {"odd": "\ud83d"}):

@@ -1,4 +1,4 @@
-"""Calls of Responses streams, of the client's tools and of the provider's, and their results."""
+"""Tool calls of Responses streams, the client's and the server's, and their results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _beside(d: Dice) -> dict[str, Any]:
 
 
 def make_function(d: Dice, number: int, way: Way) -> Made:
-    """Return a call of a function of the client's."""
+    """Return a function call."""
     text = _arguments(d, way)
     call = _call("function_call", d.pick((f"call_{number}", f"functions.f:{number}")), "find")
     beside = d.pick((_beside(d), {"namespace": "n"}))
@@ -56,7 +56,7 @@ def make_function(d: Dice, number: int, way: Way) -> Made:
 
 
 def make_custom(d: Dice, number: int, way: Way) -> Made:
-    """Return a call with free text, the client's or the provider's."""
+    """Return a custom tool call, the client's or the server's."""
     text, name, beside = d.text(0, 8), d.pick(("sing", "search")), _beside(d)
     served = way.tools is not None and name not in way.tools  # xAI calls its own searches so
     call = _call("custom_tool_call", f"call_{number}", name)
@@ -118,7 +118,7 @@ _SERVED: tuple[tuple[Payload, tuple[Payload, ...]], ...] = (
 
 
 def make_served(d: Dice, number: int, way: Way) -> Made:
-    """Return a call that the provider executes."""
+    """Return a server-side tool call."""
     given, progress = d.pick(_SERVED)
     if "call_id" in given:
         given = {**given, "call_id": f"call_{number}"}
@@ -132,14 +132,14 @@ def make_served(d: Dice, number: int, way: Way) -> Made:
 
 
 def _server_call(whole: Payload, name: str) -> ServerToolCall:
-    """Return a call whose arguments are all that its item holds beside."""
+    """Return a call whose arguments are the remaining fields of its item."""
     hidden = ("id", "type", "status") if whole["status"] == "completed" else ("id", "type")
     held = {key: value for key, value in whole.items() if key not in hidden}
     return ServerToolCall(whole.get("id", ""), name, compact(held), whole["type"])
 
 
 def make_result(d: Dice, number: int, way: Way) -> Made:
-    """Return what a call of the provider's gave."""
+    """Return the result of a server-side tool call."""
     id, words = f"call_s{number}", [{"type": "input_text", "text": "é"}]
     options: tuple[tuple[str, Any], ...] = (
         ("function_call_output", d.pick(("ok", words))),
@@ -153,13 +153,13 @@ def make_result(d: Dice, number: int, way: Way) -> Made:
 
 
 def make_unknown(d: Dice, number: int, way: Way) -> Made:
-    """Return an item of a type that nobody knows."""
+    """Return an item of an unknown type."""
     whole = {**id_of(way, "new", number), "type": "sketch", "lines": [d.text(), {"é": None}]}
     return _whole(whole, opaque(whole))
 
 
 def _whole(whole: Payload, block: Block) -> Made:
-    """Return an item whose block is whole at its end."""
+    """Return an item whose block starts when it is complete."""
     last = done(whole)
     last.begins.append((block, None))
     return Made([added(whole), last], whole, last.begins)

@@ -1,7 +1,7 @@
-"""Responses bytes by hand, and what they decode to.
+"""Responses frames written by hand, and their events.
 
-Whatever is decoded here is also read byte by byte and frame by frame, and must then give
-the same events, which must be legal.
+`decode` also reads its input byte by byte and frame by frame: the events must be the same,
+and legal.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 
 
 def event(type: str, **fields: Any) -> bytes:
-    """Return one event, named after its payload; fields that are None are left out."""
-    told = {key: value for key, value in fields.items() if value is not None}
-    return frame({"type": type, **told}, type)
+    """Return a frame with an event line; fields that are None are omitted."""
+    present = {key: value for key, value in fields.items() if value is not None}
+    return frame({"type": type, **present}, type)
 
 
 START = event("response.created", response={"id": "resp_1", "model": "gpt"})
@@ -44,34 +44,40 @@ DONE = b"data: [DONE]\n\n"
 
 
 def completed(*output: dict[str, Any], status: str = "completed", **fields: Any) -> bytes:
-    """Return the terminal event of a status, with the items of the response."""
+    """Return the terminal event of a status, with the output items."""
     response = {"id": "resp_1", "model": "gpt", "status": status, "output": list(output), **fields}
     return event(f"response.{status}", response=response)
 
 
-def added(number: int | None, type: str, **fields: Any) -> bytes:
+def added(output_index: int | None, type: str, **fields: Any) -> bytes:
     """Return the start of an item."""
-    return event("response.output_item.added", output_index=number, item={"type": type, **fields})
+    return event(
+        "response.output_item.added", output_index=output_index, item={"type": type, **fields}
+    )
 
 
-def done(number: int | None, type: str, **fields: Any) -> bytes:
+def done(output_index: int | None, type: str, **fields: Any) -> bytes:
     """Return a complete item."""
-    return event("response.output_item.done", output_index=number, item={"type": type, **fields})
+    return event(
+        "response.output_item.done", output_index=output_index, item={"type": type, **fields}
+    )
 
 
-def delta(kind: str, piece: str, number: int | None = 0, **fields: Any) -> bytes:
-    """Return a piece of an item, such as of `output_text`."""
-    return event(f"response.{kind}.delta", output_index=number, delta=piece, **fields)
+def delta(kind: str, text: str, output_index: int | None = 0, **fields: Any) -> bytes:
+    """Return a delta of a kind, for example `output_text`."""
+    return event(f"response.{kind}.delta", output_index=output_index, delta=text, **fields)
 
 
-def text(piece: str, number: int | None = 0, content_index: int | None = 0, **fields: Any) -> bytes:
-    """Return a piece of a text."""
-    return delta("output_text", piece, number, content_index=content_index, **fields)
+def text(
+    delta_text: str, output_index: int | None = 0, content_index: int | None = 0, **fields: Any
+) -> bytes:
+    """Return a delta of an `output_text` part."""
+    return delta("output_text", delta_text, output_index, content_index=content_index, **fields)
 
 
-def args(piece: str, number: int | None = 0, **fields: Any) -> bytes:
-    """Return a piece of the arguments of a function call."""
-    return delta("function_call_arguments", piece, number, **fields)
+def args(fragment: str, output_index: int | None = 0, **fields: Any) -> bytes:
+    """Return a delta of the arguments of a function call."""
+    return delta("function_call_arguments", fragment, output_index, **fields)
 
 
 def part(text: str, **fields: Any) -> dict[str, Any]:
@@ -79,16 +85,16 @@ def part(text: str, **fields: Any) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], **fields}
 
 
-def part_added(part: dict[str, Any], number: int = 0, content_index: int | None = 0) -> bytes:
+def part_added(part: dict[str, Any], output_index: int = 0, content_index: int | None = 0) -> bytes:
     """Return the start of a content part."""
     type = "response.content_part.added"
-    return event(type, output_index=number, content_index=content_index, part=part)
+    return event(type, output_index=output_index, content_index=content_index, part=part)
 
 
-def part_done(part: dict[str, Any], number: int = 0, content_index: int | None = 0) -> bytes:
+def part_done(part: dict[str, Any], output_index: int = 0, content_index: int | None = 0) -> bytes:
     """Return a complete content part."""
     type = "response.content_part.done"
-    return event(type, output_index=number, content_index=content_index, part=part)
+    return event(type, output_index=output_index, content_index=content_index, part=part)
 
 
 def call(arguments: str = "", **fields: Any) -> dict[str, Any]:
@@ -111,11 +117,11 @@ def decode(*frames: bytes, **options: Any) -> Decoded:
     return whole
 
 
-def _decode(pieces: list[bytes], options: dict[str, Any]) -> Decoded:
-    reader = ResponsesDecoder(**options)
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    return Decoded(events, reader.outcome, reader.notes)
+def _decode(chunks: list[bytes], options: dict[str, Any]) -> Decoded:
+    decoder = ResponsesDecoder(**options)
+    events = [event for chunk in chunks for event in decoder.feed(chunk)]
+    events += decoder.close()
+    return Decoded(events, decoder.outcome, decoder.notes)
 
 
 def body(*frames: bytes, **options: Any) -> list[Event]:
@@ -124,5 +130,5 @@ def body(*frames: bytes, **options: Any) -> list[Event]:
 
 
 def message(*frames: bytes, **options: Any) -> Message:
-    """Return the message that a stream adds up to."""
+    """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events)

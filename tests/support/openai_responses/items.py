@@ -1,4 +1,4 @@
-"""Single items of Responses streams: what is sent of them, and what they are."""
+"""Single items of Responses streams: their events and their blocks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_item(d: Dice, number: int, way: Way) -> Made:
 
 
 def _says(step: Step) -> bool:
-    """Tell whether an event begins its part, if nothing did before."""
+    """Return whether an event starts its part if no earlier one did."""
     return any(
         step.payload.get(key)
         for key in ("part", "annotation", "delta", "logprobs", "text", "refusal")
@@ -93,7 +93,7 @@ def _message(d: Dice, number: int, way: Way) -> Made:
 
 
 def _part(d: Dice, way: Way, place: Payload) -> tuple[Payload, Block, list[Step]]:
-    """Return a part as it is at its end, its block, and its events."""
+    """Return a complete part, its block, and its events."""
     kind = d.pick(("output_text", "output_text", "output_text", "refusal", "sketch"))
     if kind == "sketch":
         part: Payload = {"type": "sketch", "lines": [1, {"é": None}]}
@@ -125,7 +125,7 @@ def _part(d: Dice, way: Way, place: Payload) -> tuple[Payload, Block, list[Step]
 
 
 def _probable(steps: list[Step]) -> list[Payload]:
-    """Put log probabilities into the pieces of a text, and return all of them."""
+    """Add log probabilities to the deltas of a text, and return all of them."""
     for number, step in enumerate(steps):
         step.payload["logprobs"] = [{"token": "a", "logprob": -0.5 * number}]
     return [logprob for step in steps for logprob in step.payload["logprobs"]]
@@ -172,14 +172,14 @@ def _reasoning(d: Dice, number: int, way: Way) -> Made:
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
-    """Return the texts but for the last ones if they are empty: nothing tells of them."""
+    """Return the texts without empty ones at the end, which no event shows."""
     while texts and not texts[-1]:
         texts = texts[:-1]
     return tuple(texts)
 
 
 def _seal(d: Dice) -> tuple[str | None, Payload, str | None]:
-    """Return what seals an item, its fields on the wire, and who can read it."""
+    """Return a signature, the fields of the item that carry it, and its issuer."""
     tagged = {"encrypted_content": tag_signature("c2ln", "google")}
     routed = {"encrypted_content": "c2ln", "format": "anthropic-claude-v1"}
     return d.pick(

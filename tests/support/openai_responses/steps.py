@@ -1,4 +1,4 @@
-"""The events of single items of Responses streams, and the blocks that begin with them."""
+"""Events of single items of Responses streams, and the blocks that start with them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ class Step(Struct):
     """One event of an item.
 
     Attributes:
-        payload: The event, but for what numbers and names it.
-        begins: The blocks that begin with it, as they are at their end, and what else is
-            told of each.
+        payload: The event, without sequence number, item id and output index.
+        begins: The blocks that start with it, complete, and the extra fields of each.
     """
 
     payload: Payload
@@ -45,7 +44,7 @@ class Step(Struct):
 
 
 class Made(Struct):
-    """An item on the wire.
+    """An item and its events.
 
     Attributes:
         steps: Its events.
@@ -59,16 +58,16 @@ class Made(Struct):
 
 
 class Way(Struct):
-    """How a stream is written, as far as its items show it.
+    """How a server writes items.
 
     Attributes:
-        ascii: Whether other characters are escaped.
+        ascii: Whether characters beyond ASCII are escaped.
         ids: Whether items have ids of their own.
-        parts: Whether the parts of a message are begun and ended.
-        dones: Whether each text is sent again when it is complete.
-        gaps: Whether pieces may be missing.
-        tools: The custom tools that the response echoes; None if it echoes none.
-        cut_off: Whether a call may break off.
+        parts: Whether the parts of a message have start and end events.
+        dones: Whether each text is repeated when it is complete.
+        gaps: Whether deltas may be missing.
+        tools: The custom tools that the response lists; None if it lists none.
+        cut_off: Whether a call may be cut short.
     """
 
     ascii: bool
@@ -94,13 +93,13 @@ def id_of(way: Way, prefix: str, number: int) -> Payload:
 
 
 def extra_of(whole: Payload, **more: Any) -> dict[str, Any] | None:
-    """Return what else is told of a block of an item."""
+    """Return the extra fields of a block of an item."""
     id = {"item_id": whole["id"]} if "id" in whole else {}
     return {**id, **more} or None
 
 
 def deltas(d: Dice, way: Way, kind: str, text: str, place: Payload, least: int = 0) -> list[Step]:
-    """Return the pieces of a text, of which all but the `least` first may be lost."""
+    """Return the deltas of a text; all but the first `least` may be missing."""
     pieces: list[str] = cut_units(d, text, 4) if text else []
     if way.gaps:
         del pieces[least + d.below(len(pieces) + 1) :]
@@ -116,7 +115,7 @@ def begun(steps: list[Step], begun: Begun, *, late: bool = False) -> Made:
     Args:
         steps: Its events.
         begun: The block.
-        late: Whether its name is not known before its end.
+        late: Whether its name comes with the complete item.
     """
     if late:
         steps[0].payload["item"] = {**steps[0].payload["item"], "name": ""}

@@ -1,4 +1,4 @@
-"""Streams written as Responses, for tests of what is written."""
+"""Events encoded as Responses, as payloads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from streamnorm import Event, MessageStart
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
-__all__ = ["BEGUN", "encode", "find", "payloads_of", "types", "write"]
+__all__ = ["MESSAGE_START", "encode", "find", "payloads_of", "types", "write"]
 
-BEGUN = MessageStart("resp_1", "gpt")
+MESSAGE_START = MessageStart("resp_1", "gpt")
 
 
 def payloads_of(wire: bytes) -> list[dict[str, Any]]:
-    """Return the payload of each event, which is named as its frame is."""
+    """Return the payload of each frame, whose event line must equal its type."""
     payloads: list[dict[str, Any]] = []
     for frame in wire.decode().split("\n\n")[:-1]:
         name, data = frame.split("\n")
@@ -26,7 +26,7 @@ def payloads_of(wire: bytes) -> list[dict[str, Any]]:
 
 
 def write(events: Iterable[Event], **options: Any) -> tuple[list[dict[str, Any]], ResponsesEncoder]:
-    """Return the payloads of a stream, numbered without a gap, and what wrote them."""
+    """Return the payloads of encoded events, whose numbers have no gap, and the encoder."""
     writer = ResponsesEncoder(**options)
     payloads = payloads_of(b"".join([*map(writer.encode, events), writer.close()]))
     numbers = [payload.pop("sequence_number") for payload in payloads]
@@ -35,12 +35,12 @@ def write(events: Iterable[Event], **options: Any) -> tuple[list[dict[str, Any]]
 
 
 def encode(*events: Event, **options: Any) -> list[dict[str, Any]]:
-    """Return the payloads behind the two that begin a response, without their numbers."""
-    return write((BEGUN, *events), **options)[0][2:]
+    """Return the payloads after the two that start a response, without sequence numbers."""
+    return write((MESSAGE_START, *events), **options)[0][2:]
 
 
 def types(payloads: list[dict[str, Any]]) -> list[str]:
-    """Return the types of events, without what all of them begin with."""
+    """Return the types of events without their common prefix."""
     return [payload["type"].removeprefix("response.") for payload in payloads]
 
 

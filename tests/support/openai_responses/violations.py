@@ -1,4 +1,4 @@
-"""OpenAI Responses written by hand to the letter, and every way to break it."""
+"""Strictly valid Responses streams written by hand, and ways to break them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ USAGE: Event = {
 
 
 def sse(*events: Event | str) -> bytes:
-    """Return events as bytes, numbered from 0; text is a frame as it stands."""
+    """Return events as bytes, numbered from 0; a string is written as it is."""
     frames, number = [], 0
     for value in events:
         if isinstance(value, str):
@@ -76,7 +76,7 @@ def event(type: str, **fields: Any) -> Event:
 
 
 def response(status: str, **fields: Any) -> Event:
-    """Return the event of a response as it is then, its fields put in."""
+    """Return an event that holds the response, with further fields."""
     name = "created" if status == "in_progress" else status
     told = {
         "id": "resp_1",
@@ -205,7 +205,7 @@ def refusal(number: int = 0) -> list[Event]:
 
 
 def thought() -> list[Event]:
-    """Return reasoning that tells itself, not a summary."""
+    """Return the events of a `reasoning_text` part."""
     place = {"item": "rs_0", "content_index": 0}
     empty = {"type": "reasoning_text", "text": ""}
     filled = {**empty, "text": "Hm"}
@@ -221,7 +221,7 @@ def thought() -> list[Event]:
 
 
 def shell(*commands: str) -> list[Event]:
-    """Return the events of a call of the shell."""
+    """Return the events of a shell call."""
     start = {"type": "shell_call", "id": "sh_0", "call_id": "call_0", "status": "in_progress"}
     told: list[Event] = []
     for number, command in enumerate(commands):
@@ -235,7 +235,7 @@ def shell(*commands: str) -> list[Event]:
 
 
 def coded(lane: str, kind: str, field: str, start: Event, end: Event) -> list[Event]:
-    """Return an item with one text, told in a delta and whole."""
+    """Return an item with one text, in a delta and complete."""
     return whole(
         0,
         {"type": kind, **start},
@@ -254,7 +254,7 @@ def answer(*events: Event, status: str = "completed", **fields: Any) -> list[Eve
 
 
 def cut(*events: Event) -> list[Event | str]:
-    """Return a response that ran out of tokens."""
+    """Return a response cut by its token limit."""
     details = {"reason": "max_output_tokens"}
     return answer(*events, status="incomplete", incomplete_details=details)
 
@@ -285,12 +285,12 @@ def edited(
 
 
 def with_more(events: list[Event | str], at: int, *more: Event | str) -> list[Event | str]:
-    """Return events with more of them before one."""
+    """Return events with others inserted at a position."""
     return [*events[:at], *more, *events[at:]]
 
 
 def settled(events: list[Event | str]) -> list[Event | str]:
-    """Return events whose end holds the items as they were done."""
+    """Return events whose terminal repeats the complete items."""
     ends = [value for value in events if isinstance(value, dict) and "done" in value["type"]]
     items = [value["item"] for value in ends if "item" in value]
     return edited(events, len(events) - 1, "response", "output", to=items)

@@ -44,6 +44,7 @@ from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
 from streamnorm.dialects.openai_responses.encode.items import (
+    ItemHead,
     ItemWriter,
     ReasoningWriter,
     ServerCallWriter,
@@ -154,12 +155,12 @@ class ResponsesEncoder(Encoder):
         index, extra = event.index, dict(event.extra or {}) if self.extras else {}
         match event.block:
             case Text():
-                return self._start_part(index, extra, "output_text", "text")
+                return self._start_part(index, extra, "output_text")
             case Refusal():
                 self._has_refusal = True
-                return self._start_part(index, extra, "refusal", "refusal")
+                return self._start_part(index, extra, "refusal")
             case Reasoning() | RedactedReasoning() as block:
-                reasoning = ReasoningWriter(*self._new_item("reasoning", extra))
+                reasoning = ReasoningWriter(self._new_item("reasoning", extra))
                 self._reasonings[index] = reasoning
                 if isinstance(block, RedactedReasoning):
                     reasoning.sign(redacted_to_wire(block))
@@ -167,11 +168,11 @@ class ResponsesEncoder(Encoder):
             case ToolCall() as block:
                 self._has_tool_call = True
                 item_type = "custom_tool_call" if block.kind == "custom" else "function_call"
-                call = ToolCallWriter(*self._new_item(item_type, extra), block)
+                call = ToolCallWriter(self._new_item(item_type, extra), block)
                 return self._start_item(index, call)
             case ServerToolCall() as block:
                 extra.setdefault("item_id", block.id)
-                server_call = ServerCallWriter(*self._new_item(block.kind, extra), block)
+                server_call = ServerCallWriter(self._new_item(block.kind, extra), block)
                 return self._start_item(index, server_call)
             case ServerToolResult() as block:
                 item = dumps(result_to_wire(block, extra.get("item_id")))
@@ -201,13 +202,11 @@ class ResponsesEncoder(Encoder):
         self._store_done(writer.message if isinstance(writer, PartWriter) else writer)
         return written
 
-    def _start_part(
-        self, index: int, extra: dict[str, Any], part_type: str, text_key: str
-    ) -> bytes:
+    def _start_part(self, index: int, extra: dict[str, Any], part_type: str) -> bytes:
         """Return the start of a part, which continues the last message if it has its id."""
         part_extra = extra.pop("part", {})
         message, started = self._message_for(extra)
-        part = message.part(part_type, text_key, part_extra)
+        part = message.part(part_type, part_extra)
         self._writers[index] = self._parts[index] = part
         self._positions[index] = part.position
         return started + part.start()
@@ -226,7 +225,7 @@ class ResponsesEncoder(Encoder):
         if message is not None and message.id == id:
             return message, b""
         released = self._release_message()
-        message = MessageWriter(*self._new_item("message", extra))
+        message = MessageWriter(self._new_item("message", extra))
         message.accepts_parts = message.id == id
         self._message = message if message.accepts_parts else None
         return message, released + message.start()
@@ -253,16 +252,14 @@ class ResponsesEncoder(Encoder):
         self._store_done(message)
         return written
 
-    def _new_item(
-        self, item_type: str, extra: dict[str, Any]
-    ) -> tuple[FrameWriter, int, str, dict[str, Any]]:
-        """Return the arguments of an `ItemWriter` for the next item."""
+    def _new_item(self, item_type: str, extra: dict[str, Any]) -> ItemHead:
+        """Return the head of the next item, with the id of `extra` if it is not in use."""
         output_index, id = self._take_output_index(), extra.pop("item_id", None)
         if not isinstance(id, str) or not id or id in self._item_ids:
             stem = str(self._response["id"]).removeprefix("resp_")
             id = f"{_ID_PREFIXES.get(item_type, 'item')}_{stem}_{output_index}"
         self._item_ids.add(id)
-        return self._frames, output_index, id, extra
+        return ItemHead(self._frames, output_index, id, extra)
 
     def _take_output_index(self) -> int:
         self._next_output_index += 1

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
@@ -18,17 +19,34 @@ from streamnorm._core.json import FAST_ERRORS, is_object
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
 
-__all__ = ["ItemWriter", "ReasoningWriter", "ServerCallWriter", "ToolCallWriter", "WholeItemWriter"]
+__all__ = [
+    "ItemHead",
+    "ItemWriter",
+    "ReasoningWriter",
+    "ServerCallWriter",
+    "ToolCallWriter",
+    "WholeItemWriter",
+]
+
+
+class ItemHead(Struct):
+    """What every item writer starts from.
+
+    Attributes:
+        frames: Serializer of the item's events.
+        output_index: Position in the output.
+        id: Id of the item.
+        extra: Its other fields.
+    """
+
+    frames: FrameWriter
+    output_index: int
+    id: str
+    extra: dict[str, Any]
 
 
 class ItemWriter(ABC):
     """Writer of one output item.
-
-    Args:
-        frames: Serializer of its events.
-        output_index: Its position in the output.
-        id: Its id.
-        extra: Its other fields.
 
     Attributes:
         done: The complete item as JSON; None before `stop`.
@@ -36,14 +54,12 @@ class ItemWriter(ABC):
 
     type = ""
 
-    def __init__(
-        self, frames: FrameWriter, output_index: int, id: str, extra: dict[str, Any]
-    ) -> None:
-        self.output_index = output_index
-        self.id = id
+    def __init__(self, head: ItemHead) -> None:
+        self.output_index = head.output_index
+        self.id = head.id
         self.done: bytes | None = None
-        self._frames = frames
-        self._extra = extra
+        self.frames = head.frames
+        self._extra = head.extra
 
     @property
     def position(self) -> dict[str, Any]:
@@ -64,12 +80,12 @@ class ItemWriter(ABC):
 
     def _write_added(self, fields: dict[str, Any]) -> bytes:
         event = {"output_index": self.output_index, "item": self._item(fields)}
-        return self._frames.write("response.output_item.added", event)
+        return self.frames.write("response.output_item.added", event)
 
     def _write_done(self, item: bytes) -> bytes:
         self.done = item
         event = {"output_index": self.output_index, "item": msgspec.Raw(item)}
-        return self._frames.write("response.output_item.done", event)
+        return self.frames.write("response.output_item.done", event)
 
     def _item(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {**self._extra, "id": self.id, "type": self.type, **fields}
@@ -83,10 +99,8 @@ class ReasoningWriter(ItemWriter):
 
     type = "reasoning"
 
-    def __init__(
-        self, frames: FrameWriter, output_index: int, id: str, extra: dict[str, Any]
-    ) -> None:
-        super().__init__(frames, output_index, id, extra)
+    def __init__(self, head: ItemHead) -> None:
+        super().__init__(head)
         self._summaries: list[TextBuffer] = []
         self._reopened: dict[int, None] = {}  # summaries with deltas behind their end
         self._writers: dict[int, Callable[[str], bytes]] = {}
@@ -122,11 +136,11 @@ class ReasoningWriter(ItemWriter):
             written.append(self._end_summary(part - 1))
             position = {**self.position, "summary_index": part}
             self._summaries.append(TextBuffer())
-            self._writers[part] = self._frames.delta_writer(
+            self._writers[part] = self.frames.delta_writer(
                 "response.reasoning_summary_text.delta", position, self._summaries[part].append
             )
             empty = {**position, "part": _summary("")}
-            written.append(self._frames.write("response.reasoning_summary_part.added", empty))
+            written.append(self.frames.write("response.reasoning_summary_part.added", empty))
         return b"".join(written)
 
     def _end_summary(self, part: int) -> bytes:
@@ -135,9 +149,9 @@ class ReasoningWriter(ItemWriter):
             return b""
         text, position = self._summaries[part].text(), {**self.position, "summary_index": part}
         text_done, part_done = {**position, "text": text}, {**position, "part": _summary(text)}
-        return self._frames.write(
+        return self.frames.write(
             "response.reasoning_summary_text.done", text_done
-        ) + self._frames.write("response.reasoning_summary_part.done", part_done)
+        ) + self.frames.write("response.reasoning_summary_part.done", part_done)
 
     def _fields(self, status: str) -> dict[str, Any]:
         fields: dict[str, Any] = {"summary": [_summary(s.text()) for s in self._summaries]}
@@ -160,22 +174,15 @@ class ToolCallWriter(ItemWriter):
         write: Returns a delta of the arguments.
     """
 
-    def __init__(
-        self,
-        frames: FrameWriter,
-        output_index: int,
-        id: str,
-        extra: dict[str, Any],
-        call: ToolCall,
-    ) -> None:
-        super().__init__(frames, output_index, id, extra)
+    def __init__(self, head: ItemHead, call: ToolCall) -> None:
+        super().__init__(head)
         self._call = call
         self._arguments = TextBuffer()
         is_custom = call.kind == "custom"
         self.type = "custom_tool_call" if is_custom else "function_call"
         self._arguments_key = "input" if is_custom else "arguments"
         self._event_prefix = f"response.{self.type}_{self._arguments_key}"
-        self.write = frames.delta_writer(
+        self.write = head.frames.delta_writer(
             f"{self._event_prefix}.delta", self.position, self._arguments.append
         )
 
@@ -185,7 +192,7 @@ class ToolCallWriter(ItemWriter):
         is_empty = self._arguments_key == "arguments" and not self._arguments.size
         rest = self.write("{}") if is_empty else b""
         done = {**self.position, self._arguments_key: self._arguments.text()}
-        return rest + self._frames.write(f"{self._event_prefix}.done", done) + super().stop()
+        return rest + self.frames.write(f"{self._event_prefix}.done", done) + super().stop()
 
     def _fields(self, status: str) -> dict[str, Any]:
         call = {"call_id": self._call.id, "name": self._call.name}
@@ -206,15 +213,8 @@ class ServerCallWriter(ItemWriter):
         held: Events of the item that wait for its `added` event.
     """
 
-    def __init__(
-        self,
-        frames: FrameWriter,
-        output_index: int,
-        id: str,
-        extra: dict[str, Any],
-        call: ServerToolCall,
-    ) -> None:
-        super().__init__(frames, output_index, id, extra)
+    def __init__(self, head: ItemHead, call: ServerToolCall) -> None:
+        super().__init__(head)
         self.type = call.kind
         self.is_added = call.kind in _KNOWN_AT_START
         self.held: list[Opaque] = []

@@ -9,8 +9,8 @@ import msgspec
 from streamnorm._core.blocks import Citation
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.citations import citation_to_wire
-from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
-from streamnorm.dialects.openai_responses.encode.items import ItemWriter
+from streamnorm.dialects.openai_responses.encode.frame_writer import dumps
+from streamnorm.dialects.openai_responses.encode.items import ItemHead, ItemWriter
 
 __all__ = ["MessageWriter", "PartWriter"]
 
@@ -24,25 +24,22 @@ class MessageWriter(ItemWriter):
 
     type = "message"
 
-    def __init__(
-        self, frames: FrameWriter, output_index: int, id: str, extra: dict[str, Any]
-    ) -> None:
-        super().__init__(frames, output_index, id, extra)
+    def __init__(self, head: ItemHead) -> None:
+        super().__init__(head)
         self.accepts_parts = False
         self._parts: list[msgspec.Raw | None] = []  # None for those that are open
 
-    def part(self, part_type: str, text_key: str, extra: dict[str, Any]) -> PartWriter:
+    def part(self, part_type: str, extra: dict[str, Any]) -> PartWriter:
         """Return the writer of the next part."""
-        position = self._next_position()
-        return PartWriter(self._frames, self, position, part_type, text_key, extra)
+        return PartWriter(self, self._next_position(), part_type, extra)
 
     def write_whole(self, part: bytes) -> bytes:
         """Return the events of a complete part, and of the end of the message if it ends here."""
         position = self._next_position()
         fields = {**position, "part": msgspec.Raw(part)}
         return (
-            self._frames.write("response.content_part.added", fields)
-            + self._frames.write("response.content_part.done", fields)
+            self.frames.write("response.content_part.added", fields)
+            + self.frames.write("response.content_part.done", fields)
             + self.store_part(position["content_index"], part)
         )
 
@@ -68,11 +65,9 @@ class PartWriter:
     """Writer of one content part: text or a refusal.
 
     Args:
-        frames: Serializer of its events.
         message: Its message.
         position: Item id and indexes of the part.
         part_type: Its type.
-        text_key: The key of its text.
         extra: Its other fields.
 
     Attributes:
@@ -81,25 +76,23 @@ class PartWriter:
 
     def __init__(
         self,
-        frames: FrameWriter,
         message: MessageWriter,
         position: dict[str, Any],
         part_type: str,
-        text_key: str,
         extra: dict[str, Any],
     ) -> None:
         self.message = message
         self.position = position
-        self._frames = frames
+        self._frames = message.frames
         self._type = part_type
-        self._text_key = text_key
+        self._text_key = "text" if part_type == "output_text" else "refusal"
         self._extra = extra
         self._text = TextBuffer()
         self._annotations: list[dict[str, Any]] = []
         self._held_citations: list[Citation] = []
         self._logprobs: list[Any] = []
         suffix = b',"logprobs":[]' if part_type == "output_text" else b""
-        self.write = frames.delta_writer(
+        self.write = self._frames.delta_writer(
             f"response.{part_type}.delta", position, self._text.append, suffix
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
+from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import Event
 from streamnorm._core.json import is_object, string_of
 from streamnorm.dialects.openai_responses import opaque
@@ -74,12 +75,12 @@ class ItemEvents:
 
     def _text_delta(self, value: _Value, events: list[Event]) -> None:
         message, part_index = self._message(value, events), _content_index(value)
-        message.append_text(part_index, _delta(value), events)
+        message.append_text(Text, part_index, _delta(value), events)
         message.add_logprobs(part_index, value.get("logprobs"), events)
 
     def _refusal_delta(self, value: _Value, events: list[Event]) -> None:
         message = self._message(value, events)
-        message.append_refusal(_content_index(value), _delta(value), events)
+        message.append_text(Refusal, _content_index(value), _delta(value), events)
 
     def _text_done(self, value: _Value, events: list[Event]) -> None:
         self._message(value, events).complete_text(_content_index(value), value, events)
@@ -96,33 +97,26 @@ class ItemEvents:
 
     # Reasoning
 
-    def _summary_part_added(self, value: _Value, events: list[Event]) -> None:
-        text, item = string_of(_part(value), "text"), self._reasoning(value, events)
-        item.start_part(SUMMARY, _summary_index(value), text, events)
-
-    def _summary_delta(self, value: _Value, events: list[Event]) -> None:
-        item = self._reasoning(value, events)
-        item.append_text(SUMMARY, _summary_index(value), _delta(value), events)
-
-    def _summary_done(self, value: _Value, events: list[Event]) -> None:
-        text, item = string_of(_part(value) or value, "text"), self._reasoning(value, events)
-        item.complete_text(SUMMARY, _summary_index(value), text, events)
-
     def _reasoning_part_added(self, value: _Value, events: list[Event]) -> None:
-        text, item = string_of(_part(value), "text"), self._reasoning(value, events)
-        item.start_part(CONTENT, _content_index(value), text, events)
-
-    def _reasoning_part_done(self, value: _Value, events: list[Event]) -> None:
-        text, item = string_of(_part(value), "text"), self._reasoning(value, events)
-        item.complete_text(CONTENT, _content_index(value), text, events)
+        item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
+        item.start_part(field, part_index, string_of(_part(value), "text"), events)
 
     def _reasoning_delta(self, value: _Value, events: list[Event]) -> None:
-        item = self._reasoning(value, events)
-        item.append_text(CONTENT, _content_index(value), _delta(value), events)
+        item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
+        item.append_text(field, part_index, _delta(value), events)
 
-    def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
-        text, item = string_of(value, "text"), self._reasoning(value, events)
-        item.complete_text(CONTENT, _content_index(value), text, events)
+    def _summary_done(self, value: _Value, events: list[Event]) -> None:
+        self._complete_reasoning(value, _part(value) or value, events)
+
+    def _reasoning_part_done(self, value: _Value, events: list[Event]) -> None:
+        self._complete_reasoning(value, _part(value), events)
+
+    def _reasoning_text_done(self, value: _Value, events: list[Event]) -> None:
+        self._complete_reasoning(value, value, events)
+
+    def _complete_reasoning(self, value: _Value, part: _Value, events: list[Event]) -> None:
+        item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
+        item.complete_text(field, part_index, string_of(part, "text"), events)
 
     def _reasoning(self, value: _Value, events: list[Event]) -> ReasoningItem:
         id = string_of(value, "item_id")
@@ -161,15 +155,15 @@ class ItemEvents:
         "response.output_text.annotation.added": _annotation_added,
         "response.refusal.delta": _refusal_delta,
         "response.refusal.done": _text_done,
-        "response.reasoning_summary_part.added": _summary_part_added,
+        "response.reasoning_summary_part.added": _reasoning_part_added,
         "response.reasoning_summary_part.done": _summary_done,
-        "response.reasoning_summary_text.delta": _summary_delta,
+        "response.reasoning_summary_text.delta": _reasoning_delta,
         "response.reasoning_summary_text.done": _summary_done,
         "response.reasoning_text.delta": _reasoning_delta,
-        "response.reasoning_text.done": _reasoning_done,
+        "response.reasoning_text.done": _reasoning_text_done,
         # Open Responses.
         "response.reasoning.delta": _reasoning_delta,
-        "response.reasoning.done": _reasoning_done,
+        "response.reasoning.done": _reasoning_text_done,
         "response.function_call_arguments.delta": _arguments,
         "response.function_call_arguments.done": _arguments,
         "response.custom_tool_call_input.delta": _input,
@@ -186,8 +180,11 @@ def _content_index(value: _Value) -> int | None:
     return _part_index(value.get("content_index"))
 
 
-def _summary_index(value: _Value) -> int | None:
-    return _part_index(value.get("summary_index"))
+def _reasoning_part(value: _Value) -> tuple[str, int | None]:
+    """Return the field of a reasoning event, and the index of the part in it."""
+    if "summary" in value["type"]:
+        return SUMMARY, _part_index(value.get("summary_index"))
+    return CONTENT, _content_index(value)
 
 
 def _part_index(number: object) -> int | None:

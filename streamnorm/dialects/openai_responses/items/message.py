@@ -55,26 +55,22 @@ class MessageItem(Item):
         self._parts: dict[PartKind, dict[int, _ContentPart]] = {Text: {}, Refusal: {}}
         self._opaque_parts: dict[int, None] = {}
 
-    def append_text(self, part_index: int | None, delta: str, events: list[Event]) -> None:
-        """Append a delta of an `output_text` part."""
+    def append_text(
+        self, kind: PartKind, part_index: int | None, delta: str, events: list[Event]
+    ) -> None:
+        """Append a delta of a part."""
         if delta:
-            part = self._open_part(Text, part_index, {}, events)
+            part = self._open_part(kind, part_index, {}, events)
             if text := part.progress.add(delta):
-                events.append(TextDelta(part.index, text))
+                self._append(part, text, events)
 
-    def open_text(self, delta: wire.TextDelta) -> OpenText | None:
-        """Return the text that deltas like this one extend, if its block is open."""
+    def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
+        if not isinstance(delta, wire.TextDelta):
+            return None
         part = self._parts[Text].get(delta.part or 0)
         if part is None or not part.is_open or part.progress.high_surrogate:
             return None
         return OpenText(TextDelta(part.index, ""), part.progress, delta.output_index, delta.part)
-
-    def append_refusal(self, part_index: int | None, delta: str, events: list[Event]) -> None:
-        """Append a delta of a `refusal` part."""
-        if delta:
-            part = self._open_part(Refusal, part_index, {}, events)
-            if text := part.progress.add(delta):
-                events.append(RefusalDelta(part.index, text))
 
     def add_logprobs(self, part_index: int | None, tokens: Any, events: list[Event]) -> None:
         """Append the log probabilities of the last delta."""

@@ -199,7 +199,7 @@ class OutputItems:
         return _CLASSES.get(item_type, default)
 
     def _is_server_tool(self, data: dict[str, Any]) -> bool:
-        """Whether a custom tool is the server's: xAI calls its searches so."""
+        """Return whether a custom tool is the server's, as the searches of xAI are."""
         if self._declared_tools is None or data.get("namespace"):
             return False
         return string_of(data, "name") not in self._declared_tools

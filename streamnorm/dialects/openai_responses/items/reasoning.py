@@ -14,12 +14,21 @@ from streamnorm.dialects.openai_responses.items.block_opener import ResponseBloc
 from streamnorm.dialects.openai_responses.items.item import Item, align_parts, extra_fields
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
-from streamnorm.dialects.openai_responses.wire import DeltaEvent
+from streamnorm.dialects.openai_responses.wire import (
+    DeltaEvent,
+    ReasoningTextDelta,
+    SummaryTextDelta,
+)
 
-__all__ = ["CONTENT", "SUMMARY", "ReasoningItem"]
+__all__ = ["CONTENT", "SUMMARY", "ReasoningItem", "field_of"]
 
 SUMMARY, CONTENT = "summary", "content"
 """Fields of the item: its summaries, and its reasoning text."""
+
+
+def field_of(delta: SummaryTextDelta | ReasoningTextDelta) -> str:
+    """Return the field that a delta extends."""
+    return SUMMARY if isinstance(delta, SummaryTextDelta) else CONTENT
 
 
 class _ReasoningPart(Struct):
@@ -82,9 +91,10 @@ class ReasoningItem(Item):
             part = self._open_part(field, part_index, events)
             self._append(field, part, part.progress.add(delta), events)
 
-    def open_text(self, field: str, delta: DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend, if its block is open."""
-        block = self._blocks.get(field)
+    def open_text(self, delta: DeltaEvent) -> OpenText | None:
+        if not isinstance(delta, SummaryTextDelta | ReasoningTextDelta):
+            return None
+        block = self._blocks.get(field_of(delta))
         part = block.parts.get(delta.part or 0) if block is not None and block.is_open else None
         if block is None or part is None or part.progress.high_surrogate:
             return None

@@ -8,11 +8,11 @@ from streamnorm._core.blocks import ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import string_of
-from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item, extra_fields
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
+from streamnorm.dialects.openai_responses.wire import ArgumentsDelta, DeltaEvent
 
 __all__ = ["ToolCallItem"]
 
@@ -45,9 +45,9 @@ class ToolCallItem(Item):
         if text := self._progress.add(delta):
             events.append(JSONDelta(self.index, text))
 
-    def open_text(self, delta: wire.ArgumentsDelta) -> OpenText | None:
-        """Return the arguments that deltas like this one extend, if the block is open."""
-        if not self._is_open or self._progress.high_surrogate:
+    def open_text(self, delta: DeltaEvent) -> OpenText | None:
+        is_arguments = isinstance(delta, ArgumentsDelta)
+        if not is_arguments or not self._is_open or self._progress.high_surrogate:
             return None
         return OpenText(JSONDelta(self.index, ""), self._progress, delta.output_index, delta.part)
 

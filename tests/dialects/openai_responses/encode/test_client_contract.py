@@ -1,8 +1,4 @@
-"""What clients of Responses were seen to fail over, each fault a test that it is not made.
-
-The faults are those of the protocol reference: of the python and node SDKs' accumulators,
-of the AI SDK and of Codex.  The streams hold every kind of block, in turn and overlapping.
-"""
+"""Requirements of clients of Responses: one test for each failure that was observed."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import ResponseStreamEvent
-from support.openai_responses.streams import BEGUN, find, write
+from support.openai_responses.streams import MESSAGE_START, find, write
 
 from streamnorm import (
     BlockStart,
@@ -75,28 +71,28 @@ def overlapping() -> list[Event]:
 
 
 @pytest.fixture(params=[in_turn, overlapping])
-def told(request: pytest.FixtureRequest) -> Payloads:
+def payloads(request: pytest.FixtureRequest) -> Payloads:
     """Return the events of a whole stream."""
-    return write([BEGUN, *request.param(), *END])[0]
+    return write([MESSAGE_START, *request.param(), *END])[0]
 
 
-def begun_items(told: Payloads) -> dict[int, dict[str, Any]]:
-    return {event["output_index"]: event["item"] for event in find(told, "output_item.added")}
+def begun_items(payloads: Payloads) -> dict[int, dict[str, Any]]:
+    return {event["output_index"]: event["item"] for event in find(payloads, "output_item.added")}
 
 
-def done_items(told: Payloads) -> dict[int, dict[str, Any]]:
-    return {event["output_index"]: event["item"] for event in find(told, "output_item.done")}
+def done_items(payloads: Payloads) -> dict[int, dict[str, Any]]:
+    return {event["output_index"]: event["item"] for event in find(payloads, "output_item.done")}
 
 
 def place(event: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(event.get(key) for key in ("output_index", "content_index", "summary_index"))
 
 
-def assert_each_comes_behind(told: Payloads, later: str, earlier: str) -> None:
+def assert_each_follows(payloads: Payloads, later: str, earlier: str) -> None:
     """Check that events have another one of the same place before them."""
     seen: set[tuple[Any, ...]] = set()
     found = 0
-    for event in told:
+    for event in payloads:
         kind = event["type"].removeprefix("response.")
         if kind == earlier:
             seen.add(place(event))
@@ -106,25 +102,25 @@ def assert_each_comes_behind(told: Payloads, later: str, earlier: str) -> None:
     assert found
 
 
-def test_response_created_is_first(told: Payloads) -> None:
-    assert [event["type"] for event in told[:2]] == ["response.created", "response.in_progress"]
-    assert told[0]["response"] == told[1]["response"]
+def test_response_created_is_first(payloads: Payloads) -> None:
+    assert [event["type"] for event in payloads[:2]] == ["response.created", "response.in_progress"]
+    assert payloads[0]["response"] == payloads[1]["response"]
 
 
 def test_nothing_comes_before_response_created() -> None:
     early: list[Event] = [Ping(), Opaque("openai_responses", "codex.rate_limits", '{"a":1}')]
     writer = ResponsesEncoder()
     assert b"".join(map(writer.encode, early)) == b": ping\n\n"
-    wire = writer.encode(BEGUN).decode()
+    wire = writer.encode(MESSAGE_START).decode()
     names = [line for line in wire.split("\n") if line.startswith("event: ")]
     assert names == [
         *("event: response.created", "event: response.in_progress", "event: codex.rate_limits"),
     ]
 
 
-def test_every_item_is_added_before_what_belongs_to_it(told: Payloads) -> None:
+def test_every_item_is_added_before_its_events(payloads: Payloads) -> None:
     seen: set[int] = set()
-    for event in told:
+    for event in payloads:
         if event["type"] == "response.output_item.added":
             seen.add(event["output_index"])
         elif "output_index" in event:
@@ -133,16 +129,16 @@ def test_every_item_is_added_before_what_belongs_to_it(told: Payloads) -> None:
 
 @pytest.mark.parametrize("kind", ["output_text", "refusal"])
 @pytest.mark.parametrize("step", ["delta", "done"])
-def test_part_is_added_before_its_content(told: Payloads, kind: str, step: str) -> None:
-    assert_each_comes_behind(told, f"{kind}.{step}", "content_part.added")
+def test_part_is_added_before_its_content(payloads: Payloads, kind: str, step: str) -> None:
+    assert_each_follows(payloads, f"{kind}.{step}", "content_part.added")
 
 
-def test_summary_is_added_before_its_text(told: Payloads) -> None:
-    assert_each_comes_behind(told, "reasoning_summary_text.delta", "reasoning_summary_part.added")
+def test_summary_is_added_before_its_text(payloads: Payloads) -> None:
+    assert_each_follows(payloads, "reasoning_summary_text.delta", "reasoning_summary_part.added")
 
 
-def test_every_item_is_done_and_whole(told: Payloads) -> None:
-    assert begun_items(told).keys() == done_items(told).keys() == set(range(len(RUNS)))
+def test_every_item_is_done_and_whole(payloads: Payloads) -> None:
+    assert begun_items(payloads).keys() == done_items(payloads).keys() == set(range(len(RUNS)))
 
 
 @pytest.mark.parametrize(
@@ -155,105 +151,107 @@ def test_every_item_is_done_and_whole(told: Payloads) -> None:
         ("reasoning_summary_part.done", "reasoning_summary_part.added"),
     ],
 )
-def test_whatever_begins_ends(told: Payloads, later: str, earlier: str) -> None:
-    assert_each_comes_behind(told, later, earlier)
+def test_every_start_has_its_end(payloads: Payloads, later: str, earlier: str) -> None:
+    assert_each_follows(payloads, later, earlier)
     if later in ("content_part.done", "reasoning_summary_part.done"):
-        ends = [place(event) for event in find(told, later)]
-        assert sorted(ends) == sorted(place(event) for event in find(told, earlier))
+        ends = [place(event) for event in find(payloads, later)]
+        assert sorted(ends) == sorted(place(event) for event in find(payloads, earlier))
 
 
-def test_arguments_end_once_a_call(told: Payloads) -> None:
-    calls = {n for n, item in begun_items(told).items() if item["type"] == "function_call"}
-    ends = find(told, "function_call_arguments.done")
+def test_arguments_end_once_a_call(payloads: Payloads) -> None:
+    calls = {n for n, item in begun_items(payloads).items() if item["type"] == "function_call"}
+    ends = find(payloads, "function_call_arguments.done")
     assert sorted(event["output_index"] for event in ends) == sorted(calls)
 
 
-def test_item_is_done_as_the_one_that_was_added(told: Payloads) -> None:
-    done = done_items(told)
-    for number, item in begun_items(told).items():
+def test_item_is_done_as_the_one_that_was_added(payloads: Payloads) -> None:
+    done = done_items(payloads)
+    for number, item in begun_items(payloads).items():
         for key in ("type", "id", "call_id", "name"):
             assert done[number].get(key) == item.get(key)
 
 
-def test_call_is_added_with_an_id_and_empty_arguments(told: Payloads) -> None:
-    calls = [item for item in begun_items(told).values() if item["type"] == "function_call"]
+def test_call_is_added_with_an_id_and_empty_arguments(payloads: Payloads) -> None:
+    calls = [item for item in begun_items(payloads).values() if item["type"] == "function_call"]
     assert [call["arguments"] for call in calls] == ["", ""]
     assert all(call["id"] for call in calls)
 
 
-def test_call_is_done_with_a_status_and_arguments(told: Payloads) -> None:
-    calls = [item for item in done_items(told).values() if item["type"] == "function_call"]
+def test_call_is_done_with_a_status_and_arguments(payloads: Payloads) -> None:
+    calls = [item for item in done_items(payloads).values() if item["type"] == "function_call"]
     assert sorted((call["status"], call["arguments"]) for call in calls) == [
         *(("completed", '{"a":1}'), ("completed", "{}")),
     ]
-    for event in find(told, "function_call_arguments.done"):
+    for event in find(payloads, "function_call_arguments.done"):
         assert event["arguments"] != ""
 
 
-def test_every_delta_names_its_item(told: Payloads) -> None:
-    items = begun_items(told)
-    named = [event for event in told if "output_index" in event and "item" not in event]
+def test_every_delta_names_its_item(payloads: Payloads) -> None:
+    items = begun_items(payloads)
+    named = [event for event in payloads if "output_index" in event and "item" not in event]
     assert named
     for event in named:
         assert event["item_id"] == items[event["output_index"]]["id"]
 
 
-def test_places_in_the_output_are_dense_and_used_once(told: Payloads) -> None:
-    numbers = [event["output_index"] for event in find(told, "output_item.added")]
+def test_output_indexes_are_dense_and_used_once(payloads: Payloads) -> None:
+    numbers = [event["output_index"] for event in find(payloads, "output_item.added")]
     assert numbers == list(range(len(RUNS)))
 
 
-def test_ids_are_used_once(told: Payloads) -> None:
-    ids = [item["id"] for item in begun_items(told).values()]
+def test_ids_are_used_once(payloads: Payloads) -> None:
+    ids = [item["id"] for item in begun_items(payloads).values()]
     assert len(set(ids)) == len(ids)
 
 
-def test_id_of_the_response_never_changes(told: Payloads) -> None:
-    assert {event["response"]["id"] for event in told if "response" in event} == {"resp_1"}
+def test_id_of_the_response_never_changes(payloads: Payloads) -> None:
+    assert {event["response"]["id"] for event in payloads if "response" in event} == {"resp_1"}
 
 
-def test_end_holds_the_whole_output_in_its_order(told: Payloads) -> None:
-    done = done_items(told)
-    assert told[-1]["response"]["output"] == [done[number] for number in sorted(done)]
+def test_terminal_holds_the_whole_output_in_order(payloads: Payloads) -> None:
+    done = done_items(payloads)
+    assert payloads[-1]["response"]["output"] == [done[number] for number in sorted(done)]
 
 
-def test_end_is_the_last_event(told: Payloads) -> None:
-    assert told[-1]["type"] == "response.completed"
+def test_terminal_is_the_last_event(payloads: Payloads) -> None:
+    assert payloads[-1]["type"] == "response.completed"
 
 
 @pytest.mark.parametrize("cut", [0, 3, 9])
-def test_stream_that_fails_says_so_in_both_ways_and_closes_nothing(cut: int) -> None:
+def test_failed_stream_has_both_error_events_and_closes_nothing(cut: int) -> None:
     events = in_turn()[:cut]
-    told, _ = write([BEGUN, *events, StreamError("truncated", "cut")])
-    assert [event["type"] for event in told[-2:]] == ["error", "response.failed"]
-    before, _ = write([BEGUN, *events])
-    assert told[:-2] == before
+    payloads, _ = write([MESSAGE_START, *events, StreamError("truncated", "cut")])
+    assert [event["type"] for event in payloads[-2:]] == ["error", "response.failed"]
+    before, _ = write([MESSAGE_START, *events])
+    assert payloads[:-2] == before
     whole = list(done_items(before).values())
-    assert told[-1]["response"]["output"] == whole
+    assert payloads[-1]["response"]["output"] == whole
 
 
-def test_incomplete_is_said_of_nothing_that_is_complete() -> None:
-    told, _ = write([BEGUN, *in_turn(), MessageStop("stop_sequence", stop_sequence="END")])
-    assert told[-1]["type"] == "response.completed"
+def test_complete_response_is_never_incomplete() -> None:
+    payloads, _ = write(
+        [MESSAGE_START, *in_turn(), MessageStop("stop_sequence", stop_sequence="END")]
+    )
+    assert payloads[-1]["type"] == "response.completed"
 
 
-def test_every_event_is_numbered_and_text_has_logprobs(told: Payloads) -> None:
+def test_every_event_is_numbered_and_text_has_logprobs(payloads: Payloads) -> None:
     """`write` checks the numbers, which have no gap."""
-    texts = [*find(told, "output_text.delta"), *find(told, "output_text.done")]
+    texts = [*find(payloads, "output_text.delta"), *find(payloads, "output_text.done")]
     assert [event["logprobs"] for event in texts] == [[]] * 3
 
 
 def test_every_event_has_data() -> None:
     writer = ResponsesEncoder()
-    wire = b"".join(map(writer.encode, [BEGUN, *in_turn(), Ping(), *END]))
+    wire = b"".join(map(writer.encode, [MESSAGE_START, *in_turn(), Ping(), *END]))
     for frame in wire.removesuffix(b"\n\n").split(b"\n\n"):
         name, data = frame.split(b"\n")
         assert name.startswith(b"event: ")
         assert data.startswith(b"data: {")
 
 
-def test_counts_have_all_the_details_that_codex_needs(told: Payloads) -> None:
-    assert told[-1]["response"]["usage"] == {
+def test_counts_have_all_the_details_that_codex_needs(payloads: Payloads) -> None:
+    assert payloads[-1]["response"]["usage"] == {
         "input_tokens": 3,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": 4,
@@ -262,10 +260,10 @@ def test_counts_have_all_the_details_that_codex_needs(told: Payloads) -> None:
     }
 
 
-def test_only_events_that_every_client_knows_are_written(told: Payloads) -> None:
+def test_only_events_that_every_client_knows_are_written(payloads: Payloads) -> None:
     union, *_ = typing.get_args(ResponseStreamEvent)
     known = {
         typing.get_args(member.model_fields["type"].annotation)[0]
         for member in typing.get_args(union)
     }
-    assert {event["type"] for event in told} <= known
+    assert {event["type"] for event in payloads} <= known

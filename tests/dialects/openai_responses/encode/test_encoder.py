@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, payloads_of, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, payloads_of, types, write
 
 from streamnorm import (
     BlockStart,
@@ -36,7 +36,7 @@ SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
 
 def test_text_stream_is_written_byte_for_byte() -> None:
     writer = ResponsesEncoder()
-    begun = len(writer.encode(BEGUN))
+    begun = len(writer.encode(MESSAGE_START))
     events = [*SAID, UsageUpdate(Usage(9, 4, 2, 1, 3)), MessageStop("end_turn")]
     wire = b"".join([*map(writer.encode, events), writer.close()]).decode()
     place = '"item_id":"msg_1_0","output_index":0,"content_index":0'
@@ -44,7 +44,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     empty = '{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
     part = empty.replace('""', '"hi"')
     whole = f'{{{item},"status":"completed","role":"assistant","content":[{part}]}}'
-    told = [
+    payloads = [
         (
             "response.output_item.added",
             f'"output_index":0,"item":{{{item},"status":"in_progress","role":"assistant",'
@@ -58,7 +58,7 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     ]
     frames = [
         f'event: {name}\ndata: {{"type":"{name}","sequence_number":{number},{rest}}}\n\n'
-        for number, (name, rest) in enumerate(told, 2)
+        for number, (name, rest) in enumerate(payloads, 2)
     ]
     assert begun
     assert wire.startswith("".join(frames))
@@ -74,9 +74,9 @@ def test_text_stream_is_written_byte_for_byte() -> None:
     assert writer.losses == ()
 
 
-def test_api_sends_no_done_and_neither_do_we() -> None:
+def test_no_done_is_written_as_the_api_sends_none() -> None:
     writer = ResponsesEncoder()
-    for event in (BEGUN, MessageStop("end_turn")):
+    for event in (MESSAGE_START, MessageStop("end_turn")):
         writer.encode(event)
     assert writer.close() == b""
 
@@ -98,11 +98,11 @@ def test_api_sends_no_done_and_neither_do_we() -> None:
         ((Text(),), "other", "completed", None),
     ],
 )
-def test_reason_is_told_as_a_status(
+def test_stop_reason_is_written_as_a_status(
     blocks: tuple[Any, ...], reason: Any, status: str, why: str | None
 ) -> None:
     said = [e for n, block in enumerate(blocks) for e in (BlockStart(n, block), BlockStop(n))]
-    payloads, writer = write([BEGUN, *said, UsageUpdate(Usage(1, 2)), MessageStop(reason)])
+    payloads, writer = write([MESSAGE_START, *said, UsageUpdate(Usage(1, 2)), MessageStop(reason)])
     last = payloads[-1]
     assert last["type"] == f"response.{status}"
     assert last["response"]["status"] == status
@@ -112,39 +112,39 @@ def test_reason_is_told_as_a_status(
     assert writer.losses == losses
 
 
-def test_counts_that_nobody_said_are_zero_and_a_loss() -> None:
-    payloads, writer = write([BEGUN, MessageStop("end_turn")], include_usage=False)
+def test_unknown_counts_are_zero_and_a_loss() -> None:
+    payloads, writer = write([MESSAGE_START, MessageStop("end_turn")], include_usage=False)
     usage = payloads[-1]["response"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (0, 0, 0)
     assert [loss.feature for loss in writer.losses] == ["usage_unknown", "usage_unknown"]
 
 
-def test_end_without_a_stop_is_no_end() -> None:
+def test_close_without_a_stop_writes_no_terminal() -> None:
     assert types(encode(*SAID))[-1] == "output_item.done"
 
 
 # What has no place
 
 
-def test_block_without_a_place_never_gets_as_far_as_the_wire() -> None:
+def test_block_without_a_form_is_never_written() -> None:
     writer = ResponsesEncoder()
-    writer.encode(BEGUN)
+    writer.encode(MESSAGE_START)
     with pytest.raises(AssertionError, match="Image passed the projection"):
         writer.render(BlockStart(0, Image(url="u")))
 
 
-def test_signature_of_a_call_stands_on_reasoning_before_it() -> None:
+def test_signature_of_a_call_is_written_on_reasoning_before_it() -> None:
     signed = ToolCall("c", "f", signature="s", issuer="google")
-    payloads, writer = write([BEGUN, BlockStart(0, signed), BlockStop(0)], strict=True)
+    payloads, writer = write([MESSAGE_START, BlockStart(0, signed), BlockStop(0)], strict=True)
     done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
     assert [item["type"] for item in done] == ["reasoning", "function_call"]
     assert done[0]["encrypted_content"] == "sn1..sn1-of.c.google.s"
     assert writer.losses == ()
 
 
-def test_signature_of_a_text_stands_on_reasoning_behind_it() -> None:
+def test_signature_of_a_text_is_written_on_reasoning_after_it() -> None:
     text = [BlockStart(0, Text()), TextDelta(0, "a"), SignatureDelta(0, "s", "google")]
-    payloads, writer = write([BEGUN, *text, BlockStop(0)], strict=True)
+    payloads, writer = write([MESSAGE_START, *text, BlockStop(0)], strict=True)
     done = [each["item"] for each in payloads if each["type"] == "response.output_item.done"]
     assert [item["type"] for item in done] == ["message", "reasoning"]
     assert done[1]["encrypted_content"] == "sn1..sn1-of..google.s"
@@ -153,7 +153,7 @@ def test_signature_of_a_text_stands_on_reasoning_behind_it() -> None:
 
 def test_illegal_event_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="expected an open block"):
-        write([BEGUN, TextDelta(0, "x")])
+        write([MESSAGE_START, TextDelta(0, "x")])
 
 
 # What a transcoder uses
@@ -170,7 +170,7 @@ def test_illegal_event_is_refused() -> None:
 def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
     plain, quick = ResponsesEncoder(), ResponsesEncoder()
     for writer in (plain, quick):
-        for event in (BEGUN, BlockStart(0, start), first):
+        for event in (MESSAGE_START, BlockStart(0, start), first):
             writer.encode(event)
     write_delta = quick.delta_writer(0)
     for _ in range(2):
@@ -178,11 +178,11 @@ def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
     assert quick.encode(BlockStop(0)) == plain.encode(BlockStop(0))
 
 
-def test_ping_is_an_event_while_the_response_goes_on_and_else_a_comment() -> None:
+def test_ping_is_an_event_within_the_response_and_else_a_comment() -> None:
     """Codex gives up where no event comes; the SDK's helpers where one comes first."""
     writer = ResponsesEncoder()
     assert writer.ping() == writer.encode(Ping()) == b": ping\n\n"
-    writer.encode(BEGUN)
+    writer.encode(MESSAGE_START)
     (ping,) = payloads_of(writer.ping())
     assert ping == {"type": "keepalive", "sequence_number": 2}
     writer.encode(MessageStop("end_turn"))
@@ -190,9 +190,7 @@ def test_ping_is_an_event_while_the_response_goes_on_and_else_a_comment() -> Non
 
 
 @pytest.mark.parametrize("room", [-1, 0, 1])
-def test_end_leaves_out_what_is_more_than_may_be_kept(
-    room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminal_omits_output_beyond_the_bound(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDKs put it together from the items themselves."""
     said = (*SAID, BlockStart(1, Refusal()), BlockStop(1), MessageStop("refusal"))
     output = encode(*said)[-1]["response"]["output"]

@@ -1,9 +1,9 @@
-"""Reasoning and calls as they are written, event by event."""
+"""Writers of reasoning and tool calls, event by event."""
 
 from __future__ import annotations
 
 import pytest
-from support.openai_responses.streams import BEGUN, encode, find, types, write
+from support.openai_responses.streams import MESSAGE_START, encode, find, types, write
 
 from streamnorm import (
     BlockStart,
@@ -25,7 +25,7 @@ from streamnorm._core.ids import tag_signature
 
 
 def test_reasoning_is_written_as_summaries() -> None:
-    told = encode(
+    payloads = encode(
         BlockStart(0, Reasoning()),
         ReasoningDelta(0, "a"),
         ReasoningDelta(0, "b"),
@@ -36,7 +36,7 @@ def test_reasoning_is_written_as_summaries() -> None:
     part = {"type": "summary_text"}
     place = {"item_id": "rs_1_0", "output_index": 0}
     event = "response.reasoning_summary_"
-    assert told == [
+    assert payloads == [
         {
             "type": "response.output_item.added",
             "output_index": 0,
@@ -64,19 +64,19 @@ def test_reasoning_is_written_as_summaries() -> None:
     ]
 
 
-def test_summary_that_was_left_out_is_an_empty_one() -> None:
-    told = encode(BlockStart(0, Reasoning()), ReasoningDelta(0, "c", 1), BlockStop(0))
-    assert [event["summary_index"] for event in told[1:-1]] == [0, 0, 0, 1, 1, 1, 1]
-    summary = told[-1]["item"]["summary"]
+def test_skipped_summary_is_written_empty() -> None:
+    payloads = encode(BlockStart(0, Reasoning()), ReasoningDelta(0, "c", 1), BlockStop(0))
+    assert [event["summary_index"] for event in payloads[1:-1]] == [0, 0, 0, 1, 1, 1, 1]
+    summary = payloads[-1]["item"]["summary"]
     assert [part["text"] for part in summary] == ["", "c"]
 
 
-def test_summary_that_goes_on_after_the_next_one_is_ended_again() -> None:
+def test_summary_with_a_delta_after_the_next_one_is_ended_again() -> None:
     deltas = [ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1), ReasoningDelta(0, "!")]
-    told = encode(BlockStart(0, Reasoning()), *deltas, BlockStop(0))
-    ends = [(e["summary_index"], e["text"]) for e in find(told, "reasoning_summary_text.done")]
+    payloads = encode(BlockStart(0, Reasoning()), *deltas, BlockStop(0))
+    ends = [(e["summary_index"], e["text"]) for e in find(payloads, "reasoning_summary_text.done")]
     assert ends == [(0, "a"), (0, "a!"), (1, "b")]
-    assert [part["text"] for part in told[-1]["item"]["summary"]] == ["a!", "b"]
+    assert [part["text"] for part in payloads[-1]["item"]["summary"]] == ["a!", "b"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_summary_that_goes_on_after_the_next_one_is_ended_again() -> None:
         (None, tag_signature("c2ln", None)),
     ],
 )
-def test_what_seals_reasoning_names_who_can_read_it(issuer: str | None, value: str) -> None:
+def test_encrypted_content_names_its_issuer(issuer: str | None, value: str) -> None:
     signed = encode(BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0))
     assert types(signed) == ["output_item.added", "output_item.done"]
     assert signed[0]["item"] == {"id": "rs_1_0", "type": "reasoning", "summary": []}
@@ -101,7 +101,7 @@ def test_what_seals_reasoning_names_who_can_read_it(issuer: str | None, value: s
         (None, "sn1-redacted..c2ln"),
     ],
 )
-def test_reasoning_that_may_not_be_seen_is_told_at_once(issuer: str | None, value: str) -> None:
+def test_redacted_reasoning_is_written_at_its_start(issuer: str | None, value: str) -> None:
     block = RedactedReasoning("c2ln", issuer)
     started, done = encode(BlockStart(0, block), BlockStop(0))
     item = {"id": "rs_1_0", "type": "reasoning", "summary": [], "encrypted_content": value}
@@ -110,7 +110,7 @@ def test_reasoning_that_may_not_be_seen_is_told_at_once(issuer: str | None, valu
 
 def test_reasoning_can_be_left_out() -> None:
     events = [BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), BlockStop(0)]
-    payloads, writer = write([BEGUN, *events], reasoning=None)
+    payloads, writer = write([MESSAGE_START, *events], reasoning=None)
     assert payloads[2:] == []
     assert writer.losses == (Loss("reasoning", "Reasoning", 1, "dropped"),)
 
@@ -146,17 +146,19 @@ def test_call_is_added_filled_and_done() -> None:
 
 
 def test_call_without_arguments_gets_an_empty_object_at_its_stop() -> None:
-    told = encode(BlockStart(0, ToolCall("c", "f")), BlockStop(0))
-    assert told[1]["delta"] == told[2]["arguments"] == told[3]["item"]["arguments"] == "{}"
+    payloads = encode(BlockStart(0, ToolCall("c", "f")), BlockStop(0))
+    assert (
+        payloads[1]["delta"] == payloads[2]["arguments"] == payloads[3]["item"]["arguments"] == "{}"
+    )
     null = encode(BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "null"), BlockStop(0))
     assert null[-1]["item"]["arguments"] == "null"
 
 
-def test_custom_tool_takes_text_and_may_take_none() -> None:
+def test_custom_call_has_free_text_that_may_be_empty() -> None:
     custom = ToolCall("c", "f", kind="custom")
-    told = encode(BlockStart(0, custom), JSONDelta(0, "free"), BlockStop(0))
-    assert types(told)[1:3] == ["custom_tool_call_input.delta", "custom_tool_call_input.done"]
-    assert told[0]["item"] == {
+    payloads = encode(BlockStart(0, custom), JSONDelta(0, "free"), BlockStop(0))
+    assert types(payloads)[1:3] == ["custom_tool_call_input.delta", "custom_tool_call_input.done"]
+    assert payloads[0]["item"] == {
         "id": "ctc_1_0",
         "type": "custom_tool_call",
         "status": "in_progress",
@@ -164,14 +166,14 @@ def test_custom_tool_takes_text_and_may_take_none() -> None:
         "name": "f",
         "input": "",
     }
-    assert told[2]["input"] == told[3]["item"]["input"] == "free"
+    assert payloads[2]["input"] == payloads[3]["item"]["input"] == "free"
     assert types(encode(BlockStart(0, custom), BlockStop(0)))[1:] == [
         *("custom_tool_call_input.done", "output_item.done"),
     ]
 
 
-def test_blocks_that_overlap_keep_their_places_and_end_in_their_order() -> None:
-    told = encode(
+def test_overlapping_blocks_keep_their_output_index() -> None:
+    payloads = encode(
         BlockStart(0, ToolCall("a", "f")),
         BlockStart(1, Text()),
         JSONDelta(0, "[]"),
@@ -180,7 +182,7 @@ def test_blocks_that_overlap_keep_their_places_and_end_in_their_order() -> None:
         BlockStop(0),
         MessageStop("tool_use"),
     )
-    assert [event["output_index"] for event in told[:-1]] == [0, 1, 1, 0, 1, 1, 1, 1, 0, 0]
-    assert [item["type"] for item in told[-1]["response"]["output"]] == [
+    assert [event["output_index"] for event in payloads[:-1]] == [0, 1, 1, 0, 1, 1, 1, 1, 0, 0]
+    assert [item["type"] for item in payloads[-1]["response"]["output"]] == [
         *("function_call", "message"),
     ]

@@ -1,8 +1,7 @@
-"""The response object and the errors, as the first and last events carry them."""
+"""The response object of the first and last events."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
 # What Open Responses asks of every response.
 KEYS = {
@@ -38,22 +36,6 @@ def begun(start: MessageStart, **options: Any) -> dict[str, Any]:
     return response
 
 
-def failed(error: StreamError, **options: Any) -> dict[str, Any]:
-    """Return the error of the stream, told alike in its four places."""
-    told, response = encode(error, **options)
-    assert told["type"] == "error"
-    assert {key: told[key] for key in ("code", "message", "param")} == {
-        key: told["error"][key] for key in ("code", "message", "param")
-    }
-    assert response["type"] == "response.failed"
-    assert response["response"]["status"] == "failed"
-    failure = {key: told["error"][key] for key in ("code", "message")}
-    assert response["response"]["error"] == failure
-    assert json.loads(ResponsesEncoder(**options).error_body(error)) == {"error": told["error"]}
-    found: dict[str, Any] = told["error"]
-    return found
-
-
 @pytest.mark.parametrize(
     ("id", "written"),
     [
@@ -67,7 +49,7 @@ def failed(error: StreamError, **options: Any) -> dict[str, Any]:
         ("msg_", "resp_0"),
     ],
 )
-def test_id_is_made_of_the_source_s(id: str, written: str) -> None:
+def test_response_id_derives_from_the_message_id(id: str, written: str) -> None:
     assert begun(MessageStart(id, "m"))["id"] == written
     item = write([MessageStart(id, "m"), BlockStart(0, Text())])[0][2]["item"]
     assert item["id"] == f"msg_{written.removeprefix('resp_')}_0"
@@ -83,29 +65,29 @@ def test_response_has_every_key_at_its_start_and_at_its_end() -> None:
 
 
 @pytest.mark.parametrize("key", ["created", "created_at"])
-def test_time_is_the_source_s(key: str) -> None:
+def test_creation_time_is_the_source_s(key: str) -> None:
     assert begun(MessageStart("i", "m", {key: 17}))["created_at"] == 17
     assert begun(MessageStart("i", "m", {key: "noon"}))["created_at"] == 0
 
 
-def test_model_can_be_named_anew() -> None:
+def test_model_option_replaces_the_model() -> None:
     assert begun(MessageStart("i", "m"))["model"] == "m"
     assert begun(MessageStart("i", "m"), model="mine")["model"] == "mine"
 
 
-def test_other_fields_of_another_vendor_are_left_out() -> None:
+def test_extra_fields_of_another_vendor_are_omitted() -> None:
     response = begun(MessageStart("i", "m", {"system_fingerprint": "fp", "type": "message"}))
     assert response.keys() == KEYS
 
 
-def test_other_counts_of_another_vendor_are_left_out() -> None:
+def test_extra_counts_of_another_vendor_are_omitted() -> None:
     counted = UsageUpdate(Usage(1, 2, extra={"cost": 0.1, "input_tokens_details": {"audio": 1}}))
     usage = encode(counted, MessageStop("end_turn"))[-1]["response"]["usage"]
     assert "cost" not in usage
     assert usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
 
 
-def test_tier_of_service_is_told_in_our_words_from_when_it_is_known() -> None:
+def test_service_tier_is_mapped_once_it_is_known() -> None:
     start, _, end = write(
         [
             MessageStart("i", "m"),
@@ -121,55 +103,6 @@ def test_tier_of_service_is_told_in_our_words_from_when_it_is_known() -> None:
     assert writer.losses == (Loss("service_tier", "batch", 1, "dropped"),)
 
 
-# Errors
-
-
-@pytest.mark.parametrize(
-    ("status", "type", "code"),
-    [
-        (400, "invalid_request_error", "invalid_prompt"),
-        (401, "authentication_error", "authentication_error"),
-        (402, "insufficient_quota", "insufficient_quota"),
-        (403, "permission_error", "permission_error"),
-        (404, "invalid_request_error", "model_not_found"),
-        (413, "invalid_request_error", "context_length_exceeded"),
-        (418, "invalid_request_error", "invalid_prompt"),
-        (429, "rate_limit_error", "rate_limit_exceeded"),
-        (500, "server_error", "server_error"),
-        (503, "server_error", "server_is_overloaded"),
-        (504, "server_error", "server_error"),
-        (529, "server_error", "server_is_overloaded"),
-        (None, "server_error", "server_error"),
-    ],
-)
-def test_error_is_told_by_what_its_status_means(status: int | None, type: str, code: str) -> None:
-    error = StreamError("upstream", "try again in 3s", "overloaded_error", status)
-    assert failed(error) == {
-        "message": "try again in 3s",
-        "type": type,
-        "param": None,
-        "code": code,
-    }
-
-
-@pytest.mark.parametrize("kind", ["malformed", "too_large", "truncated", "transport", "stalled"])
-def test_failure_of_the_stream_itself_is_the_server_s(kind: Any) -> None:
-    error = failed(StreamError(kind, "what happened", "context_length_exceeded"))
-    assert (error["type"], error["code"]) == ("server_error", "server_error")
-
-
-def test_code_that_clients_act_on_is_kept() -> None:
-    error = StreamError("upstream", "no", "context_length_exceeded", 400)
-    assert failed(error)["code"] == "context_length_exceeded"
-
-
-def test_code_and_parameter_of_the_same_dialect_are_kept() -> None:
-    error = StreamError("upstream", "no", "image_too_small", 400, extra={"param": "input"})
-    assert (failed(error)["code"], failed(error)["param"]) == ("invalid_prompt", None)
-    same = failed(error, extras=True)
-    assert (same["code"], same["param"]) == ("image_too_small", "input")
-
-
 def test_error_before_the_start_has_a_response_too() -> None:
     payloads, _ = write([StreamError("transport", "gone")], model="mine")
     assert [payload["type"] for payload in payloads] == ["error", "response.failed"]
@@ -178,7 +111,7 @@ def test_error_before_the_start_has_a_response_too() -> None:
     assert (response["id"], response["model"], response["output"]) == ("resp_0", "mine", [])
 
 
-def test_failure_tells_the_counts_that_are_known() -> None:
+def test_failed_response_has_the_known_counts() -> None:
     blocks = [BlockStart(0, Text()), BlockStop(0)]
     assert encode(*blocks, StreamError("truncated", "cut"))[-1]["response"]["usage"] is None
     counted = encode(*blocks, UsageUpdate(Usage(5)), StreamError("truncated", "cut"))

@@ -1,4 +1,4 @@
-"""What a peer may make us keep, at each bound."""
+"""Bounds on blocks, ids and stored data."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_parts_of_reasoning_are_bounded() -> None:
     assert found == [None, None, "max_blocks"]
 
 
-def test_what_is_known_of_open_items_is_bounded() -> None:
+def test_stored_data_of_open_items_is_bounded() -> None:
     frame = added(0, "message", **messages(phase="x" * 100))
     size = len(frame.partition(b"data: ")[2].rstrip()) + len("msg_1")
     for room, code in ((size + 1, None), (size, None), (size - 1, "max_accumulated_bytes")):

@@ -1,4 +1,4 @@
-"""What every kind of item has."""
+"""Extra fields of items, and the match of their parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamnorm.dialects.openai_responses.items.item import align_parts, extra_f
         ({"id": 3}, {}),
     ],
 )
-def test_rest_is_what_has_no_other_place(wire: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_unmapped_fields_are_extra(wire: dict[str, Any], fields: dict[str, Any]) -> None:
     assert extra_fields(wire, "a") == fields
 
 
@@ -37,7 +37,7 @@ def test_rest_is_what_has_no_other_place(wire: dict[str, Any], fields: dict[str,
         ({}, [], {}),
     ],
 )
-def test_as_many_parts_are_the_same_parts(
+def test_equal_counts_of_parts_match_in_order(
     seen: dict[int, str], whole: list[int], paired: dict[int, str]
 ) -> None:
     assert align_parts(seen, whole) == paired

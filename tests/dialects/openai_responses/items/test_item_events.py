@@ -1,4 +1,4 @@
-"""Events that are no plain piece of an item: their other names, and those nobody knows."""
+"""Handlers of item events: alternative event types, odd values, unknown events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIALECT = "openai_responses"
 
 
 @pytest.mark.parametrize("name", ["reasoning_text", "reasoning"])
-def test_reasoning_has_two_names(name: str) -> None:
+def test_reasoning_deltas_have_two_event_types(name: str) -> None:
     end = event(f"response.{name}.done", output_index=0, content_index=0, text="ab")
     assert body(added(0, "reasoning"), delta(name, "a", content_index=0), end) == [
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), ReasoningDelta(0, "b")),
@@ -41,7 +41,7 @@ def test_reasoning_has_two_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["reasoning_part", "content_part"])
-def test_parts_of_reasoning_have_two_names(name: str) -> None:
+def test_reasoning_parts_have_two_event_types(name: str) -> None:
     begun = event(
         f"response.{name}.added", output_index=0, part={"type": "reasoning_text", "text": "a"}
     )
@@ -54,7 +54,7 @@ def test_parts_of_reasoning_have_two_names(name: str) -> None:
     ]
 
 
-def test_number_of_a_part_may_be_missing_or_odd() -> None:
+def test_content_index_may_be_missing_or_no_integer() -> None:
     frames = [
         added(0, "message", **messages()),
         text("a", content_index=None),
@@ -64,7 +64,7 @@ def test_number_of_a_part_may_be_missing_or_odd() -> None:
     assert body(*frames)[1:-1] == [TextDelta(0, "a"), TextDelta(0, "b")]
 
 
-def test_delta_that_is_no_text_is_none() -> None:
+def test_delta_that_is_no_string_is_ignored() -> None:
     frames = [event("response.output_text.delta", output_index=0, delta=3)]
     assert body(added(0, "message"), *frames) == []
 
@@ -77,12 +77,12 @@ def test_delta_that_is_no_text_is_none() -> None:
     ],
 )
 @pytest.mark.parametrize("nothing", ["missing", 3])
-def test_event_that_holds_nothing_says_nothing(type: str, nothing: object) -> None:
+def test_event_without_its_object_is_ignored(type: str, nothing: object) -> None:
     fields = {} if nothing == "missing" else dict.fromkeys(("item", "part", "annotation"), nothing)
     assert body(event(f"response.{type}", output_index=0, **fields)) == []
 
 
-def test_unknown_event_is_opaque_with_the_number_of_its_block() -> None:
+def test_unknown_event_is_opaque_with_the_index_of_its_block() -> None:
     frames = [
         added(0, "message", **messages()),
         text("a"),
@@ -103,13 +103,13 @@ def test_unknown_event_is_opaque_with_the_number_of_its_block() -> None:
     ]
 
 
-def test_unknown_event_of_a_block_that_has_not_begun_has_no_number() -> None:
+def test_unknown_event_before_its_block_starts_has_no_index() -> None:
     frames = [added(0, "message", **messages()), event("response.audio.delta", output_index=0)]
     name = "response.audio.delta"
     assert body(*frames) == [Opaque(DIALECT, name, f'{{"type":"{name}","output_index":0}}')]
 
 
-def test_event_of_a_call_with_a_name_only_at_its_end() -> None:
+def test_arguments_before_the_name_are_emitted_with_the_complete_item() -> None:
     frames = [
         args("{", 0),
         event("response.function_call_arguments.done", output_index=0, arguments="{}"),
@@ -118,7 +118,7 @@ def test_event_of_a_call_with_a_name_only_at_its_end() -> None:
     assert [event for event in events if isinstance(event, JSONDelta)] == [JSONDelta(0, "{}")]
 
 
-def test_text_that_is_done_without_a_start() -> None:
+def test_done_text_without_a_start_is_emitted_whole() -> None:
     done = event("response.output_text.done", output_index=0, item_id="m", text="a")
     expected = [BlockStart(0, Text(), extra={"item_id": "m"}), TextDelta(0, "a"), BlockStop(0)]
     assert body(done) == expected

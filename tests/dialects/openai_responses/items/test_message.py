@@ -1,4 +1,4 @@
-"""A message item: each of its parts is a block."""
+"""Message items: each content part is a block."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from streamnorm import (
 )
 
 ITEM = {"item_id": "msg_1"}
-BEGUN = added(0, "message", **messages())
+ITEM_ADDED = added(0, "message", **messages())
 STARTED = BlockStart(0, Text(), extra=ITEM)
 
 
@@ -49,21 +49,21 @@ def whole(text: str, number: int = 0) -> list[Event]:
 
 
 def test_block_starts_with_its_part() -> None:
-    frames = [BEGUN, part_added(part("")), text("a"), part_done(part("a"))]
+    frames = [ITEM_ADDED, part_added(part("")), text("a"), part_done(part("a"))]
     assert body(*frames, done(0, "message", **messages(part("a")))) == whole("a")
 
 
 def test_block_starts_with_its_first_delta_without_a_part() -> None:
-    assert body(BEGUN, text("a"), done(0, "message", **messages(part("a")))) == whole("a")
+    assert body(ITEM_ADDED, text("a"), done(0, "message", **messages(part("a")))) == whole("a")
 
 
 def test_empty_part_is_an_empty_block() -> None:
-    frames = [BEGUN, part_added(part("")), part_done(part(""))]
+    frames = [ITEM_ADDED, part_added(part("")), part_done(part(""))]
     assert body(*frames) == [STARTED, BlockStop(0)]
 
 
 def test_empty_message_is_no_block() -> None:
-    assert body(BEGUN, text(""), done(0, "message", **messages())) == []
+    assert body(ITEM_ADDED, text(""), done(0, "message", **messages())) == []
 
 
 @pytest.mark.parametrize(
@@ -75,35 +75,35 @@ def test_empty_message_is_no_block() -> None:
         completed({"type": "message", **messages(part("abc"))}),
     ],
 )
-def test_each_end_brings_what_the_deltas_did_not(end: bytes) -> None:
-    events = decode(START, BEGUN, text("a"), end, completed()).events
+def test_each_done_event_adds_what_no_delta_carried(end: bytes) -> None:
+    events = decode(START, ITEM_ADDED, text("a"), end, completed()).events
     assert events[1:-1] == [STARTED, TextDelta(0, "a"), TextDelta(0, "bc"), BlockStop(0)]
 
 
-def test_whole_text_belongs_to_its_part() -> None:
+def test_complete_text_belongs_to_its_part() -> None:
     end = event("response.output_text.done", output_index=0, content_index=1, text="bc")
-    events = body(BEGUN, text("a"), text("b", content_index=1), end)
+    events = body(ITEM_ADDED, text("a"), text("b", content_index=1), end)
     assert [e for e in events if isinstance(e, TextDelta)][2:] == [TextDelta(1, "c")]
 
 
-def test_text_that_the_deltas_contradict_is_a_note() -> None:
-    decoded = decode(START, BEGUN, text("abd"), part_done(part("abc")), completed())
+def test_complete_text_that_contradicts_the_deltas_is_a_note() -> None:
+    decoded = decode(START, ITEM_ADDED, text("abd"), part_done(part("abc")), completed())
     assert decoded.events[1:-1] == whole("abd")
     assert Note("resent_text", "Text", 1) in decoded.notes
 
 
-def test_text_may_stand_in_the_start_of_its_part() -> None:
-    frames = [BEGUN, part_added(part("a")), text("b"), part_done(part("ab"))]
+def test_start_of_a_part_may_hold_text() -> None:
+    frames = [ITEM_ADDED, part_added(part("a")), text("b"), part_done(part("ab"))]
     assert body(*frames) == [STARTED, TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)]
 
 
-def test_message_without_its_end_has_what_stood_in_its_start() -> None:
+def test_message_that_is_never_done_has_the_content_of_its_start() -> None:
     decoded = decode(START, added(0, "message", **messages(part("a"))), completed())
     assert decoded.events[1:-1] == whole("a")
     assert decoded.notes == (Note("missing_item_done", "message", 1),)
 
 
-def test_other_fields_of_the_item_come_once() -> None:
+def test_extra_fields_of_the_item_are_emitted_once() -> None:
     frames = [
         added(0, "message", **messages(phase="commentary", status="in_progress", x=None)),
         *(text("a"), text("b", content_index=1)),
@@ -112,8 +112,8 @@ def test_other_fields_of_the_item_come_once() -> None:
     assert [start.extra for start in starts] == [{**ITEM, "phase": "commentary"}, ITEM]
 
 
-def test_other_fields_of_a_part_are_kept() -> None:
-    frames = [BEGUN, part_added(part("", lang="br", none=None))]
+def test_extra_fields_of_a_part_are_emitted() -> None:
+    frames = [ITEM_ADDED, part_added(part("", lang="br", none=None))]
     assert body(*frames)[0] == BlockStart(0, Text(), extra={"lang": "br", **ITEM})
 
 
@@ -121,25 +121,25 @@ def test_parts_may_overlap() -> None:
     frames = [text("a"), text("b", content_index=1), text("c")]
     ends = done(0, "message", **messages(part("ac"), part("b")))
     second = BlockStart(1, Text(), extra=ITEM)
-    assert body(BEGUN, *frames, ends) == [
+    assert body(ITEM_ADDED, *frames, ends) == [
         *(STARTED, TextDelta(0, "a"), second, TextDelta(1, "b"), TextDelta(0, "c")),
         *(BlockStop(0), BlockStop(1)),
     ]
 
 
-def test_part_that_only_the_complete_item_has() -> None:
-    frames = [BEGUN, text("a"), done(0, "message", **messages(part("a"), refusal("no")))]
+def test_part_that_only_the_complete_item_has_is_emitted_whole() -> None:
+    frames = [ITEM_ADDED, text("a"), done(0, "message", **messages(part("a"), refusal("no")))]
     assert body(*frames) == [
         *whole("a"),
         *(BlockStart(1, Refusal(), extra=ITEM), RefusalDelta(1, "no"), BlockStop(1)),
     ]
 
 
-def test_only_part_of_another_number_is_the_same_part() -> None:
+def test_only_part_matches_whatever_its_content_index() -> None:
     """vLLM numbers it 1."""
     decoded = decode(
         START,
-        BEGUN,
+        ITEM_ADDED,
         text("a", content_index=1),
         done(0, "message", **messages(part("a"))),
         completed(),
@@ -147,8 +147,8 @@ def test_only_part_of_another_number_is_the_same_part() -> None:
     assert (decoded.events[1:-1], decoded.notes) == (whole("a"), ())
 
 
-def test_text_and_refusal_of_one_number_are_two_parts() -> None:
-    frames = [BEGUN, text("a"), delta("refusal", "no", content_index=0)]
+def test_text_and_refusal_with_one_content_index_are_two_parts() -> None:
+    frames = [ITEM_ADDED, text("a"), delta("refusal", "no", content_index=0)]
     end = done(0, "message", **messages(part("a"), refusal("no, sir")))
     assert body(*frames, end) == [
         *(STARTED, TextDelta(0, "a"), BlockStart(1, Refusal(), extra=ITEM), RefusalDelta(1, "no")),
@@ -156,54 +156,54 @@ def test_text_and_refusal_of_one_number_are_two_parts() -> None:
     ]
 
 
-def test_refusal_that_comes_whole() -> None:
+def test_refusal_without_deltas_is_emitted_whole() -> None:
     end = event("response.refusal.done", output_index=0, content_index=0, refusal="no")
-    assert body(BEGUN, end) == [
+    assert body(ITEM_ADDED, end) == [
         *(BlockStart(0, Refusal(), extra=ITEM), RefusalDelta(0, "no"), BlockStop(0))
     ]
 
 
-def test_parts_of_other_types_are_opaque_and_come_once() -> None:
+def test_parts_of_unknown_types_are_opaque_and_emitted_once() -> None:
     audio = {"type": "output_audio", "data": "QQ=="}
     frames = [part_added(audio, content_index=1), part_done(audio, content_index=1)]
     end = done(0, "message", **messages(part("a"), audio))
     block = OpaqueBlock("openai_responses", "output_audio", '{"type":"output_audio","data":"QQ=="}')
-    assert body(BEGUN, text("a"), *frames, end) == [
+    assert body(ITEM_ADDED, text("a"), *frames, end) == [
         *(STARTED, TextDelta(0, "a"), BlockStart(1, block, extra=ITEM), BlockStop(1), BlockStop(0))
     ]
-    assert body(BEGUN, end)[-2:] == [BlockStart(1, block, extra=ITEM), BlockStop(1)]
+    assert body(ITEM_ADDED, end)[-2:] == [BlockStart(1, block, extra=ITEM), BlockStop(1)]
 
 
-def test_text_behind_the_end_of_its_part_is_a_block_of_its_own() -> None:
-    frames = [BEGUN, text("a"), part_done(part("a")), text("b")]
+def test_delta_after_the_end_of_its_part_starts_a_new_block() -> None:
+    frames = [ITEM_ADDED, text("a"), part_done(part("a")), text("b")]
     decoded = decode(START, *frames, done(0, "message", **messages(part("ab"))), completed())
     assert decoded.events[1:-1] == [*whole("a"), *whole("b", 1)]
     assert decoded.notes == (Note("misplaced_delta", "Text", 1),)
 
 
-def test_text_behind_the_end_of_its_item_is_a_block_of_its_own() -> None:
-    frames = [BEGUN, text("a"), done(0, "message", **messages(part("a"))), text("b")]
+def test_delta_after_the_end_of_its_item_starts_a_new_block() -> None:
+    frames = [ITEM_ADDED, text("a"), done(0, "message", **messages(part("a"))), text("b")]
     decoded = decode(START, *frames, completed())
     assert decoded.events[1:-1] == [*whole("a"), *whole("b", 1)]
 
 
 @pytest.mark.parametrize(("kind", "make"), [("output_text", TextDelta), ("refusal", RefusalDelta)])
-def test_half_a_character_waits_for_the_other(kind: str, make: type[TextDelta]) -> None:
+def test_half_a_surrogate_pair_waits_for_the_other_half(kind: str, make: type[TextDelta]) -> None:
     halves = [delta(kind, half, content_index=0) for half in "\ud83c\udf0a"]
-    assert body(BEGUN, *halves)[1:-1] == [make(0, "🌊")]
+    assert body(ITEM_ADDED, *halves)[1:-1] == [make(0, "🌊")]
 
 
-def test_whole_text_of_a_part_that_has_ended_says_nothing() -> None:
+def test_complete_text_of_an_ended_part_is_ignored() -> None:
     again = event("response.output_text.done", output_index=0, content_index=0, text="abc")
-    assert body(BEGUN, text("a"), part_done(part("a")), again) == whole("a")
+    assert body(ITEM_ADDED, text("a"), part_done(part("a")), again) == whole("a")
 
 
-def test_half_a_character_at_the_end_is_replaced() -> None:
-    assert body(BEGUN, text("a\ud83c")) == [
+def test_half_a_surrogate_pair_at_the_end_is_replaced() -> None:
+    assert body(ITEM_ADDED, text("a\ud83c")) == [
         *(STARTED, TextDelta(0, "a"), TextDelta(0, "\ufffd"), BlockStop(0))
     ]
     words = delta("refusal", "a\ud83c", content_index=0)
-    assert body(BEGUN, words)[2] == RefusalDelta(0, "\ufffd")
+    assert body(ITEM_ADDED, words)[2] == RefusalDelta(0, "\ufffd")
 
 
 # Sources and log probabilities
@@ -217,45 +217,45 @@ def cite(number: int = 0) -> bytes:
     return event(type, output_index=0, content_index=0, annotation_index=number, annotation=SOURCE)
 
 
-def test_sources_come_once() -> None:
+def test_annotations_are_emitted_once() -> None:
     end = part("a", annotations=[SOURCE])
-    frames = [BEGUN, text("a"), cite(), part_done(end), done(0, "message", **messages(end))]
+    frames = [ITEM_ADDED, text("a"), cite(), part_done(end), done(0, "message", **messages(end))]
     assert body(*frames) == [STARTED, TextDelta(0, "a"), CITED, BlockStop(0)]
 
 
-def test_sources_that_only_the_complete_part_has() -> None:
+def test_annotations_that_only_the_complete_part_has_are_emitted() -> None:
     end = part("a", annotations=[SOURCE, SOURCE])
-    frames = [BEGUN, text("a"), cite(), part_done(end)]
+    frames = [ITEM_ADDED, text("a"), cite(), part_done(end)]
     assert body(*frames) == [STARTED, TextDelta(0, "a"), CITED, CITED, BlockStop(0)]
 
 
-def test_sources_that_come_too_late_are_a_note() -> None:
+def test_annotations_after_the_end_of_their_part_are_a_note() -> None:
     end = done(0, "message", **messages(part("a", annotations=[SOURCE])))
-    decoded = decode(START, BEGUN, text("a"), part_done(part("a")), end, completed())
+    decoded = decode(START, ITEM_ADDED, text("a"), part_done(part("a")), end, completed())
     assert decoded.events[1:-1] == whole("a")
     assert decoded.notes == (Note("late_citation", "text", 1),)
 
 
-def test_source_without_a_part_begins_one() -> None:
-    assert body(BEGUN, cite()) == [STARTED, CITED, BlockStop(0)]
+def test_annotation_without_a_part_starts_one() -> None:
+    assert body(ITEM_ADDED, cite()) == [STARTED, CITED, BlockStop(0)]
 
 
 PROBABLE = [{"token": "a", "logprob": -1.0}]
 OPAQUE = Opaque("openai_responses", "logprobs", '[{"token":"a","logprob":-1.0}]', 0)
 
 
-def test_log_probabilities_follow_their_text_and_come_once() -> None:
+def test_logprobs_follow_their_delta_and_are_emitted_once() -> None:
     end = part("a", logprobs=PROBABLE)
-    frames = [BEGUN, text("a", logprobs=PROBABLE), part_done(end)]
+    frames = [ITEM_ADDED, text("a", logprobs=PROBABLE), part_done(end)]
     assert body(*frames) == [STARTED, TextDelta(0, "a"), OPAQUE, BlockStop(0)]
 
 
-def test_log_probabilities_that_only_the_complete_part_has() -> None:
+def test_logprobs_that_only_the_complete_part_has_are_emitted() -> None:
     end = part_done(part("a", logprobs=PROBABLE))
-    assert body(BEGUN, text("a", logprobs=[]), end) == [
+    assert body(ITEM_ADDED, text("a", logprobs=[]), end) == [
         *(STARTED, TextDelta(0, "a"), OPAQUE, BlockStop(0))
     ]
 
 
-def test_log_probabilities_without_text() -> None:
-    assert body(BEGUN, text("", logprobs=PROBABLE)) == [STARTED, OPAQUE, BlockStop(0)]
+def test_logprobs_without_text_start_a_block() -> None:
+    assert body(ITEM_ADDED, text("", logprobs=PROBABLE)) == [STARTED, OPAQUE, BlockStop(0)]

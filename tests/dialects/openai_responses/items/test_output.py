@@ -1,4 +1,4 @@
-"""Which item an event means, where numbers, ids or whole events are missing or wrong."""
+"""Which item an event belongs to, where indexes, ids or whole events are missing or wrong."""
 
 from __future__ import annotations
 
@@ -53,53 +53,53 @@ TWO = [
 ]
 
 
-def test_number_and_id_agree() -> None:
+def test_events_with_index_and_id_find_their_item() -> None:
     assert arguments(*TWO, args("1", 1, item_id="b"), args("0", 0, item_id="a")) == {
         "A": "0",
         "B": "1",
     }
 
 
-def test_number_is_enough() -> None:
+def test_output_index_is_enough() -> None:
     assert arguments(*TWO, args("1", 1), args("0", 0)) == {"A": "0", "B": "1"}
 
 
-def test_id_is_enough() -> None:
+def test_item_id_is_enough() -> None:
     frames = [args("1", None, item_id="b"), args("0", None, item_id="a")]
     assert arguments(*TWO, *frames) == {"A": "0", "B": "1"}
 
 
-def test_id_that_changes_with_every_event_is_ignored() -> None:
+def test_item_id_that_changes_with_every_event_is_ignored() -> None:
     assert arguments(*TWO, args("1", 1, item_id="x"), args("0", 0, item_id="y")) == {
         "A": "0",
         "B": "1",
     }
 
 
-def test_number_that_all_items_share_is_ignored() -> None:
+def test_output_index_that_all_items_share_is_ignored() -> None:
     frames = [added(0, "function_call", **function(id, id.upper())) for id in "ab"]
     pieces = [args("1", 0, item_id="b"), args("0", 0, item_id="a")]
     assert arguments(*frames, *pieces) == {"A": "0", "B": "1"}
     assert Note("reused_index", "item", 1) in decode(START, *frames, completed()).notes
 
 
-def test_id_that_all_items_share_is_ignored() -> None:
+def test_item_id_that_all_items_share_is_ignored() -> None:
     frames = [added(n, "function_call", **function("x", c)) for n, c in enumerate("AB")]
     pieces = [args("1", 1, item_id="x"), args("0", 0, item_id="x")]
     assert arguments(*frames, *pieces) == {"A": "0", "B": "1"}
 
 
-def test_complete_items_that_share_an_id_are_several() -> None:
+def test_complete_items_that_share_an_id_are_separate_items() -> None:
     frames = [done(n, "function_call", **function("x", c, c)) for n, c in enumerate("AB")]
     assert arguments(*frames) == {"A": "A", "B": "B"}
 
 
-def test_complete_item_may_have_another_number_than_its_start() -> None:
+def test_done_event_may_have_another_output_index_than_the_start() -> None:
     frames = [added(0, "function_call", **function("a", "A")), args("0")]
     assert arguments(*frames, done(1, "function_call", **function("a", "A", "01"))) == {"A": "01"}
 
 
-def test_id_of_the_call_stands_in_for_that_of_the_item() -> None:
+def test_call_id_replaces_a_missing_item_id() -> None:
     frames = [added(None, "function_call", **function(None, c)) for c in "AB"]
     pieces = [args("1", None, item_id="B"), args("0", None, item_id="A")]
     ends = [done(None, "function_call", **function(None, c, c)) for c in "BA"]
@@ -107,7 +107,7 @@ def test_id_of_the_call_stands_in_for_that_of_the_item() -> None:
     assert arguments(*frames, *ends) == {"A": "A", "B": "B"}
 
 
-def test_latest_item_of_its_kind_is_meant_where_nothing_says_which() -> None:
+def test_delta_without_keys_belongs_to_the_latest_item_of_its_kind() -> None:
     frames = [
         added(None, "message", **messages()),
         added(None, "function_call", **call()),
@@ -122,14 +122,14 @@ def test_latest_item_of_its_kind_is_meant_where_nothing_says_which() -> None:
     assert len([event for event in events if isinstance(event, BlockStop)]) == 2
 
 
-def test_piece_of_another_kind_goes_to_the_latest_item_of_its_own() -> None:
+def test_delta_with_the_key_of_another_kind_belongs_to_the_latest_item_of_its_own() -> None:
     frames = [added(0, "message", **messages()), added(1, "function_call", **call()), text("a", 1)]
     decoded = decode(START, *frames, completed())
     assert TextDelta(1, "a") in decoded.events
     assert Note("misplaced_delta", "message", 1) in decoded.notes
 
 
-def test_piece_of_another_kind_begins_an_item_where_there_is_none() -> None:
+def test_delta_with_the_key_of_another_kind_starts_an_item_if_none_is_open() -> None:
     frames = [added(0, "function_call", **call()), text("a", 0, item_id="fc_1"), args("{}", 0)]
     decoded = decode(START, *frames, completed())
     assert decoded.events[1:-1] == [
@@ -140,7 +140,7 @@ def test_piece_of_another_kind_begins_an_item_where_there_is_none() -> None:
     assert Note("missing_item", "message", 1) in decoded.notes
 
 
-def test_pieces_begin_items_that_nobody_began() -> None:
+def test_deltas_start_items_whose_start_was_left_out() -> None:
     frames = [
         delta("reasoning_summary_text", "r", 0, item_id="rs", summary_index=0),
         text("a", 1, item_id="msg"),
@@ -156,14 +156,14 @@ def test_pieces_begin_items_that_nobody_began() -> None:
     assert Note("missing_item", "message", 1) in decoded.notes
 
 
-def test_piece_of_no_item_does_not_belong_to_a_complete_one() -> None:
+def test_delta_without_keys_does_not_belong_to_a_complete_item() -> None:
     frames = [done(None, "message", **messages(part("a"))), text("b", None)]
     decoded = decode(START, *frames, completed())
     assert decoded.events[4] == BlockStart(1, Text())
     assert Note("missing_item", "message", 1) in decoded.notes
 
 
-def test_complete_item_of_another_type_is_another_item() -> None:
+def test_done_event_of_another_type_is_another_item() -> None:
     frames = [added(0, "message", **messages()), text("a"), done(0, "function_call", **call("{}"))]
     assert body(*frames) == [
         *(BlockStart(0, Text(), extra={"item_id": "msg_1"}), TextDelta(0, "a")),
@@ -172,7 +172,7 @@ def test_complete_item_of_another_type_is_another_item() -> None:
     ]
 
 
-def test_items_that_come_again_are_notes() -> None:
+def test_resent_items_are_notes() -> None:
     begun, end = added(0, "message", **messages()), done(0, "message", **messages(part("a")))
     decoded = decode(START, begun, begun, text("a"), end, begun, end, completed())
     expected = [BlockStart(0, Text(), extra={"item_id": "msg_1"}), TextDelta(0, "a"), BlockStop(0)]
@@ -180,7 +180,7 @@ def test_items_that_come_again_are_notes() -> None:
     assert decoded.notes == (Note("resent_item", "message", 3),)
 
 
-def test_items_with_one_number_and_no_id_follow_each_other() -> None:
+def test_items_with_one_output_index_and_no_id_follow_each_other() -> None:
     frames = [
         frame
         for word in "ab"
@@ -194,7 +194,7 @@ def test_items_with_one_number_and_no_id_follow_each_other() -> None:
 # The items of the terminal
 
 
-def test_items_that_only_the_terminal_has_are_whole() -> None:
+def test_items_that_only_the_terminal_has_are_emitted_whole() -> None:
     first, second = messages(part("a")), messages(part("b"), id="msg_2")
     frames = [done(0, "message", **first)]
     output = [{"type": "message", **item} for item in (first, second)]
@@ -204,43 +204,43 @@ def test_items_that_only_the_terminal_has_are_whole() -> None:
     ]
 
 
-def test_items_are_known_by_their_place_where_ids_change() -> None:
+def test_terminal_entries_match_by_position_where_ids_change() -> None:
     frames = [done(n, "message", **messages(part("a"), id=f"x{n}")) for n in range(2)]
     output = [{"type": "message", **messages(part("a"), id=f"y{n}")} for n in range(2)]
     assert len(decode(START, *frames, completed(*output)).events) == 8
 
 
-def test_items_are_known_by_their_ids_where_numbers_have_gaps() -> None:
+def test_terminal_entries_match_by_id_where_indexes_have_gaps() -> None:
     frames = [done(n, "message", **messages(part("a"), id=f"x{n}")) for n in (1, 3)]
     output = [{"type": "message", **messages(part("a"), id=f"x{n}")} for n in (1, 3)]
     assert len(decode(START, *frames, completed(*output)).events) == 8
 
 
-def test_items_are_known_by_their_place_where_they_share_an_id() -> None:
+def test_terminal_entries_match_by_position_where_items_share_an_id() -> None:
     frames = [done(n, "message", **messages(part(text))) for n, text in enumerate("ab")]
     output = [{"type": "message", **messages(part(text))} for text in "ab"]
     assert len(decode(START, *frames, completed(*output)).events) == 8
 
 
-def test_item_that_shares_the_id_of_another_is_whole() -> None:
+def test_unmatched_terminal_entry_with_a_known_id_is_emitted_whole() -> None:
     output = [{"type": "message", **messages(part(text))} for text in "ab"]
     events = decode(START, done(0, "message", **messages(part("a"))), completed(*output)).events
     assert TextDelta(1, "b") in events
 
 
-def test_calls_are_known_by_their_own_ids() -> None:
+def test_terminal_entries_of_calls_match_by_call_id() -> None:
     frames = [done(n, "function_call", **function(f"x{n}", c, c)) for n, c in ((3, "A"), (5, "B"))]
     output = [{"type": "function_call", **function(f"y{c}", c, c)} for c in "BA"]
     assert len(decode(START, *frames, completed(*output)).events) == 8
 
 
-def test_items_are_known_by_their_place_where_they_have_no_numbers() -> None:
+def test_terminal_entries_match_by_position_where_items_have_no_index() -> None:
     frames = [done(None, "message", content=[part("a")])]
     output = {"type": "message", "content": [part("a")]}
     assert len(decode(START, *frames, completed(output)).events) == 5
 
 
-def test_item_of_another_type_at_the_same_place_is_another_item() -> None:
+def test_terminal_entry_of_another_type_is_another_item() -> None:
     frames = [done(0, "message", **messages(part("a")))]
     decoded = decode(START, *frames, completed({"type": "function_call", **call("{}")}))
     assert JSONDelta(1, "{}") in decoded.events
@@ -253,7 +253,7 @@ def test_blocks_end_in_the_order_of_the_items() -> None:
     assert {note.kind for note in decoded.notes} == {"missing_item_done"}
 
 
-def test_output_that_is_no_list_of_items_holds_none() -> None:
+def test_output_that_is_no_array_of_items_is_ignored() -> None:
     for output in (None, 3, {}, [None, 3]):
         end = completed().replace(b'"output": []', f'"output": {json.dumps(output)}'.encode())
         assert len(decode(START, end).events) == 2

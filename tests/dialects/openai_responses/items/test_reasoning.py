@@ -1,4 +1,4 @@
-"""A reasoning item: summaries, reasoning itself, and what seals it."""
+"""Reasoning items: summaries, reasoning text and signatures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamnorm import (
 )
 from streamnorm._core.ids import seal_reasoning, tag_signature
 
-BEGUN = added(0, "reasoning", id="rs_1", summary=[])
+ITEM_ADDED = added(0, "reasoning", id="rs_1", summary=[])
 STARTED = BlockStart(0, Reasoning(), extra={"item_id": "rs_1"})
 
 
@@ -49,21 +49,27 @@ def item(**fields: Any) -> bytes:
 
 
 def test_summaries_are_parts() -> None:
-    frames = [BEGUN, summary("a"), summary("b"), summary("c", 1), item(summary=parts("ab", "c"))]
+    frames = [
+        ITEM_ADDED,
+        summary("a"),
+        summary("b"),
+        summary("c", 1),
+        item(summary=parts("ab", "c")),
+    ]
     assert body(*frames) == [
         *(STARTED, ReasoningDelta(0, "a"), ReasoningDelta(0, "b"), ReasoningDelta(0, "c", 1)),
         BlockStop(0),
     ]
 
 
-def test_parts_are_dense_in_the_order_of_their_starts() -> None:
-    frames = [BEGUN, summary("a", 7), summary("b", 10**9), summary("c", 7)]
+def test_parts_are_numbered_densely_in_the_order_of_their_starts() -> None:
+    frames = [ITEM_ADDED, summary("a", 7), summary("b", 10**9), summary("c", 7)]
     assert body(*frames)[1:-1] == [
         *(ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1), ReasoningDelta(0, "c"))
     ]
 
 
-def test_start_of_a_part_keeps_its_place() -> None:
+def test_start_of_a_part_reserves_its_number() -> None:
     starts = [
         event(
             "response.reasoning_summary_part.added",
@@ -73,30 +79,30 @@ def test_start_of_a_part_keeps_its_place() -> None:
         )
         for number, text in enumerate(["", "b"])
     ]
-    assert body(BEGUN, *starts, summary("c", 1), summary("a", 0)) == [
+    assert body(ITEM_ADDED, *starts, summary("c", 1), summary("a", 0)) == [
         *(STARTED, ReasoningDelta(0, "b", 1), ReasoningDelta(0, "c", 1), ReasoningDelta(0, "a")),
         BlockStop(0),
     ]
 
 
-def test_reasoning_itself_has_the_block_where_no_summary_has() -> None:
+def test_reasoning_text_has_the_block_of_the_item_without_summaries() -> None:
     end = item(content=[{"type": "reasoning_text", "text": "abc"}])
-    assert body(BEGUN, raw("a"), raw("b"), end) == [
+    assert body(ITEM_ADDED, raw("a"), raw("b"), end) == [
         *(STARTED, ReasoningDelta(0, "a"), ReasoningDelta(0, "b"), ReasoningDelta(0, "c")),
         BlockStop(0),
     ]
 
 
 @pytest.mark.parametrize(("first", "second"), [(summary, raw), (raw, summary)])
-def test_what_comes_second_has_a_block_of_its_own(first: Any, second: Any) -> None:
-    frames = [BEGUN, first("a"), second("b"), first("c"), item(encrypted_content="seal")]
+def test_second_field_has_a_block_of_its_own(first: Any, second: Any) -> None:
+    frames = [ITEM_ADDED, first("a"), second("b"), first("c"), item(encrypted_content="seal")]
     assert body(*frames) == [
         *(STARTED, ReasoningDelta(0, "a"), BlockStart(1, Reasoning()), ReasoningDelta(1, "b")),
         *(ReasoningDelta(0, "c"), SignatureDelta(0, "seal", "openai"), BlockStop(0), BlockStop(1)),
     ]
 
 
-def test_item_that_comes_whole() -> None:
+def test_item_without_deltas_is_emitted_whole() -> None:
     content = [{"type": "reasoning_text", "text": "r"}]
     whole = item(summary=parts("a", "b"), content=content, encrypted_content="seal")
     assert body(whole) == [
@@ -120,14 +126,14 @@ def test_item_that_comes_whole() -> None:
         completed({"type": "reasoning", "id": "rs_1", "summary": parts("ab")}),
     ],
 )
-def test_each_end_brings_what_the_deltas_did_not(end: bytes) -> None:
-    events = decode(START, BEGUN, summary("a"), end, completed()).events
+def test_each_done_event_adds_what_no_delta_carried(end: bytes) -> None:
+    events = decode(START, ITEM_ADDED, summary("a"), end, completed()).events
     expected = [STARTED, ReasoningDelta(0, "a"), ReasoningDelta(0, "b"), BlockStop(0)]
     assert events[1:-1] == expected
 
 
-def test_text_that_the_deltas_contradict_is_a_note() -> None:
-    decoded = decode(START, BEGUN, summary("ab"), item(summary=parts("ac")), completed())
+def test_complete_text_that_contradicts_the_deltas_is_a_note() -> None:
+    decoded = decode(START, ITEM_ADDED, summary("ab"), item(summary=parts("ac")), completed())
     assert decoded.events[2:-2] == [ReasoningDelta(0, "ab")]
     assert decoded.notes == (Note("resent_text", "Reasoning", 1),)
 
@@ -143,27 +149,32 @@ def test_text_that_the_deltas_contradict_is_a_note() -> None:
         (None, {"format": 3}, "openai"),
     ],
 )
-def test_seal_names_who_can_open_it(
+def test_signature_names_its_issuer(
     server: str | None, fields: dict[str, Any], issuer: str
 ) -> None:
     end = item(encrypted_content="seal", **fields)
     expected = [STARTED, SignatureDelta(0, "seal", issuer), BlockStop(0)]
-    assert body(BEGUN, end, server=server) == expected
+    assert body(ITEM_ADDED, end, server=server) == expected
 
 
-def test_seal_that_we_tagged_goes_back_to_its_issuer() -> None:
+def test_tagged_signature_names_its_first_issuer() -> None:
     end = item(encrypted_content=tag_signature("far", "google"))
-    assert body(BEGUN, end, server="xai")[1] == SignatureDelta(0, "far", "google")
+    assert body(ITEM_ADDED, end, server="xai")[1] == SignatureDelta(0, "far", "google")
 
 
-def test_seal_of_a_start_may_not_be_whole() -> None:
+def test_encrypted_content_of_the_start_is_not_final() -> None:
     begun = added(0, "reasoning", id="rs_1", encrypted_content="half")
     assert body(begun, item()) == [STARTED, BlockStop(0)]
     assert body(begun) == [STARTED, BlockStop(0)]
 
 
-def test_text_behind_the_end_is_a_block_of_its_own() -> None:
-    frames = [BEGUN, summary("a"), item(summary=parts("a"), encrypted_content="s"), summary("b", 1)]
+def test_delta_after_the_end_starts_a_new_block() -> None:
+    frames = [
+        ITEM_ADDED,
+        summary("a"),
+        item(summary=parts("a"), encrypted_content="s"),
+        summary("b", 1),
+    ]
     decoded = decode(START, *frames, completed())
     first: list[Event] = [STARTED, ReasoningDelta(0, "a"), SignatureDelta(0, "s", "openai")]
     assert decoded.events[1:-1] == [
@@ -172,28 +183,32 @@ def test_text_behind_the_end_is_a_block_of_its_own() -> None:
     assert decoded.notes == (Note("misplaced_delta", "Reasoning", 1),)
 
 
-def test_half_a_character_waits_for_the_other() -> None:
-    assert body(BEGUN, summary("\ud83c"), summary("\udf0a"))[1:-1] == [ReasoningDelta(0, "🌊")]
+def test_half_a_surrogate_pair_waits_for_the_other_half() -> None:
+    assert body(ITEM_ADDED, summary("\ud83c"), summary("\udf0a"))[1:-1] == [ReasoningDelta(0, "🌊")]
 
 
-def test_what_is_empty_says_nothing() -> None:
+def test_empty_texts_emit_nothing() -> None:
     end = item(summary=parts("", "b"), content=[{"type": "reasoning_text", "text": ""}])
-    assert body(BEGUN, summary(""), raw(""), end) == [STARTED, ReasoningDelta(0, "b"), BlockStop(0)]
+    assert body(ITEM_ADDED, summary(""), raw(""), end) == [
+        STARTED,
+        ReasoningDelta(0, "b"),
+        BlockStop(0),
+    ]
 
 
-def test_whole_text_behind_the_end_says_nothing() -> None:
+def test_complete_text_after_the_end_is_ignored() -> None:
     again = event(
         "response.reasoning_summary_text.done", output_index=0, summary_index=0, text="ab"
     )
-    assert body(BEGUN, summary("a"), item(), again) == [
+    assert body(ITEM_ADDED, summary("a"), item(), again) == [
         STARTED,
         ReasoningDelta(0, "a"),
         BlockStop(0),
     ]
 
 
-def test_half_a_character_at_the_end_is_replaced() -> None:
-    assert body(BEGUN, summary("a\ud83c"))[1:] == [
+def test_half_a_surrogate_pair_at_the_end_is_replaced() -> None:
+    assert body(ITEM_ADDED, summary("a\ud83c"))[1:] == [
         *(ReasoningDelta(0, "a"), ReasoningDelta(0, "\ufffd"), BlockStop(0))
     ]
 
@@ -202,12 +217,12 @@ SEALED = seal_reasoning("c2ln", "anthropic")
 REDACTED = BlockStart(0, RedactedReasoning("c2ln", "anthropic"), extra={"item_id": "rs_1"})
 
 
-def test_reasoning_of_another_that_may_not_be_seen_is_known_at_its_start() -> None:
+def test_redacted_reasoning_of_another_vendor_is_whole_at_its_start() -> None:
     begun = added(0, "reasoning", id="rs_1", summary=[], encrypted_content=SEALED)
     assert body(begun, item(encrypted_content=SEALED)) == [REDACTED, BlockStop(0)]
 
 
-def test_more_of_reasoning_that_may_not_be_seen_is_another_block() -> None:
+def test_delta_of_redacted_reasoning_starts_a_new_block() -> None:
     begun = added(0, "reasoning", id="rs_1", summary=[], encrypted_content=SEALED)
     assert body(begun, summary("a"), item(summary=parts("a"), encrypted_content=SEALED)) == [
         *(REDACTED, BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "a")),

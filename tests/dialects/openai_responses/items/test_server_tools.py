@@ -1,4 +1,4 @@
-"""Items that are the provider's own affair."""
+"""Server-side tool calls, their results, and unknown items."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from streamnorm.dialects.openai_responses.items.server_tools import SERVER_TOOL_
 
 
 @pytest.mark.parametrize("type", sorted(SERVER_TOOL_TYPES))
-def test_all_that_the_item_holds_comes_at_its_end(type: str) -> None:
+def test_fields_of_the_item_are_its_arguments_at_its_end(type: str) -> None:
     frames = [
         added(0, type, id="i_1", status="in_progress", action={}),
         done(0, type, id="i_1", status="completed", action={"a": 1}, none=None),
@@ -49,7 +49,7 @@ def test_all_that_the_item_holds_comes_at_its_end(type: str) -> None:
     ]
 
 
-def test_name_of_the_tool_is_that_of_the_call() -> None:
+def test_call_has_the_name_of_the_tool() -> None:
     item = {"id": "mcp_1", "name": "berth", "server_label": "s"}
     assert body(done(0, "mcp_call", **item)) == [
         BlockStart(0, ServerToolCall("mcp_1", "berth", kind="mcp_call")),
@@ -57,23 +57,23 @@ def test_name_of_the_tool_is_that_of_the_call() -> None:
     ]
 
 
-def test_unusual_status_is_kept() -> None:
+def test_unusual_status_is_part_of_the_arguments() -> None:
     frames = [done(0, "web_search_call", id="ws", status="failed")]
     assert body(*frames)[1] == JSONDelta(0, '{"status":"failed"}')
 
 
-def test_item_that_holds_nothing_has_no_arguments() -> None:
+def test_item_without_fields_has_no_arguments() -> None:
     frames = [done(0, "web_search_call", id="ws", status="completed")]
     start = BlockStart(0, ServerToolCall("ws", "web_search_call", kind="web_search_call"))
     assert body(*frames) == [start, BlockStop(0)]
 
 
-def test_item_without_its_end_has_what_stood_in_its_start() -> None:
+def test_item_that_is_never_done_has_the_fields_of_its_start() -> None:
     frames = [added(0, "web_search_call", id="ws", action={"a": 1}, status="in_progress")]
     assert body(*frames)[1:] == [JSONDelta(0, '{"action":{"a":1}}'), BlockStop(0)]
 
 
-def test_id_is_minted_where_there_is_none() -> None:
+def test_missing_id_is_minted() -> None:
     decoded = decode(START, done(0, "web_search_call"), completed())
     start = decoded.events[1]
     assert isinstance(start, BlockStart)
@@ -97,14 +97,14 @@ def test_items_of_unknown_types_are_opaque() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tide_table", "shell_call_output"])
-def test_whole_item_without_its_end_is_what_it_was_at_its_start(kind: str) -> None:
+def test_result_or_unknown_item_that_is_never_done_is_that_of_its_start(kind: str) -> None:
     decoded = decode(START, added(0, kind, id="t", call_id="c"), completed())
     assert [type(event) for event in decoded.events[1:-1]] == [BlockStart, BlockStop]
     assert decoded.notes == (Note("missing_item_done", kind, 1),)
 
 
 @pytest.mark.parametrize("kind", ["tide_table", "shell_call_output"])
-def test_event_of_an_item_that_comes_whole_waits_for_it(kind: str) -> None:
+def test_event_of_a_result_or_unknown_item_waits_for_its_block(kind: str) -> None:
     """Nobody can say before what it belongs to."""
     name = "response.shell_call_output_content.delta"
     frames = [
@@ -113,15 +113,15 @@ def test_event_of_an_item_that_comes_whole_waits_for_it(kind: str) -> None:
         *(added(1, "message", **messages()), text("High", 1)),
         done(0, kind, id="o", call_id="c"),
     ]
-    told = f'{{"type":"{name}","output_index":0,"item_id":"o","delta":{{"stdout":"Wick"}}}}'
+    payload = f'{{"type":"{name}","output_index":0,"item_id":"o","delta":{{"stdout":"Wick"}}}}'
     *before, start, waited, stop, _ = body(*frames)
     assert before == [BlockStart(0, Text(), extra={"item_id": "msg_1"}), TextDelta(0, "High")]
     assert isinstance(start, BlockStart)
     assert isinstance(start.block, OpaqueBlock | ServerToolResult)
-    assert [waited, stop] == [Opaque("openai_responses", name, told, 1), BlockStop(1)]
+    assert [waited, stop] == [Opaque("openai_responses", name, payload, 1), BlockStop(1)]
 
 
-def test_events_that_wait_for_an_item_are_bounded() -> None:
+def test_held_events_of_an_item_are_bounded() -> None:
     frames = [added(0, "tide_table", id="t"), event("tide", output_index=0, item_id="t")]
     size = len(frames[0].partition(b"data: ")[2].rstrip()) + len("t")
     size += len('{"type":"tide","output_index":0,"item_id":"t"}')
@@ -146,7 +146,7 @@ def custom(tools: Any, **fields: Any) -> list[Any]:
     return decode(start, *frames, completed()).events[1:-1]
 
 
-def test_custom_tool_that_the_response_does_not_echo_is_the_servers() -> None:
+def test_custom_tool_that_the_response_does_not_list_is_the_servers() -> None:
     events = custom([{"type": "x_search"}, {"type": "function", "name": "f"}])
     payload = '{"type":"response.custom_tool_call_input.delta","output_index":0,"delta":"q"}'
     assert events == [
@@ -168,7 +168,9 @@ def test_custom_tool_that_the_response_does_not_echo_is_the_servers() -> None:
         ([{"type": "tool_search"}, {"type": "web_search"}], {}),
     ],
 )
-def test_custom_tool_is_the_clients_where_it_may_be(tools: Any, fields: dict[str, Any]) -> None:
+def test_custom_tool_is_the_clients_unless_the_tools_exclude_it(
+    tools: Any, fields: dict[str, Any]
+) -> None:
     events = custom(tools, **fields)
     assert events[0].block == ToolCall("c", "x_search", kind="custom")
     assert events[1:] == [JSONDelta(0, "q"), BlockStop(0)]

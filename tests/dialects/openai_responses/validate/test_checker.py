@@ -1,4 +1,4 @@
-"""The letter of OpenAI Responses: the order of its events, their names, numbers and ends."""
+"""Strict validator of Responses streams: event order, names, sequence numbers, ends."""
 
 from __future__ import annotations
 
@@ -215,13 +215,13 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_where_it_occurs(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "openai_responses") == [Violation(position, message)]
 
 
-def test_stream_without_an_event_lacks_the_first() -> None:
+def test_empty_stream_lacks_the_first_event() -> None:
     assert validate(b": ping\n\n", "responses") == [
         Violation(0, "no response.created, expected it first")
     ]
@@ -241,8 +241,8 @@ def test_cut_stream_lacks_the_ends_of_its_items_and_its_own() -> None:
     ]
 
 
-def test_numbers_may_be_any_behind_an_event_that_has_none() -> None:
-    """What is missing is told once: the next number is not wrong as well."""
+def test_sequence_numbers_are_arbitrary_after_an_event_without_one() -> None:
+    """A missing event is reported once: the next sequence number is no violation."""
     for unnumbered in ("{", '{"type": "keepalive"}'):
         frame = f"event: keepalive\ndata: {unnumbered}\n\n"
         body = sse(CREATED, frame, {**KEEPALIVE, "sequence_number": 2})

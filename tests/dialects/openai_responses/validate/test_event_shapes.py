@@ -1,4 +1,4 @@
-"""The letter of OpenAI Responses: the fields of each event."""
+"""Strict validator of Responses streams: the fields of each event."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ANNOTATIONS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("type", ANNOTATIONS)
-def test_source_must_have_its_fields_and_is_told_of_where_it_was_added(type: str) -> None:
+def test_annotation_needs_its_fields_and_is_reported_where_it_was_added(type: str) -> None:
     fields = ANNOTATIONS[type]
     source = {"type": type} | {n: 0 if kind == COUNT else "a" for n, kind in fields.items()}
     for name, expected in {"": "", **fields}.items():
@@ -103,7 +103,7 @@ def test_source_must_have_its_fields_and_is_told_of_where_it_was_added(type: str
         (9, ("response", "usage", "output_tokens_details", "reasoning_tokens"), COUNT),
     ],
 )
-def test_event_must_have_its_fields(at: int, path: tuple[str, ...], expected: str) -> None:
+def test_event_needs_its_fields(at: int, path: tuple[str, ...], expected: str) -> None:
     found = TEXT[at]
     assert isinstance(found, dict)
     events = [*TEXT[:at], without(found, *path), *TEXT[at + 1 :]]
@@ -132,16 +132,16 @@ def test_event_must_have_its_fields(at: int, path: tuple[str, ...], expected: st
         (9, ("response", "created_at"), "5", "a string of 1 characters, expected a number"),
     ],
 )
-def test_field_must_be_of_its_kind(
+def test_field_needs_its_type(
     at: int, path: tuple[str, ...], value: object, problem: str | None
 ) -> None:
-    told = validate(sse(*edited(TEXT, at, *path, to=value)), "openai_responses")
-    assert told[0].position == at
+    violations = validate(sse(*edited(TEXT, at, *path, to=value)), "openai_responses")
+    assert violations[0].position == at
     if problem is not None:
-        assert told == [Violation(at, f"{'.'.join(path)} is {problem}")]
+        assert violations == [Violation(at, f"{'.'.join(path)} is {problem}")]
 
 
-def test_log_probabilities_must_be_of_their_kind() -> None:
+def test_logprobs_need_their_types() -> None:
     token = {"token": "a", "logprob": -0.5, "top_logprobs": []}
     assert validate(sse(*edited(TEXT, 4, "logprobs", to=[token])), "openai_responses") == []
     for name, expected in {"token": STRING, "logprob": "a number"}.items():
@@ -178,9 +178,9 @@ def test_log_probabilities_must_be_of_their_kind() -> None:
         ),
     ],
 )
-def test_end_must_say_why(end: Event, problem: str) -> None:
-    told = validate(sse(CREATED, IN_PROGRESS, end), "openai_responses")
-    assert told[0] == Violation(2, f"response.{problem}")
+def test_terminal_needs_its_reason(end: Event, problem: str) -> None:
+    violations = validate(sse(CREATED, IN_PROGRESS, end), "openai_responses")
+    assert violations[0] == Violation(2, f"response.{problem}")
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ def test_end_must_say_why(end: Event, problem: str) -> None:
         (without(NESTED, "error", "message"), "error.message is missing, expected a string"),
     ],
 )
-def test_error_must_have_its_fields(error: Event, problem: str) -> None:
+def test_error_needs_its_fields(error: Event, problem: str) -> None:
     assert validate(sse(error), "openai_responses") == [Violation(0, problem)]
 
 
-def test_unknown_item_is_told_and_unknown_fields_are_not() -> None:
+def test_unknown_item_is_a_violation_and_unknown_fields_are_not() -> None:
     odd = answer(added(0, "odd_call", id="o"), done(0, "odd_call", id="o"))
     problem = "item.type is unknown in 8 characters, expected one of the protocol"
     assert validate(sse(*odd), "openai_responses") == [Violation(2, problem), Violation(3, problem)]

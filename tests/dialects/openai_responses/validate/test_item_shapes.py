@@ -1,4 +1,4 @@
-"""The letter of OpenAI Responses: the fields of each item, and of the events of some."""
+"""Strict validator of Responses streams: the fields of each item, and of events of some."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamnorm import Violation, validate
 STRING, NAME, OBJECT, ARRAY = "a string", "a string that is not empty", "an object", "an array"
 COUNT, EMPTY, NOTHING = "an integer from 0", "an empty string", "an empty array"
 ENDED, FAILED = "completed or incomplete", "completed or incomplete or failed"
-BEGUN = "in_progress or completed or incomplete"
+ADDED_STATUS = "in_progress or completed or incomplete"
 WHERE = "server or client"
 
 Fields = dict[str, tuple[Any, str]]
@@ -38,12 +38,12 @@ WORKING: Fields = {**ID, "status": ("in_progress", STRING)}
 ASSISTANT: Fields = {**ID, "role": ("assistant", "assistant")}
 ITEMS: dict[str, tuple[Fields, Fields]] = {
     "message": (
-        {**ASSISTANT, "status": ("in_progress", BEGUN), "content": ([], NOTHING)},
+        {**ASSISTANT, "status": ("in_progress", ADDED_STATUS), "content": ([], NOTHING)},
         {**ASSISTANT, "status": ("completed", ENDED), "content": ([], ARRAY)},
     ),
     "reasoning": ({**ID, "summary": ([], NOTHING)}, {**ID, "summary": ([], ARRAY)}),
     "function_call": (
-        {**CALL, "status": ("in_progress", BEGUN), "arguments": ("", EMPTY)},
+        {**CALL, "status": ("in_progress", ADDED_STATUS), "arguments": ("", EMPTY)},
         {**CALL, "status": ("completed", ENDED), "arguments": ("{}", STRING)},
     ),
     "custom_tool_call": ({**CALL, "input": ("", EMPTY)}, {**CALL, "input": ("la", STRING)}),
@@ -148,7 +148,7 @@ def item(type: str) -> list[Event | str]:
 
 
 @pytest.mark.parametrize("type", ITEMS)
-def test_item_must_have_its_fields(type: str) -> None:
+def test_item_needs_its_fields(type: str) -> None:
     events = item(type)
     assert validate(sse(*events), "openai_responses") == []
     for at, fields in zip((2, len(events) - 2), ITEMS[type], strict=True):
@@ -157,9 +157,11 @@ def test_item_must_have_its_fields(type: str) -> None:
             assert isinstance(found, dict)
             broken = settled([*events[:at], without(found, "item", name), *events[at + 1 :]])
             problem = f"item.{name} is missing, expected {expected}"
-            told = validate(sse(*broken), "openai_responses")
-            assert told[0] == Violation(at, problem)
-            assert [violation for violation in told if violation.position == at] == told[:1]
+            violations = validate(sse(*broken), "openai_responses")
+            assert violations[0] == Violation(at, problem)
+            assert [
+                violation for violation in violations if violation.position == at
+            ] == violations[:1]
 
 
 @pytest.mark.parametrize(
@@ -186,21 +188,23 @@ def test_item_must_have_its_fields(type: str) -> None:
         ("tool_search_output", "call_id", 1, "a string or null"),
     ],
 )
-def test_field_of_an_item_may_be_null_but_not_of_another_kind(
+def test_optional_field_may_be_null_but_not_of_a_wrong_type(
     type: str, name: str, value: object, expected: str
 ) -> None:
     events = item(type)
     at = len(events) - 2
     empty = settled(edited(events, at, "item", name, to=None))
     assert validate(sse(*empty), "openai_responses") == []
-    told = validate(sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses")
-    assert len(told) == 1
-    assert told[0].message.startswith(f"item.{name} is ")
-    assert told[0].message.endswith(f", expected {expected}")
+    violations = validate(
+        sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses"
+    )
+    assert len(violations) == 1
+    assert violations[0].message.startswith(f"item.{name} is ")
+    assert violations[0].message.endswith(f", expected {expected}")
 
 
 @pytest.mark.parametrize(
-    ("item_type", "told", "name", "expected"),
+    ("item_type", "valid", "name", "expected"),
     [
         (
             "image_generation_call",
@@ -225,21 +229,21 @@ def test_field_of_an_item_may_be_null_but_not_of_another_kind(
         for name, expected in {"command_index": COUNT, "output": ARRAY, "item_id": NAME}.items()
     ],
 )
-def test_event_of_a_tool_of_the_server_must_have_its_fields(
-    item_type: str, told: Event, name: str, expected: str
+def test_event_of_a_server_tool_needs_its_fields(
+    item_type: str, valid: Event, name: str, expected: str
 ) -> None:
-    for found in (told, without(told, name)):
+    for found in (valid, without(valid, name)):
         problem = Violation(3, f"{name} is missing, expected {expected}")
         events = with_more(item(item_type), 3, found)
-        assert validate(sse(*events), "openai_responses") == ([] if found is told else [problem])
+        assert validate(sse(*events), "openai_responses") == ([] if found is valid else [problem])
 
 
-def test_what_a_shell_gave_must_have_its_fields() -> None:
+def test_shell_output_needs_its_fields() -> None:
     output = {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}
-    told = of("shell_call_output_content.done", "i", command_index=0)
+    valid = of("shell_call_output_content.done", "i", command_index=0)
     for name in ("", "stdout", "stderr", "outcome"):
         found = without(output, name) if name else output
-        events = with_more(item("shell_call_output"), 3, {**told, "output": [found]})
+        events = with_more(item("shell_call_output"), 3, {**valid, "output": [found]})
         expected = OBJECT if name == "outcome" else STRING
         problem = Violation(3, f"output[0].{name} is missing, expected {expected}")
         assert validate(sse(*events), "openai_responses") == ([problem] if name else [])
@@ -257,12 +261,12 @@ STATES = {
 
 
 @pytest.mark.parametrize("type", STATES)
-def test_progress_is_told_of_its_item_alone(type: str) -> None:
+def test_progress_event_needs_its_own_item_type(type: str) -> None:
     for state in STATES[type]:
-        told = of(f"{type}.{state}", "i")
-        assert validate(sse(*with_more(item(type), 3, told)), "openai_responses") == []
+        valid = of(f"{type}.{state}", "i")
+        assert validate(sse(*with_more(item(type), 3, valid)), "openai_responses") == []
         problem = f"response.{type}.{state} in item 0, expected an event of shell_call"
-        events = with_more(item("shell_call"), 3, told)
+        events = with_more(item("shell_call"), 3, valid)
         assert validate(sse(*events), "openai_responses") == [Violation(3, problem)]
 
 
@@ -322,21 +326,23 @@ def test_progress_is_told_of_its_item_alone(type: str) -> None:
         ),
     ],
 )
-def test_what_is_within_a_field_must_be_of_its_kind(
+def test_nested_field_needs_its_type(
     type: str, name: str, value: object, problem: str | None
 ) -> None:
     events = item(type)
     at = len(events) - 2
-    told = validate(sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses")
+    violations = validate(
+        sse(*settled(edited(events, at, "item", name, to=value))), "openai_responses"
+    )
     where = f"item.{name}[0]" if isinstance(value, list) else f"item.{name}"
-    assert told[:1] == ([] if problem is None else [Violation(at, f"{where}.{problem}")])
+    assert violations[:1] == ([] if problem is None else [Violation(at, f"{where}.{problem}")])
 
 
-def test_pieces_of_what_a_shell_gave_must_be_of_their_kind() -> None:
-    told = of("shell_call_output_content.delta", "i", command_index=0)
+def test_shell_output_delta_needs_its_types() -> None:
+    valid = of("shell_call_output_content.delta", "i", command_index=0)
     for name in ("stdout", "stderr"):
         for value, kind in ((None, None), (1, "an integer")):
-            events = with_more(item("shell_call_output"), 3, {**told, "delta": {name: value}})
+            events = with_more(item("shell_call_output"), 3, {**valid, "delta": {name: value}})
             problem = Violation(3, f"delta.{name} is {kind}, expected a string or null")
             assert validate(sse(*events), "openai_responses") == ([problem] if kind else [])
     done = of("shell_call_output_content.done", "i", command_index=0)

@@ -1,4 +1,4 @@
-"""The letter of output items: their places, their identity, and what they add up to."""
+"""Strict validator of output items: their indexes, their ids, and their agreement."""
 
 from __future__ import annotations
 
@@ -213,22 +213,22 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_where_it_occurs(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "openai_responses") == [Violation(position, message)]
 
 
-def test_item_that_is_none_has_a_place_all_the_same() -> None:
-    """Its events are not told as well, nor those of an item whose place nobody can read."""
+def test_item_that_is_no_object_still_has_its_index() -> None:
+    """No other violation is reported of its events, or of an item without a readable index."""
     nothing = event("output_item.added", output_index=0, item=None)
     nowhere = added(0, **SEARCH) | {"output_index": "1"}
     late = of("web_search_call.searching", "ws_1", 1)
     ends = [done(0, **SEARCH) | {"item": None}, done(1, **{**SEARCH, **FOUND})]
     unplaced = {**late, "output_index": None}
     untyped = of("web_search_call.searching", "ws_9")
-    told = [nothing, untyped, nowhere, late, unplaced, *ends]
-    body = sse(CREATED, *told, response("completed", output=None))
+    frames = [nothing, untyped, nowhere, late, unplaced, *ends]
+    body = sse(CREATED, *frames, response("completed", output=None))
     assert [violation.message for violation in validate(body, "openai_responses")] == [
         "item is null, expected an object",
         "output_index is a string of 1 characters, expected an integer from 0",
@@ -240,8 +240,8 @@ def test_item_that_is_none_has_a_place_all_the_same() -> None:
     ]
 
 
-def test_id_that_is_missing_is_no_other_id() -> None:
-    """Neither of an item nor of an event: that there is none was told."""
+def test_missing_id_is_not_another_id() -> None:
+    """Of an item or of an event: its absence was reported."""
     nameless = edited(edited(TEXT, 2, "item", "id", to=""), 4, "item_id", to=None)
     assert [violation.message for violation in validate(sse(*nameless), "openai_responses")] == [
         "item.id is an empty string, expected a string that is not empty",

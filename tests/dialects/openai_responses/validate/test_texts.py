@@ -1,4 +1,4 @@
-"""The letter of texts: begun, told in pieces, told whole, ended, and the same each time."""
+"""Strict validator of texts: start, deltas, complete text, end, and their agreement."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LEGAL: dict[str, list[Event | str]] = {
         *whole(0, {"type": "reasoning", "id": "rs_0", "summary": []}, {})
     ),
     "commands": answer(*shell("ls", "pwd")),
-    "command nobody told of": answer(*edited([*shell()], 1, "item", "action", to={"commands": []})),
+    "command without events": answer(*edited([*shell()], 1, "item", "action", to={"commands": []})),
     "code": answer(*CODE),
     "code that came whole": answer(CODE[0], CODE[3]),
     "arguments of a tool of the server": answer(*MCP),
@@ -168,7 +168,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         "response.output_text.annotation.added of part 0 of item 0 behind its whole text, "
         "expected it before",
     ),
-    "source of a part that was not told": (
+    "annotation of a part that was not added": (
         edited(SOURCED, 5),
         6,
         "response.content_part.done has 1 annotations of part 0 of item 0, "
@@ -204,7 +204,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         "response.reasoning_summary_part.done of summary 0 of item 0 before its whole text, "
         "expected response.reasoning_summary_text.done",
     ),
-    "summary nobody told of": (
+    "summary without events": (
         [*REASONING[:3], *REASONING[7:]],
         *(3, f"{ITEM} has 1 in summary of item 0, expected 0"),
     ),
@@ -268,13 +268,13 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
 
 
 @pytest.mark.parametrize(("events", "position", "message"), BROKEN.values(), ids=BROKEN)
-def test_departure_is_told_once_where_it_stands(
+def test_violation_is_reported_once_where_it_occurs(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "openai_responses") == [Violation(position, message)]
 
 
-def test_call_that_no_event_tells_lacks_its_end_and_its_arguments() -> None:
+def test_call_without_events_lacks_its_end_and_its_arguments() -> None:
     events = answer(call()[0], call()[-1])
     assert validate(sse(*events), "openai_responses") == [
         Violation(
@@ -286,20 +286,20 @@ def test_call_that_no_event_tells_lacks_its_end_and_its_arguments() -> None:
     ]
 
 
-def test_open_parts_are_told_once() -> None:
-    """One that should have ended before the next is not told again at the end of the item."""
+def test_open_parts_are_reported_once() -> None:
+    """One that should have ended before the next is not reported again at the end of the item."""
     found = validate(sse(*edited(TWO, 6)), "openai_responses")
     assert [violation.position for violation in found] == [6]
 
 
-def test_a_part_without_a_type_ends_as_any() -> None:
+def test_part_without_a_type_ends_as_any_type() -> None:
     nameless = edited(edited(TEXT, 3, "part", to={}), 6)
     assert [v.message for v in validate(sse(*nameless), "openai_responses")] == [
         "part.type is missing, expected a string"
     ]
 
 
-def test_a_part_without_a_type_takes_any_event() -> None:
+def test_part_without_a_type_allows_any_event() -> None:
     nameless = [without(TEXT[3], "part", "type"), *TEXT[4:9]]
     body = sse(CREATED, IN_PROGRESS, added(0, **MESSAGE, content=[]), *nameless, TEXT[9])
     assert [violation.message for violation in validate(body, "openai_responses")] == [

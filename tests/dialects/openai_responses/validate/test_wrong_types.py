@@ -1,4 +1,4 @@
-"""The letter of texts: what is of another kind than it must be is told, and no more."""
+"""Values of a wrong JSON type: one problem each, and no other."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ SHELL = answer(*shell("ls"))
         ),
     ],
 )
-def test_what_is_of_another_kind_is_told_and_no_more(
+def test_value_of_a_wrong_type_is_one_violation(
     events: list[Event | str], at: int, message: str
 ) -> None:
     assert validate(sse(*events), "openai_responses") == [Violation(at, message)]

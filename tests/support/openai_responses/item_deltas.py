@@ -1,4 +1,4 @@
-"""Deltas of Responses that extend a text, and how they are read."""
+"""Deltas of open items, as the API writes them."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ __all__ = [
     "MESSAGE",
     "OPENING",
     "OTHER",
+    "REASONING",
     "SUMMARY",
     "TEXT",
-    "THOUGHT",
     "each_delta_type",
+    "item_delta",
     "numbered",
-    "piece",
     "read",
 ]
 
 TEXT = "response.output_text.delta"
 ARGUMENTS = "response.function_call_arguments.delta"
 SUMMARY = "response.reasoning_summary_text.delta"
-THOUGHT = "response.reasoning_text.delta"
+REASONING = "response.reasoning_text.delta"
 
 MESSAGE = added(0, "message", id="m") + part_added({"type": "output_text", "text": ""})
 OPENING = {
     TEXT: MESSAGE,
     ARGUMENTS: added(0, "function_call", **call(id="m")),
     SUMMARY: added(0, "reasoning", id="m"),
-    THOUGHT: added(0, "reasoning", id="m"),
+    REASONING: added(0, "reasoning", id="m"),
 }
-PART = {TEXT: "content_index", SUMMARY: "summary_index", THOUGHT: "content_index"}
+PART = {TEXT: "content_index", SUMMARY: "summary_index", REASONING: "content_index"}
 MAKE: dict[str, Any] = {
     TEXT: TextDelta,
     ARGUMENTS: JSONDelta,
     SUMMARY: ReasoningDelta,
-    THOUGHT: ReasoningDelta,
+    REASONING: ReasoningDelta,
 }
 OTHER: dict[str, Any] = {"item_id": "n", "output_index": 1}
-"""Where the deltas of an item `n` belong."""
+"""Id and index of another item, `n`."""
 
 each_delta_type = pytest.mark.parametrize(
     "delta_type", OPENING, ids=lambda delta_type: delta_type.split(".")[1]
 )
 
 
-def piece(delta_type: str, text: str, number: int | None = None, **fields: Any) -> bytes:
-    """Return a delta of the item `m`, or of another one, as the API writes it."""
-    places = {PART[delta_type]: 0} if delta_type in PART else {}
+def item_delta(delta_type: str, text: str, number: int | None = None, **fields: Any) -> bytes:
+    """Return a delta of the item `m`; `fields` may name another item."""
+    part_index = {PART[delta_type]: 0} if delta_type in PART else {}
     logprobs: dict[str, Any] = {"logprobs": []} if delta_type == TEXT else {}
     payload: dict[str, Any] = {
         "delta": text,
         "item_id": "m",
         "output_index": 0,
-        **places,
+        **part_index,
         **logprobs,
         **fields,
     }
@@ -73,7 +73,9 @@ def piece(delta_type: str, text: str, number: int | None = None, **fields: Any) 
 
 def numbered(delta_type: str, *texts: str, first: int = 0, **fields: Any) -> list[bytes]:
     """Return the deltas of one text."""
-    return [piece(delta_type, text, number, **fields) for number, text in enumerate(texts, first)]
+    return [
+        item_delta(delta_type, text, number, **fields) for number, text in enumerate(texts, first)
+    ]
 
 
 def read(*chunks: bytes, **options: Any) -> Reading:
