@@ -66,13 +66,14 @@ def test_dialect_without_endpoints_matches_no_path() -> None:
         ("openai_responses", Frame("response.failed", '{"response":{}}')),
         ("gemini", Frame("message", '{"candidates":[{"finishReason":"STOP"}]}')),
         ("gemini", Frame("message", '{"promptFeedback":{"blockReason":"SAFETY"}}')),
-        ("gemini", Frame("message", '{"event_type":"interaction.completed"}')),
+        ("gemini_interactions", Frame("message", '{"event_type":"interaction.completed"}')),
     ],
 )
 def test_terminal_is_that_of_its_dialect_alone(dialect: str, frame: Frame) -> None:
     ending = {name for name, known in DIALECTS.items() if known.is_terminal(frame)}
     assert dialect in ending
-    assert ending <= {dialect} | ({"openai_chat", "gemini"} if frame.data == "[DONE]" else set())
+    others = {"openai_chat", "gemini", "gemini_interactions"} if frame.data == "[DONE]" else set()
+    assert ending <= {dialect} | others
 
 
 @pytest.mark.parametrize("data", ["", "{", "[]", "null", '{"candidates":[null,5]}', '"[DONE]"'])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini_interactions.detect import is_interaction
+from streamnorm.dialects.gemini_interactions.endpoints import is_terminal, overloaded_frames
 
 __all__ = ["DIALECT"]
 
@@ -11,6 +12,8 @@ DIALECT = Dialect(
     name="gemini_interactions",
     aliases=(),
     recognises=is_interaction,
+    is_terminal=is_terminal,
+    overloaded_frames=overloaded_frames,
     variant_of="gemini",
     decoder=on_first_use("streamnorm.dialects.gemini_interactions.decode", "InteractionsDecoder"),
 )

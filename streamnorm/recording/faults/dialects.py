@@ -13,13 +13,18 @@ __all__ = ["dialect_of", "error_body", "overloaded_frames", "overloaded_status",
 
 
 def dialect_of(name: str | None, events: list[Located]) -> Dialect | None:
-    """Return the dialect of an answer by its name, or else by its events; None if unknown."""
-    if name is not None and name in DIALECTS:
-        return DIALECTS[name]
-    for event in events:
-        if (found := _detect(event.frame)) is not None:
-            return DIALECTS[found]
-    return None
+    """Return the dialect of an answer by its name, or else by its events; None if unknown.
+
+    A variant goes by the name of its dialect, and is recognised by its first event.
+    """
+    if name is None or name not in DIALECTS:
+        name = next((found for e in events if (found := _detect(e.frame)) is not None), None)
+    if name is None:
+        return None
+    for variant in DIALECTS.values():
+        if variant.variant_of == name and events and variant.recognises(events[0].frame):
+            return variant
+    return DIALECTS[name]
 
 
 def _detect(frame: Frame) -> str | None:
@@ -47,9 +52,10 @@ def error_body(dialect: Dialect | None, status: int) -> bytes:
     error = StreamError("upstream", f"status {status}, injected as a fault", status_hint=status)
     if dialect is not None and dialect.error_body is not None:
         return dialect.error_body(error)
-    if dialect is None or dialect.encoder is None:
+    if dialect is None:
         return encoder(DEFAULT_ERROR_DIALECT).error_body(error)
-    return encoder(dialect.name).error_body(error)
+    name = dialect.name if dialect.encoder is not None else dialect.variant_of
+    return encoder(name or DEFAULT_ERROR_DIALECT).error_body(error)
 
 
 def overloaded_frames(dialect: Dialect, body: bytes, events: list[Located], before: int) -> bytes:
