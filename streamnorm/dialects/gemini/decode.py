@@ -41,7 +41,7 @@ from streamnorm.sse import Frame
 __all__ = ["GeminiDecoder"]
 
 _DONE = "[DONE]"
-_CHUNK_FIELDS = frozenset(
+_CHUNK_MARKS = frozenset(
     {"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"}
 )
 """Fields of which a chunk has at least one."""
@@ -145,7 +145,7 @@ class GeminiDecoder(Decoder):
         inner = value.get("response")
         if is_object(inner) and "candidates" not in value:  # Code Assist
             value = {**value, **inner}
-        if _CHUNK_FIELDS.isdisjoint(value):
+        if _CHUNK_MARKS.isdisjoint(value):
             error = find_error(value)
             if error is not None:
                 raise Fatal(error)
@@ -268,7 +268,7 @@ class GeminiDecoder(Decoder):
             any(enum_name(candidate.get("finishReason")) for candidate in candidates)
             or (is_object(feedback) and bool(feedback.get("blockReason")))
             or find_error(value) is not None
-            or (not _CHUNK_FIELDS.isdisjoint(chunk) and self._is_finished())
+            or (not _CHUNK_MARKS.isdisjoint(chunk) and self._is_finished())
         )
 
     def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:

@@ -48,7 +48,7 @@ from streamnorm._core.events import (
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.gemini.citations import citations_to_wire
 from streamnorm.dialects.gemini.errors import error_to_wire
-from streamnorm.dialects.gemini.opaque import CHUNK_FIELDS, block_reason, opaque_to_wire
+from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
 from streamnorm.dialects.gemini.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.gemini.stop_reasons import FAILED, stop_reason_to_wire
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
@@ -245,8 +245,10 @@ class GeminiEncoder(Encoder):
 
     def _message_stop(self, event: MessageStop) -> bytes:
         extra = event.extra if self.extras and event.extra else {}
-        chunk_fields = {key: value for key, value in extra.items() if key in CHUNK_FIELDS}
-        candidate_fields = {key: value for key, value in extra.items() if key not in CHUNK_FIELDS}
+        chunk_fields = {key: value for key, value in extra.items() if key in CHUNK_LEVEL_FIELDS}
+        candidate_fields = {
+            key: value for key, value in extra.items() if key not in CHUNK_LEVEL_FIELDS
+        }
         chunk_fields |= self._counts()
         if event.raw_reason and event.raw_reason == (self._blocked or block_reason(extra)):
             # A blocked prompt has no candidate.

@@ -10,11 +10,17 @@ from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, compact, is_object
 from streamnorm.dialects.gemini.wire import PIECES
 
-__all__ = ["CHUNK_FIELDS", "Target", "block_reason", "opaque_to_wire", "without_half_characters"]
+__all__ = [
+    "CHUNK_LEVEL_FIELDS",
+    "Target",
+    "block_reason",
+    "opaque_to_wire",
+    "without_half_characters",
+]
 
 Target: TypeAlias = Literal["candidate", "part", "frame", "dropped"]
 
-CHUNK_FIELDS = frozenset({"createTime", "modelStatus", "promptFeedback"})
+CHUNK_LEVEL_FIELDS = frozenset({"createTime", "modelStatus", "promptFeedback"})
 """Fields of `MessageStop.extra` that belong to the chunk, not to its candidate."""
 
 _CANDIDATE_FIELDS = frozenset({"citationMetadata", "groundingMetadata", "logprobsResult"})
