@@ -107,6 +107,7 @@ class GeminiEncoder(Encoder):
     """
 
     dialect = DIALECT
+    capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
