@@ -110,7 +110,7 @@ class ResponsesDecoder(Decoder):
         if not self._numbers.accept(delta.sequence_number, frame.data):
             return
         index, id, resolve = delta.output_index, delta.item_id, self._output.resolve
-        if isinstance(delta, wire.TextDelta):
+        if isinstance(delta, wire.OutputTextDelta):
             message = resolve(MessageItem, "message", index, id, events)
             message.append_text(Text, delta.part, delta.delta, events)
         elif isinstance(delta, wire.ArgumentsDelta):

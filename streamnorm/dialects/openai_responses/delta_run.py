@@ -53,7 +53,7 @@ class ResponsesRun(DeltaRun):
         self._numbers = numbers
         self._texts: dict[str | None, OpenText] = {}  # by item id
         self._blocks: set[int] = set()  # of these texts
-        self._type: type[wire.DeltaEvent] = wire.TextDelta  # of all of them
+        self._type: type[wire.DeltaEvent] = wire.OutputTextDelta  # of all of them
         self.prefix, decoder = _FORMATS[self._type]
         self._decode = decoder.decode
 

@@ -18,9 +18,9 @@ __all__ = [
     "DIALECT",
     "ArgumentsDelta",
     "DeltaEvent",
+    "OutputTextDelta",
     "ReasoningTextDelta",
     "SummaryTextDelta",
-    "TextDelta",
     "decode_delta",
 ]
 
@@ -34,7 +34,7 @@ class _Delta(Struct, gc=False, tag_field="type"):
     sequence_number: int | None = None
 
 
-class TextDelta(_Delta, tag="response.output_text.delta"):
+class OutputTextDelta(_Delta, tag="response.output_text.delta"):
     """A delta of an `output_text` part."""
 
     part: int | None = field(default=None, name="content_index")
@@ -59,10 +59,10 @@ class ReasoningTextDelta(_Delta, tag="response.reasoning_text.delta"):
     part: int | None = field(default=None, name="content_index")
 
 
-DeltaEvent: TypeAlias = TextDelta | ArgumentsDelta | SummaryTextDelta | ReasoningTextDelta
+DeltaEvent: TypeAlias = OutputTextDelta | ArgumentsDelta | SummaryTextDelta | ReasoningTextDelta
 
 DELTA_TYPES: dict[type[DeltaEvent], str] = {
-    TextDelta: "response.output_text.delta",
+    OutputTextDelta: "response.output_text.delta",
     ArgumentsDelta: "response.function_call_arguments.delta",
     SummaryTextDelta: "response.reasoning_summary_text.delta",
     ReasoningTextDelta: "response.reasoning_text.delta",

@@ -43,11 +43,11 @@ EDITED = frozenset(
         "openai__maruel-genai__openairesponses-gpt-5.6-sol_thinking-GenStream-MaxTokens",
     }
 )
-"""Streams whose terminal tells something else than their events."""
+"""Streams whose terminal contradicts their events."""
 
 
 THINNED = frozenset({"openai__vercel-ai__openai-responses-openai-phase.1"})
-"""Streams of which most deltas were removed: what is missing only the complete items hold."""
+"""Streams without most of their deltas, whose text only the complete items hold."""
 
 
 each_stream = each_stream_of("openai_responses")
@@ -157,7 +157,7 @@ def test_usage_equals_that_of_the_terminal(stream: CorpusStream) -> None:
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @each_stream
 def test_sdk_accumulates_the_same_message(stream: CorpusStream) -> None:
-    """What openai's own accumulator holds before the terminal, where it can read the stream."""
+    """The accumulator of openai-python, before the terminal, agrees where it reads the stream."""
     if stream.name in THINNED:
         pytest.skip("its deltas were thinned")
     state: Any = ResponseStreamState(input_tools=omit, text_format=omit)

@@ -74,7 +74,7 @@ def test_second_response_is_malformed() -> None:
 
 
 def test_stream_may_start_within_the_response() -> None:
-    """As one that is resumed does."""
+    """A resumed stream does."""
     decoded = decode(text("Hi", item_id="msg_1"), completed())
     assert decoded.events == [MessageStart(), *HELLO, STOP]
     assert Note("missing_start", "response", 1) in decoded.notes

@@ -109,7 +109,7 @@ def read(pieces: list[bytes]) -> tuple[list[Event], Outcome | None]:
 
 
 def check(body: bytes) -> list[Event]:
-    """Hold the events of a body against what is true of any."""
+    """Check the events of a body against the invariants of every stream."""
     events, outcome = read([body])
     assert outcome is not None
     assert validate(events) == []

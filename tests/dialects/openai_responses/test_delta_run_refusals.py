@@ -26,7 +26,7 @@ from streamnorm import Recording, Transcoder
 
 
 def odd_frames(delta_type: str, at: int) -> dict[str, bytes]:
-    """Return events in place of delta number `at` that say more, or something else."""
+    """Return events in place of delta number `at` with other content."""
     plain = item_delta(delta_type, "b", at)
     return {
         "half a character": plain.replace(b'"b"', b'"\\ud83d"'),
@@ -69,7 +69,7 @@ def odd_frames(delta_type: str, at: int) -> dict[str, bytes]:
 
 
 def unusual_chunks(delta_type: str, at: int) -> dict[str, bytes]:
-    """Return chunks in place of delta number `at` that the run may take, or parts of."""
+    """Return chunks in place of delta number `at` that the run may read, or in part."""
     plain = item_delta(delta_type, "b", at)
     return {
         "CRLF": plain.replace(b"\n", b"\r\n"),
@@ -155,7 +155,7 @@ def test_damaged_stream_reads_the_same_without_the_run(d: Dice) -> None:
 
 @given(dice(200))
 def test_deltas_in_any_order_read_the_same_without_the_run(d: Dice) -> None:
-    """Each of them is plain, but they are of interleaved texts, come twice, or not at all."""
+    """Each delta is plain, but texts interleave, and deltas are repeated or missing."""
     opening = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(3)]
     chunks: list[bytes] = []
     number = 0

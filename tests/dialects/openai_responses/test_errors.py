@@ -82,7 +82,7 @@ def test_response_that_fails_before_its_start_is_an_error_alone(status: str) -> 
 
 
 def failed(error: StreamError, **options: Any) -> dict[str, Any]:
-    """Return the error of the stream, event alike in its four places."""
+    """Return the error of the stream, which is the same in its four places."""
     event, response = encode(error, **options)
     assert event["type"] == "error"
     assert {key: event[key] for key in ("code", "message", "param")} == {

@@ -50,7 +50,7 @@ def test_outcome_agrees_with_the_last_event(recording: Recording) -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
 def test_notes_are_those_expected(recording: Recording) -> None:
-    """A fault of a compatible server leaves a note, and the vendor's own stream none."""
+    """A deviation of a compatible server leaves a note, the vendor's stream none."""
     _, source = decode(recording)
     assert {note.kind for note in source.notes} == NOTES.get(recording.name, set())
 

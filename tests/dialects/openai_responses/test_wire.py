@@ -22,12 +22,12 @@ def payload(kind: str = TEXT, **fields: Any) -> str:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (payload(delta="a"), wire.TextDelta("a")),
+        (payload(delta="a"), wire.OutputTextDelta("a")),
         (
             payload(delta="é", output_index=2, item_id="i", content_index=1, obfuscation="x"),
-            wire.TextDelta("é", 2, "i", part=1),
+            wire.OutputTextDelta("é", 2, "i", part=1),
         ),
-        (payload(delta="a", output_index=None, sequence_number=4), wire.TextDelta("a", None)),
+        (payload(delta="a", output_index=None, sequence_number=4), wire.OutputTextDelta("a", None)),
         (
             payload("response.function_call_arguments.delta", delta="{", item_id="i"),
             wire.ArgumentsDelta("{", None, "i"),
@@ -71,7 +71,7 @@ def test_unusual_delta_is_left_to_the_slow_path(data: str) -> None:
 
 
 def test_fast_and_slow_path_give_the_same_events() -> None:
-    """A member that the fast reader cannot take makes all of it go the slow way."""
+    """A member that the structs reject sends the whole frame to the slow path."""
     ways = []
     for odd in ({}, {"odd": "\ud83d"}):
         frames = [

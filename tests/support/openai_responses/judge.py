@@ -1,4 +1,4 @@
-"""What a Responses client should have of a message, by hand.
+"""The message that a Responses client should have, by hand.
 
 After `protocol/responses-gemini.md` §1.4, §1.9 and §4.
 """

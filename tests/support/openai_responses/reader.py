@@ -34,7 +34,7 @@ _TERMINALS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class Read(NamedTuple):
-    """What a client makes of a stream.
+    """A stream as a client reads it.
 
     Attributes:
         output: The complete items.
@@ -122,7 +122,7 @@ class _Reader:
         }
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take one event."""
+        """Read one event."""
         assert not self.ended
         type = event["type"]
         assert self.error is None or type == "response.failed"

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ItemHead(Struct):
-    """What every item writer starts from.
+    """Position, id and extra fields of a new item.
 
     Attributes:
         frames: Serializer of the item's events.

@@ -65,7 +65,7 @@ class MessageItem(Item):
                 self._append(part, text, events)
 
     def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        if not isinstance(delta, wire.TextDelta):
+        if not isinstance(delta, wire.OutputTextDelta):
             return None
         part = self._parts[Text].get(delta.part or 0)
         if part is None or not part.is_open or part.progress.high_surrogate:

@@ -28,7 +28,7 @@ _ENCRYPTED = ("encrypted_content", "fingerprint")
 
 
 class _ItemState(Struct):
-    """What was received of an item.
+    """The received state of an item.
 
     Attributes:
         type: Its type; empty if it has none.

@@ -23,12 +23,12 @@ Action: TypeAlias = Literal["start", "delta", "annotation", "complete", "end"]
 
 
 class TextEvent(Struct, frozen=True):
-    """What an event type does to a text.
+    """The effect of an event type on a text.
 
     Attributes:
         item_types: Types of the items that have such texts.
         group: Which texts of the item.
-        action: What the event does.
+        action: Effect of the event.
         index_key: Key of the index of the text; empty where an item has only one.
         text_key: Key of the delta or the complete text.
         part_type: Type that the part must have.
@@ -115,7 +115,7 @@ TEXT_EVENTS: dict[str, TextEvent] = {
 
 
 class _TextState(Struct):
-    """What was received of a text.
+    """The received state of a text.
 
     Attributes:
         part_type: Type of its part; empty if it has none, or one whose lack was reported.

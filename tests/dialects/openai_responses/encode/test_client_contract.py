@@ -89,7 +89,7 @@ def place(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def assert_each_follows(payloads: Payloads, later: str, earlier: str) -> None:
-    """Check that events have another one of the same place before them."""
+    """Check that each `later` event follows an `earlier` one of the same position."""
     seen: set[tuple[Any, ...]] = set()
     found = 0
     for event in payloads:

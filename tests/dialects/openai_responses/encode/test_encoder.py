@@ -179,7 +179,7 @@ def test_delta_writer_writes_what_render_does(start: Any, first: Any) -> None:
 
 
 def test_ping_is_an_event_within_the_response_and_else_a_comment() -> None:
-    """Codex gives up where no event comes; the SDK's helpers where one comes first."""
+    """Codex times out without events; the SDK's helpers fail if one precedes the response."""
     writer = ResponsesEncoder()
     assert writer.ping() == writer.encode(Ping()) == b": ping\n\n"
     writer.encode(MESSAGE_START)
@@ -191,7 +191,7 @@ def test_ping_is_an_event_within_the_response_and_else_a_comment() -> None:
 
 @pytest.mark.parametrize("room", [-1, 0, 1])
 def test_terminal_omits_output_beyond_the_bound(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDKs put it together from the items themselves."""
+    """The SDKs assemble it from the items."""
     said = (*SAID, BlockStart(1, Refusal()), BlockStop(1), MessageStop("refusal"))
     output = encode(*said)[-1]["response"]["output"]
     size = sum(len(json.dumps(item, separators=(",", ":"))) for item in output)

@@ -116,7 +116,7 @@ def test_call_with_a_call_id_is_added_when_the_id_is_known() -> None:
 
 
 def test_added_event_does_not_hold_the_input_that_deltas_carry() -> None:
-    """xAI's searches are custom calls, whose input clients add up."""
+    """xAI's searches are custom calls, whose input clients accumulate."""
     call = ServerToolCall("ctc_1", "x_search", kind="custom_tool_call")
     piece = opaque("response.custom_tool_call_input.delta", 0, output_index=7, delta="q")
     held = '{"call_id":"c","name":"x_search","input":"q"}'
@@ -136,7 +136,7 @@ def test_held_events_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_empty_call_id_of_a_search_is_left_out() -> None:
-    """xAI adds it when the item is done; the SDK takes that for another item."""
+    """xAI adds it to the complete item, which the SDK rejects as another item."""
     call = ServerToolCall("ws_1", "web_search_call", kind="web_search_call")
     payloads = same(BlockStart(0, call), JSONDelta(0, '{"call_id":""}'), BlockStop(0))
     assert "call_id" not in payloads[1]["item"]
@@ -198,7 +198,7 @@ def test_event_of_a_whole_item_is_written_between_its_two_events() -> None:
 
 
 def test_interpreter_call_is_added_when_its_container_is_known() -> None:
-    """The AI SDK refuses it without."""
+    """The AI SDK rejects it without one."""
     call = ServerToolCall("ci_1", "code_interpreter_call", kind="code_interpreter_call")
     code = opaque("response.code_interpreter_call_code.delta", 0, item_id="old", delta="6*7")
     held = {"code": "6*7", "container_id": "cntr_1", "outputs": None}

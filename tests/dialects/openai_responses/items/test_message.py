@@ -136,7 +136,7 @@ def test_part_that_only_the_complete_item_has_is_emitted_whole() -> None:
 
 
 def test_only_part_matches_whatever_its_content_index() -> None:
-    """vLLM numbers it 1."""
+    """vLLM sends `content_index` 1."""
     decoded = decode(
         START,
         ITEM_ADDED,

@@ -38,7 +38,7 @@ def function(id: str | None, call_id: str, arguments: str = "") -> dict[str, Any
 
 
 def arguments(*frames: bytes) -> dict[str, str]:
-    """Return what each call was given."""
+    """Return the arguments of each call."""
     blocks = {e.index: e.block for e in body(*frames) if isinstance(e, BlockStart)}
     given = {block.id: "" for block in blocks.values() if isinstance(block, ToolCall)}
     for event in body(*frames):

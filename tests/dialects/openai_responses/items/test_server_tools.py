@@ -105,7 +105,7 @@ def test_result_or_unknown_item_that_is_never_done_is_that_of_its_start(kind: st
 
 @pytest.mark.parametrize("kind", ["tide_table", "shell_call_output"])
 def test_event_of_a_result_or_unknown_item_waits_for_its_block(kind: str) -> None:
-    """Nobody can say before what it belongs to."""
+    """Its block has no index before."""
     name = "response.shell_call_output_content.delta"
     frames = [
         added(0, kind, id="o", call_id="c"),

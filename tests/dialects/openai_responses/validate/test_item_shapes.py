@@ -141,7 +141,7 @@ def values(fields: Fields) -> Event:
 
 
 def item(type: str) -> list[Event | str]:
-    """Return a response with an item of only what must be there."""
+    """Return a response with an item of the required fields alone."""
     started, ended = (values(fields) for fields in ITEMS[type])
     events = [added(0, type, **started), *REST.get(type, []), done(0, type, **ended)]
     return cut(*events) if ended.get("status") == "incomplete" else answer(*events)

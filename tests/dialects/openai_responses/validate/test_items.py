@@ -36,13 +36,13 @@ FREE = {"type": "custom_tool_call", "id": "ctc_0", "call_id": "call_0", "name": 
 
 
 def interleaved() -> list[Event]:
-    """Return the events of two calls, taking turns."""
+    """Return the interleaved events of two calls."""
     one, two = call(0, "{", "}"), call(1, "{", "}")
     return [pair for both in zip(one, two, strict=True) for pair in both]
 
 
 def sealed_anew() -> list[Event | str]:
-    """Return reasoning that the end has sealed in another way."""
+    """Return reasoning whose terminal has another `encrypted_content`."""
     return edited(REASONING, 8, "response", "output", 0, "encrypted_content", to="gBBB")
 
 
