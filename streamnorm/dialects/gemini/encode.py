@@ -46,6 +46,7 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.text_buffer import TextBuffer
+from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import citations_to_wire
 from streamnorm.dialects.gemini.errors import error_to_wire
 from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
