@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "_registry.py": "it lists the dialects",
     "cli/": "examples, and the variables that the vendors' SDKs read their base URL from",
     "recording/matching.py": "a directory of Claude Code, in the text of its system prompt",
-    "recording/secrets/learning.py": "headers of vendors whose values are no secrets",
+    "recording/secrets/redaction.py": "headers of vendors whose values are no secrets",
 }
 
 VENDORS = re.compile("anthropic|claude|openai|gemini", re.IGNORECASE)

@@ -1,0 +1,74 @@
+"""Every room has the same files, in the same reading order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import streamnorm.dialects
+
+ROOMS = Path(streamnorm.dialects.__file__).parent
+
+# In reading order; a package has the name of the file that it stands for.
+COMMON = (
+    "__init__",
+    "wire",
+    "detect",
+    "decode",
+    "blocks",
+    "tool_calls",
+    "reasoning",
+    "citations",
+    "usage",
+    "stop_reasons",
+    "errors",
+    "opaque",
+    "delta_run",
+    "encode",
+    "capabilities",
+    "endpoints",
+    "validate",
+)
+
+# What one dialect alone has, with the reason.
+OWN = {
+    "gemini": {
+        "body_format": "streams may also be JSON arrays",
+    },
+    "gemini_interactions": {
+        "items": "a step of an interaction is one of many kinds: stands for `blocks`",
+    },
+    "openai_chat": {
+        "quirks": "compatible servers contradict each other",
+        "template": "nearly all servers repeat the bytes around each text",
+    },
+    "openai_responses": {
+        "items": "an output item is one of many kinds: stands for `blocks`",
+        "sequence_numbers": "events are numbered",
+    },
+}
+
+# What a room may lack, since its dialect has no such thing or is only read.
+LACKS = {
+    "gemini_interactions": {
+        *("blocks", "tool_calls", "reasoning", "errors", "opaque", "delta_run"),
+        *("encode", "capabilities", "validate"),
+    },
+    "openai_responses": {"blocks", "tool_calls"},  # in `items`
+}
+
+
+def files_of(room: Path) -> set[str]:
+    """Return the names of a room's modules and packages."""
+    return {path.stem for path in room.iterdir() if path.name != "__pycache__"}
+
+
+@pytest.mark.parametrize(
+    "room",
+    [path for path in sorted(ROOMS.iterdir()) if (path / "__init__.py").is_file()],
+    ids=lambda room: room.name,
+)
+def test_room_has_the_files_of_the_table(room: Path) -> None:
+    expected = {*COMMON} - LACKS.get(room.name, set()) | OWN.get(room.name, {}).keys()
+    assert files_of(room) == expected
