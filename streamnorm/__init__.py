@@ -131,7 +131,7 @@ _MODULES = {
 
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # pragma: no branch
     __all__ = sorted([*_MODULE_OF, "sse"])
 
 

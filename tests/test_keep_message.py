@@ -114,8 +114,9 @@ def test_text_is_not_stored() -> None:
             for _ in range(500):
                 run.feed(delta)  # noqa: B023 - called at once
 
-        # Gemini's encoder keeps the text of a block for the sources that it may cite.
-        assert peak(feed) < (600 if target in ("gemini", "openai_responses") else 30) * KIB
+        # Gemini's encoder keeps the text of a block for the sources that it may cite.  Half a
+        # megabyte was read; what coverage traces takes some of the rest.
+        assert peak(feed) < (600 if target in ("gemini", "openai_responses") else 60) * KIB
 
 
 def test_accumulator_of_usage_keeps_start_and_usage() -> None:

@@ -9,6 +9,7 @@ from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 
 from streamnorm import (
     Completed,
+    Event,
     Failed,
     Limits,
     LocalProtocolError,
@@ -299,3 +300,19 @@ def test_sequence_numbers_are_those_of_the_dialect_that_was_found() -> None:
     assert reader.next_sequence_number == 0
     reader.feed(frame(created, "response.created"))
     assert reader.next_sequence_number == 8
+
+
+class OneWord(Decoder):
+    """A room without a rule for its end."""
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        events.append(MessageStart(frame.data))
+
+
+@pytest.mark.parametrize("rest", [b"", b"data: half"])
+def test_room_without_a_rule_for_its_end_is_cut_wherever_it_ends(rest: bytes) -> None:
+    reader = OneWord()
+    assert reader.feed(b"data: word\n\n" + rest) == [MessageStart("word")]
+    (error,) = reader.close()
+    assert isinstance(error, StreamError)
+    assert error.kind == "truncated"

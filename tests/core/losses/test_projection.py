@@ -50,6 +50,7 @@ from streamnorm import (
 )
 from streamnorm._core.losses import Capabilities, Losses, Projector
 from streamnorm._core.ordering import Sequencer
+from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")
 EVERYTHING = Capabilities(
@@ -342,3 +343,25 @@ def test_custom_tool_input_is_the_string_of_the_written_object(events: list[Even
         json.loads(call.arguments)["input"] for call in after if '{"input":' in call.arguments
     ]
     assert wrapped == [call.arguments for call in before]
+
+
+def test_call_withdrawn_beside_a_later_block_leaves_that_block_as_it_is() -> None:
+    can = capabilities("gemini")
+    assert can is not None
+    projector = Projector(can, Losses())
+    events = [
+        START,
+        BlockStart(0, ToolCall("c", "f")),
+        JSONDelta(0, "no object"),
+        BlockStart(1, Text()),
+        TextDelta(1, "a"),
+        BlockStop(0),
+        TextDelta(1, "b"),
+        BlockStop(1),
+    ]
+    passed = [out for event in events for out in projector.push(event)]
+    assert [out for out in passed if isinstance(out, TextDelta)] == [
+        TextDelta(1, "a"),
+        TextDelta(1, "b"),
+    ]
+    assert list(projector.withdrawn_calls) == [0]

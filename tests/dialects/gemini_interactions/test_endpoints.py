@@ -1,0 +1,28 @@
+"""The end of an interaction, and the error of an overloaded server."""
+
+from __future__ import annotations
+
+from streamnorm.dialects.gemini_interactions.endpoints import is_terminal, overloaded_frames
+from streamnorm.dialects.gemini_interactions.usage import UsageReader
+from streamnorm.sse import Frame
+
+
+def test_interaction_ends_with_its_completion_or_done() -> None:
+    assert is_terminal(Frame("message", '{"event_type":"interaction.completed"}'))
+    assert is_terminal(Frame("message", "[DONE]"))
+    assert not is_terminal(Frame("message", '{"event_type":"interaction.created"}'))
+
+
+def test_overloaded_server_sends_one_error_event() -> None:
+    assert overloaded_frames("busy", [], 0) == (
+        b"event: error\r\n"
+        b'data: {"error":{"code":"service_unavailable","message":"busy"},"event_type":"error"}'
+        b"\r\n\r\n"
+    )
+
+
+def test_count_without_a_value_is_ignored() -> None:
+    usage = UsageReader()
+    assert not usage.merge({"total_input_tokens": None, "news": None})
+    assert usage.usage.input_tokens is None
+    assert usage.usage.extra is None
