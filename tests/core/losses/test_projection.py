@@ -345,23 +345,23 @@ def test_custom_tool_input_is_the_string_of_the_written_object(events: list[Even
     assert wrapped == [call.arguments for call in before]
 
 
-def test_call_withdrawn_beside_a_later_block_leaves_that_block_as_it_is() -> None:
+def test_call_withdrawn_beside_an_earlier_block_leaves_that_block_as_it_is() -> None:
     can = capabilities("gemini")
     assert can is not None
     projector = Projector(can, Losses())
     events = [
         START,
-        BlockStart(0, ToolCall("c", "f")),
-        JSONDelta(0, "no object"),
-        BlockStart(1, Text()),
-        TextDelta(1, "a"),
-        BlockStop(0),
-        TextDelta(1, "b"),
+        BlockStart(0, Text()),
+        TextDelta(0, "a"),
+        BlockStart(1, ToolCall("c", "f")),
+        JSONDelta(1, "no object"),
         BlockStop(1),
+        TextDelta(0, "b"),
+        BlockStop(0),
     ]
     passed = [out for event in events for out in projector.push(event)]
     assert [out for out in passed if isinstance(out, TextDelta)] == [
-        TextDelta(1, "a"),
-        TextDelta(1, "b"),
+        TextDelta(0, "a"),
+        TextDelta(0, "b"),
     ]
-    assert list(projector.withdrawn_calls) == [0]
+    assert list(projector.withdrawn_calls) == [1]

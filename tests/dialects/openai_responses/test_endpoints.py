@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.openai_responses.frames import START
+from support.openai_responses.frames import START, added
 from support.openai_responses.item_deltas import ARGUMENTS, OPENING, SUMMARY, TEXT, item_delta, read
 
 from streamnorm import StreamError
@@ -67,8 +67,9 @@ def test_overloaded_server_sends_an_error_alone_before_the_response() -> None:
     assert (error["type"], error["sequence_number"]) == ("error", 0)
 
 
-@pytest.mark.parametrize("opened", [TEXT, SUMMARY, ARGUMENTS])
+@pytest.mark.parametrize("opened", [TEXT, SUMMARY, ARGUMENTS, "server"])
 @pytest.mark.parametrize("sent", [TEXT, SUMMARY, ARGUMENTS])
 def test_delta_of_another_type_than_its_item_reads_as_in_full(opened: str, sent: str) -> None:
     deltas = [item_delta(sent, text, number) for number, text in enumerate("abc")]
-    read(START, OPENING[opened], *deltas)
+    opening = OPENING.get(opened) or added(0, "web_search_call", id="m")
+    read(START, opening, *deltas)

@@ -156,8 +156,8 @@ class UnknownStep(Step):
         return False
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        if self._index is not None:
-            events.append(BlockStop(self._index))
+        # A step whose start passed a limit was never opened.
+        events += [] if self._index is None else [BlockStop(self._index)]
 
 
 def signature_from_wire(signature: str) -> tuple[str, str | None]:
