@@ -91,23 +91,15 @@ class ChatDecoder(Decoder):
             self._read_chunk(frame, chunk, events)
         self._run.expect(self._choices)
 
-    def end(self, rest: Frame | None, events: list[Event]) -> None:
-        lenient: tuple[str, ...] = ()
-        if rest is not None:
-            # Half a frame is a cut; a whole one that only lacks its blank line is not.
-            value = self.json_of(rest.data)
-            if not is_terminal(rest, value) and not (is_object(value) and self._all_finished()):
-                return
-            self.note("unterminated", "last frame")
-            lenient = ("unterminated",)
-            self.read(rest, events)
-            if isinstance(self.outcome, Completed):
-                self.outcome = Completed(
-                    self.outcome.reason, self._usage.usage, ("unterminated", *self.outcome.lenient)
-                )
-                return
-        if self._choices and self._all_finished():
-            self._finish(events, ("no_done", *lenient))
+    def may_end_with(self, frame: Frame) -> bool:
+        value = self.json_of(frame.data)
+        return is_terminal(frame, value) or (is_object(value) and self._all_finished())
+
+    def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        if not self._choices or not self._all_finished():
+            return ()
+        self._finish(events, ())
+        return ("no_done",)
 
     # Chunks
 

@@ -124,14 +124,8 @@ class ResponsesDecoder(Decoder):
         if frame.event == event_type and (text := self._open_text(delta)) is not None:
             self._run.expect(delta, text)
 
-    def end(self, rest: Frame | None, events: list[Event]) -> None:
-        # Half a frame is a cut; a whole one that only lacks its blank line is not.
-        if rest is None or not ends_stream(self.json_of(rest.data)):
-            return
-        self.note("unterminated", "last frame")
-        self.read(rest, events)
-        if isinstance(self.outcome, Completed):
-            self.outcome = Completed(self.outcome.reason, self.outcome.usage, ("unterminated",))
+    def may_end_with(self, frame: Frame) -> bool:
+        return ends_stream(self.json_of(frame.data))
 
     # Frames
 
