@@ -98,7 +98,7 @@ class ChatDecoder(Decoder):
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if not self._choices or not self._all_finished():
             return ()
-        self._finish(events, ())
+        self._finish(events)
         return ("no_done",)
 
     # Chunks
@@ -107,7 +107,7 @@ class ChatDecoder(Decoder):
         """Read a frame that the typed decoder refuses: the terminal, odd types, odd JSON."""
         data = frame.data
         if data.startswith(DONE):
-            self._finish(events, ())
+            self._finish(events)
             return
         if not data.strip():
             return
@@ -290,7 +290,7 @@ class ChatDecoder(Decoder):
     def _all_finished(self) -> bool:
         return all(blocks.finish_reason for blocks in self._choices.values())
 
-    def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:
+    def _finish(self, events: list[Event]) -> None:
         if not self._started:
             raise self.malformed(f"{DONE} before the first chunk")
         if not self._choices:
@@ -306,8 +306,7 @@ class ChatDecoder(Decoder):
             self._choices[0].extra.update(new)
         stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
         events += stops.values()
-        if not self._all_finished():
-            lenient = (*lenient, "no_finish")
+        lenient = () if self._all_finished() else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
 
 

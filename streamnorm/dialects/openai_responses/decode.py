@@ -223,7 +223,8 @@ class ResponsesDecoder(Decoder):
         id, model = string_of(response, "id"), string_of(response, "model")
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
-        self._id = self._opener.id_seed = id
+        self._id = id
+        self._opener.begin_response(id)
         self._initial_extra = _extra_fields(response)
         events.append(MessageStart(id, model, self._initial_extra or None))
         self._output.set_declared_tools(response.get("tools"))
