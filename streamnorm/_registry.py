@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, Opening
+from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, FormatSniffer
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
@@ -213,7 +213,7 @@ class _UnnamedDecoder(Decoder):
 
     def __init__(self, options: dict[str, Any], *, limits: Limits, on_note: OnNote | None) -> None:
         super().__init__(limits=limits, on_note=on_note)
-        self.forms = tuple(form for known in DIALECTS.values() for form in known.forms)
+        self.formats = tuple(format for known in DIALECTS.values() for format in known.formats)
         self._options = options
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
@@ -232,12 +232,16 @@ class _UnnamedDecoder(Decoder):
         return events
 
     @property
+    def active(self) -> Decoder:
+        return self._active or self
+
+    @property
     def next_sequence_number(self) -> int:
         return 0 if self._room is None else self._room.next_sequence_number
 
     @property
-    def resume(self) -> dict[str, Any] | None:
-        return None if self._room is None else self._room.resume
+    def resume_token(self) -> dict[str, Any] | None:
+        return None if self._room is None else self._room.resume_token
 
     def framed(self, data: bytes) -> bytes:
         return super().framed(data) if self._active is None else self._active.framed(data)
@@ -296,7 +300,7 @@ class _UnnamedDecoder(Decoder):
             self.split, self.run = self._active.split, self._active.run
             self.is_plain = self._active.is_plain
             self.outcome, self.first_usage = self._active.outcome, self._active.first_usage
-            self.unframed = self._active.unframed
+            self.error_outside_stream = self._active.error_outside_stream
 
     def _find(self, frame: Frame) -> Decoder | None:
         found = _detect(frame, DIALECTS.values())
@@ -343,8 +347,8 @@ class _VariantDecoder(_UnnamedDecoder):
         self._variants = variants
         self._room = self._named = _make_decoder(known.name, on_note=self._pass_on, **options)
 
-    def opening(self, start: bytes) -> Opening | None:
-        return self._named.opening(start)
+    def sniffer(self, start: bytes) -> FormatSniffer | None:
+        return self._named.sniffer(start)
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         self._find_variant(frame)

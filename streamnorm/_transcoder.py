@@ -8,10 +8,10 @@ from typing import Literal, TypedDict
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, Passthrough, StreamWriter
 from streamnorm._core.events import Event, Outcome, StreamError, Usage, UsageUpdate
-from streamnorm._core.failures import error_outcome
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import decoder, encoder
 from streamnorm.sse import RawFrame, is_whole
 
@@ -169,7 +169,7 @@ class Transcoder:
             if not self._is_decided:
                 self._undecided += self._decoder.framed(data)
             return [written] if (written := b"".join(parts)) else []
-        if self._decoder.unframed:  # an error outside an event, which does not pass as one
+        if self._decoder.error_outside_stream:  # which does not pass as an event
             position -= 1
         unread = sum(map(is_whole, frames[position:]))
         if self._undecided or not self._decoder.is_plain:
@@ -256,6 +256,7 @@ class Transcoder:
         """Read a frame in full, and return the bytes to write."""
         self._take_pending_usage()
         events = self._decoder.read_raw(raw)
+        self._decoder = self._decoder.active
         if not self._is_decided and self._decoder.dialect:
             self._decide()
         written = self._write(events) if events else b""
@@ -268,8 +269,10 @@ class Transcoder:
         last = kept[-1]
         error = last if isinstance(last, StreamError) else None
         if self._passthrough is not None:
-            is_shown = error is None or (error.kind == "upstream" and not self._decoder.unframed)
-            return b"" if error is None or is_shown else self._fail(error)
+            if error is None:
+                return b""
+            is_shown = error.kind == "upstream" and not self._decoder.error_outside_stream
+            return b"" if is_shown else self._fail(error)
         if not self._wrote_first_usage and self._decoder.first_usage is not None:
             self._wrote_first_usage = True
             self._encoder.render(UsageUpdate(self._decoder.first_usage))

@@ -277,10 +277,11 @@ def test_what_the_named_decoder_reports_beside_its_events_is_reported_too() -> N
     pinged, line = frame({"type": "ping"}, "ping"), b'error: {"message":"late"}\n'
     for pieces in ([start, line], [pinged, start, line], [pinged + start + line]):
         reader = decoder()
-        assert (reader.first_usage, reader.unframed, reader.is_body) == (None, False, False)
+        assert (reader.first_usage, reader.error_outside_stream) == (None, False)
+        assert not reader.is_body
         for part in pieces:
             reader.feed(part)
-        assert (reader.first_usage, reader.unframed) == (Usage(9), True)
+        assert (reader.first_usage, reader.error_outside_stream) == (Usage(9), True)
     reader = decoder()
     reader.feed(b'{"error":')
     assert reader.is_body

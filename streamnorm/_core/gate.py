@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.codec import Opening
+from streamnorm._core.codec import FormatSniffer
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import NOT_A_STREAM, upstream_error
 from streamnorm._core.limits import Limits
+from streamnorm._core.provider_errors import NOT_A_STREAM, upstream_error
 
 __all__ = ["Gate", "judge"]
 
@@ -50,8 +50,8 @@ class Gate:
         status: HTTP status; None if the source is no response.
         content_type: Value of `content-type`.
         body_error: Finds the provider's error in a body (see `Decoder.body_error`).
-        opening: Returns a sniffer for a body that starts like another body format (see
-            `Decoder.opening`); None if there is no other format.
+        sniffer: Returns a sniffer for a body that starts like another body format (see
+            `Decoder.sniffer`); None if there is no other format.
         limits: `max_error_body_bytes` bounds the collected body.
 
     Attributes:
@@ -65,7 +65,7 @@ class Gate:
         content_type: str | None,
         *,
         body_error: Callable[[str], StreamError | None],
-        opening: Callable[[bytes], Opening | None] | None = None,
+        sniffer: Callable[[bytes], FormatSniffer | None] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
         verdict = judge(status, content_type)
@@ -74,8 +74,8 @@ class Gate:
         self._sniffing = verdict == "sniff"
         self._status = status
         self._body_error = body_error
-        self._make_opening = opening
-        self._opening: Opening | None = None  # of a body in another format
+        self._make_sniffer = sniffer
+        self._sniffer: FormatSniffer | None = None  # of a body in another format
         self._max_bytes = limits.max_error_body_bytes
         self._held = bytearray()
         self._has_error = False  # whether the body reports a provider's error
@@ -95,13 +95,13 @@ class Gate:
             self._sniff(data)
             if self.open:
                 return bytes(self._held)
-        if self._opening is None and len(self._held) > self._max_bytes:
+        if self._sniffer is None and len(self._held) > self._max_bytes:
             self.error = self._verdict()
         return b""
 
     def close(self) -> None:
         """Judge the collected body, which has ended."""
-        if self._sniffing and (self._opening is not None or not self._held):
+        if self._sniffing and (self._sniffer is not None or not self._held):
             self.open = True  # the decoder reports an empty or cut body
         if not self.open:
             self.error = self._verdict()
@@ -115,19 +115,19 @@ class Gate:
             self.error = self._verdict()
 
     def _sniff(self, data: bytes) -> None:
-        if self._opening is None:
+        if self._sniffer is None:
             self._start += data if self._start else data.lstrip(_BLANK)
             if self._start.startswith(_FIRST_LINES):
                 self.open = True
             if self.open or any(line.startswith(self._start) for line in _FIRST_LINES):
                 return
             data = self._start
-            if self._make_opening is not None:
-                self._opening = self._make_opening(data)
-        is_stream = False if self._opening is None else self._opening.feed(data)
+            if self._make_sniffer is not None:
+                self._sniffer = self._make_sniffer(data)
+        is_stream = False if self._sniffer is None else self._sniffer.feed(data)
         self.open = is_stream is True
         if is_stream is False:
-            self._sniffing, self._opening = False, None
+            self._sniffing, self._sniffer = False, None
 
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)

@@ -69,12 +69,10 @@ class _ChoiceQueue(Struct):
     Attributes:
         head: The open block that holds back all later ones; None if there is none.
         held: Held events by block, in order of start.
-        stopped: Held blocks that have stopped.
     """
 
     head: int | None = None
     held: dict[int, list[Event | _HeldDeltas]] = {}
-    stopped: set[int] = set()
 
 
 class Sequencer:
@@ -123,8 +121,6 @@ class Sequencer:
             return self._start(event)
         queue = self._queue_of[index]
         if index in queue.held:
-            if isinstance(event, BlockStop):
-                queue.stopped.add(index)
             return self._hold(queue.held[index], event)
         if isinstance(event, BlockStop) and index == queue.head:
             return [event, *self._release(queue)]
@@ -178,9 +174,8 @@ class Sequencer:
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
                 first.block, self._overlapping
             )
-            if waits and index not in queue.stopped:
+            if waits and BlockStop(index) not in items:
                 queue.head = index
-            queue.stopped.discard(index)
         return out
 
     def _hold(self, items: list[Event | _HeldDeltas], event: Event) -> list[Event]:

@@ -24,11 +24,11 @@ from streamnorm._core.errors import (
     UpstreamError,
 )
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
-from streamnorm._core.failures import NOT_A_STREAM, error_outcome
 from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnNote
 from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import NOT_A_STREAM, error_outcome
 from streamnorm._registry import decoder
 from streamnorm._transcoder import Transcoder
 
@@ -235,7 +235,7 @@ class Pump(ABC, Generic[T]):
             self._head.status,
             self._head.content_type,
             body_error=lambda body: decoder(dialect, limits=limits).body_error(body),
-            opening=lambda start: decoder(dialect, limits=limits).opening(start),
+            sniffer=lambda start: decoder(dialect, limits=limits).sniffer(start),
             limits=limits,
         )
         return self._gate

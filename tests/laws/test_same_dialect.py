@@ -40,7 +40,8 @@ def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
     reader = decoder(dialect)
     events = reader.feed(body) + reader.close()
     last = events[-1]
-    told_itself = isinstance(last, StreamError) and last.kind == "upstream" and not reader.unframed
+    is_upstream = isinstance(last, StreamError) and last.kind == "upstream"
+    told_itself = is_upstream and not reader.error_outside_stream
     if not isinstance(last, StreamError) or told_itself:
         assert out == body
         return

@@ -46,10 +46,10 @@ from streamnorm import (
     UsageUpdate,
 )
 from streamnorm._core.codec import Checker, Decoder, Dialect, EncodeOptions, Encoder, Endpoints
-from streamnorm._core.failures import Fatal, error_outcome, too_large, upstream_error
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import FAST_ERRORS, compact, is_json, object_in
 from streamnorm._core.losses import Capabilities, OnNote
+from streamnorm._core.provider_errors import Fatal, error_outcome, too_large, upstream_error
 from streamnorm.sse import Frame
 
 __all__ = ["TELEGRAPH", "frame"]

@@ -6,7 +6,7 @@ that is no stream, notes and the end of a stream stand here; the room reads one 
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.body_format import Form, FormReader, Opening
+from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
@@ -19,6 +19,7 @@ from streamnorm._core.events import Delta
 __all__ = [
     "MAX_PROBLEMS",
     "BlockOpener",
+    "BodyFormat",
     "Checker",
     "Decoder",
     "Delta",
@@ -29,9 +30,8 @@ __all__ = [
     "Encoder",
     "Endpoints",
     "Feed",
-    "Form",
-    "FormReader",
-    "Opening",
+    "FormatReader",
+    "FormatSniffer",
     "Passthrough",
     "StreamWriter",
     "on_first_use",

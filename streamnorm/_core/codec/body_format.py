@@ -1,4 +1,4 @@
-"""Streams that come as another body than an event stream, and how they are told from one."""
+"""Body formats of streams other than server-sent events, and their detection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msgspec import Struct
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame, SSEDecoder
 
-__all__ = ["Form", "FormReader", "Opening", "one_line_each"]
+__all__ = ["Body", "BodyFormat", "FormatReader", "FormatSniffer", "one_line_each"]
 
 _NEXT_LINE = re.compile(rb"(?<!\n)\ndata: ")
 
 
-class FormReader(Protocol):
-    """What turns the bytes of one body into those of an event stream.
+class FormatReader(Protocol):
+    """A converter of the bytes of one body to those of an event stream.
 
     Attributes:
         ended: Whether the body is whole.
@@ -26,50 +26,104 @@ class FormReader(Protocol):
     ended: bool
 
     def feed(self, data: bytes, /) -> bytes:
-        """Return the events that more of the body is; each with the byte that ends it."""
+        """Return the events in more of the body, each as soon as its last byte is known."""
         ...
 
 
-class Form(Struct, frozen=True):
-    """A form of a dialect's streams beside server-sent events.
+class BodyFormat(Struct, frozen=True):
+    """A format of a dialect's streams other than server-sent events.
 
     Attributes:
-        start: What such a body begins with, behind white space.
-        reader: Makes what turns it into an event stream.
-        recognises: Whether the first event of that is the dialect's, and no error.
+        start: First bytes of a body in this format, behind white space.
+        reader: Makes the converter of one body.
+        recognises: Returns whether the first event is one of the dialect, and no error.
     """
 
     start: bytes
-    reader: Callable[[], FormReader]
+    reader: Callable[[], FormatReader]
     recognises: Callable[[Frame], bool]
 
 
-class Opening:
-    """Tell by its first event whether a body is a stream in some form.
+class FormatSniffer:
+    """Detects by the first event whether a body is a stream in a format.
 
     Args:
-        form: The one that it would have.
-        limits: `max_event_bytes` bounds what is looked at.
+        format: The format whose first bytes the body has.
+        limits: `max_event_bytes` bounds the bytes that are inspected.
 
     Attributes:
-        form: That form.
+        format: The same.
     """
 
-    def __init__(self, form: Form, limits: Limits) -> None:
-        self.form = form
-        self._reader = form.reader()
+    def __init__(self, format: BodyFormat, limits: Limits) -> None:
+        self.format = format
+        self._reader = format.reader()
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes)
 
     def feed(self, data: bytes) -> bool | None:
-        """Take more of the body, from its start on.  Return None while it may be either."""
+        """Return whether the body is a stream, given more of it; None while that is unknown."""
         frames = self._sse.feed(self._reader.feed(data))
         if frames:
-            return self.form.recognises(frames[0])
+            return self.format.recognises(frames[0])
         if self._sse.overflowed:
-            return True  # who reads it tells that it is too large
+            return True  # the decoder reports that it is too large
         return False if self._reader.ended else None
 
 
+class Body:
+    """The bytes of a source that starts like a body, buffered until it is known to be a stream.
+
+    Args:
+        sniffer: Sniffer of the format that it starts like; None if it matches none.
+        before: Blank lines that stood before its first byte.
+
+    Attributes:
+        buffered: The bytes that no event stream was made of.
+    """
+
+    def __init__(self, sniffer: FormatSniffer | None, before: bytes) -> None:
+        self.buffered = bytearray()
+        self._sniffer = sniffer
+        self._before = before
+        self._reader: FormatReader | None = None
+        self._events = b""  # the last bytes, converted
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it may still be a stream."""
+        return self._sniffer is not None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream in another format."""
+        return self._reader is not None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is a stream whose end has not come."""
+        return self._reader is not None and not self._reader.ended
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the events in more of the body; nothing while it is not known to be a stream."""
+        if self._reader is not None:
+            self._events = self._reader.feed(data)
+            return self._events
+        self.buffered += data
+        is_stream = False if self._sniffer is None else self._sniffer.feed(data)
+        if self._sniffer is not None and is_stream is not None:
+            if is_stream:
+                self._reader = self._sniffer.format.reader()
+                # Blank lines that came before, and went on, must not stand in the first line.
+                self._events = self._before + self._reader.feed(bytes(self.buffered))
+                self.buffered.clear()
+            self._sniffer = None
+        return self._events
+
+    def last_events(self) -> bytes:
+        """Return the events in the last bytes, the data of each on one line for all clients."""
+        return one_line_each(self._events)
+
+
 def one_line_each(data: bytes) -> bytes:
-    """Return events whose data is JSON with each on one line, as some clients need it."""
+    """Return JSON events with the data of each on one line, as some clients need it."""
     return _NEXT_LINE.sub(b" ", data)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from streamnorm._core.codec.body_format import Form, FormReader, Opening, one_line_each
+from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import (
@@ -17,11 +17,17 @@ from streamnorm._core.events import (
     StreamError,
     Usage,
 )
-from streamnorm._core.failures import NOT_A_STREAM, Fatal, error_outcome, too_large
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import (
+    NOT_A_STREAM,
+    Fatal,
+    error_outcome,
+    find_error,
+    named_error,
+    too_large,
+)
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 __all__ = ["Decoder"]
@@ -39,7 +45,7 @@ class Decoder(ABC):
 
     Attributes:
         dialect: Name of the dialect; empty while it is not detected.
-        forms: Body formats of the dialect's streams other than server-sent events.
+        formats: Body formats of the dialect's streams other than server-sent events.
         outcome: How the stream ended; None until it has.
         first_usage: Usage that arrived in the frame that started the message: encoders
             write it with their own start.
@@ -49,14 +55,15 @@ class Decoder(ABC):
         is_plain: Whether the original bytes are an event stream; else `framed` converts them.
         run: The fast path; None before the stream has begun and after it has ended.
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
-        unframed: Whether the final error stood outside any event, where no client sees it.
+        error_outside_stream: Whether the final error stood outside any event, which no client
+            reads.
     """
 
     dialect: str = ""
-    forms: tuple[Form, ...] = ()
+    formats: tuple[BodyFormat, ...] = ()
     first_usage: Usage | None = None
     offers_run: ClassVar[bool] = True
-    unframed: bool = False
+    error_outside_stream: bool = False
 
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
@@ -70,10 +77,7 @@ class Decoder(ABC):
         self._notes: dict[Note, int] = {}
         self.split: Callable[[bytes], list[RawFrame]] = self._split_start
         self._blank = False  # white space came before the first other byte
-        self._body: bytearray | None = None  # JSON or HTML, judged at its end
-        self._opening: Opening | None = None  # decides whether that is a stream
-        self._form: FormReader | None = None  # converts another body format to SSE
-        self._framed = b""  # the last bytes, converted
+        self._body: Body | None = None  # JSON or HTML: another format, or judged at its end
         self._strays = b""  # lines outside events
         self._refusal: StreamError | None = None  # the error of a body that is no stream
 
@@ -124,6 +128,11 @@ class Decoder(ABC):
         return events
 
     @property
+    def active(self) -> Decoder:
+        """The decoder to use from now on: the room's, once detection has found it."""
+        return self
+
+    @property
     def next_sequence_number(self) -> int:
         """Sequence number of the next event; 0 in dialects that do not number events."""
         return 0
@@ -152,10 +161,9 @@ class Decoder(ABC):
         if self.outcome is not None:
             return events
         try:
-            if self._opening is not None:
-                raise Fatal(self._truncated())
-            if self._body is not None:
-                raise Fatal(self._judge_body(bytes(self._body)))
+            if self._body is not None and not self._body.is_stream:
+                is_cut = self._body.is_undecided
+                raise Fatal(self._truncated() if is_cut else self._judge_body(self._body.buffered))
             rest = self.framing.unterminated()
             for _, line in self.framing.strays:  # the last line, if it has no end
                 self._read_stray(line)
@@ -175,36 +183,37 @@ class Decoder(ABC):
         if self.outcome is None:
             kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
             message = f"{type(cause).__name__} after {self.framing.frames} frames"
-            self._fail(StreamError(kind, message, retryable=True, extra=self.resume), events)
+            self._fail(StreamError(kind, message, retryable=True, extra=self.resume_token), events)
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
         """Continue with the bytes where another decoder of the same source stopped."""
-        self.framing, self._strays = other.framing, other._strays
-        self._form, self._framed, self.is_plain = other._form, other._framed, other.is_plain
-        if self._form is None:
+        self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
+        self._notes, self._on_note = other._notes, other._on_note
+        self._body, self.is_plain = other._body, other.is_plain
+        if self._body is None:
             self._begin_stream()
         else:
-            self.split = self._split_form
+            self.split = self._split_body
 
     @property
     def is_body(self) -> bool:
         """Whether the source may be a body that is no stream, which is judged at its end."""
-        return self._body is not None
+        return self._body is not None and not self._body.is_stream
 
-    def opening(self, start: bytes) -> Opening | None:
-        """Return a sniffer for a body that starts like one of `forms`; None if it matches none."""
-        form = next((form for form in self.forms if start.startswith(form.start)), None)
-        return None if form is None else Opening(form, self._limits)
+    def sniffer(self, start: bytes) -> FormatSniffer | None:
+        """Return a sniffer for a body that starts like one of `formats`, or None."""
+        for format in self.formats:
+            if start.startswith(format.start):
+                return FormatSniffer(format, self._limits)
+        return None
 
     def framed(self, data: bytes) -> bytes:
         """Return the bytes that were just fed as an event stream, converted if need be.
 
         Empty while they may still be a body that is no stream.
         """
-        if self._form is not None:
-            return one_line_each(self._framed)
-        return data if self._body is None else b""
+        return data if self._body is None else self._body.last_events()
 
     @property
     def frames(self) -> int:
@@ -284,7 +293,7 @@ class Decoder(ABC):
             return None
 
     @property
-    def resume(self) -> dict[str, Any] | None:
+    def resume_token(self) -> dict[str, Any] | None:
         """Token from which the vendor can resume a broken stream; None if it cannot."""
         return None
 
@@ -314,7 +323,7 @@ class Decoder(ABC):
             "truncated",
             f"stream ended after {self.framing.frames} frames, expected the end of its message",
             retryable=True,
-            extra=self.resume,
+            extra=self.resume_token,
         )
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
@@ -327,8 +336,7 @@ class Decoder(ABC):
             self._begin_stream()
             return self.framing.split(data)
         self.is_plain = False
-        self._body = bytearray()
-        self._opening = self.opening(start)
+        self._body = Body(self.sniffer(start), b"\n\n" * self._blank)
         self.split = self._split_body
         return self._split_body(start)
 
@@ -340,38 +348,24 @@ class Decoder(ABC):
             run.framing = self.framing
 
     def _split_body(self, data: bytes) -> list[RawFrame]:
-        """Buffer a body that is no stream, or of which that is not known yet."""
-        if self._body is None or self.outcome is not None:
+        """Split a body in another format, once it is known to be one; else buffer it."""
+        body = self._body
+        if body is None:
             return []
-        self._body += data
-        is_stream = False if self._opening is None else self._opening.feed(data)
-        if self._opening is not None and is_stream:
-            self._form = self._opening.form.reader()
-            # What came before, and went on, must not stand in the first line.
-            before, body = b"\n\n" * self._blank, bytes(self._body)
-            self._body = self._opening = None
-            self.split = self._split_form
-            return self._split_form(body, before=before)
-        if is_stream is None:
+        events = body.feed(data if self.outcome is None else b"")
+        if self.outcome is not None:
             return []
-        self._opening = None
+        if body.is_stream:
+            self.run = self._delta_run() if self.offers_run else None
+            return self.framing.split(events)
         bound = self._limits.max_error_body_bytes
-        if len(self._body) <= bound:
+        if body.is_undecided or len(body.buffered) <= bound:
             return []
-        self._refusal = self._judge_body(bytes(self._body[:bound]))
+        self._refusal = self._judge_body(body.buffered[:bound])
         return [Fragment(b"")]
 
-    def _split_form(self, data: bytes, *, before: bytes = b"") -> list[RawFrame]:
-        """Convert another body format to an event stream, and split that."""
-        if self._form is None or self.outcome is not None:
-            self._framed = b""
-            return []
-        self._framed = before + self._form.feed(data)
-        self.run = self._delta_run() if self.offers_run else None
-        return self.framing.split(self._framed)
-
-    def _judge_body(self, body: bytes) -> StreamError:
-        self.unframed = True
+    def _judge_body(self, body: bytearray) -> StreamError:
+        self.error_outside_stream = True
         error = self.body_error(str(body, "utf-8", "replace"))
         if error is not None:
             return error
@@ -382,7 +376,7 @@ class Decoder(ABC):
         text = str(line, "utf-8", "replace")
         error = self.stray(text)
         if error is not None:
-            self.unframed = True
+            self.error_outside_stream = True
             raise Fatal(error)
         self._strays += line + b"\n"
 
@@ -390,7 +384,7 @@ class Decoder(ABC):
         """Look for an error that the server printed over several lines outside events."""
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
-            self.unframed = True
+            self.error_outside_stream = True
             raise Fatal(error)
 
 

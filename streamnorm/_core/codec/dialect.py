@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from streamnorm._core.codec.body_format import Form
+from streamnorm._core.codec.body_format import BodyFormat
 from streamnorm._core.codec.checker import Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
@@ -101,7 +101,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         decoder: Makes a decoder of keyword options; None if the dialect is not read.
         encoder: Makes an encoder of keyword options; None if it is not written.
         checker: Makes a checker; None if its bytes are not checked.
-        forms: Formats of its streams other than server-sent events.
+        formats: Formats of its streams other than server-sent events.
         capabilities: What its streams can carry; None if it is not written.
         endpoints: Its HTTP interface.
         error_body: Returns the body of an error response; None if it is that of the
@@ -121,7 +121,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decoder: Callable[..., Decoder] | None = None
     encoder: Callable[..., Encoder] | None = None
     checker: Callable[[], Checker] | None = None
-    forms: tuple[Form, ...] = ()
+    formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
     endpoints: Endpoints = Endpoints()
     error_body: Callable[[StreamError], bytes] | None = None

@@ -32,9 +32,9 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, is_json, objects_of, rejoin, string_of
 from streamnorm._core.limits import Limits
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
 from streamnorm.dialects.anthropic.opaque import event_from_wire, opaque_from_wire, with_compaction

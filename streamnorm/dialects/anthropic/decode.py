@@ -18,7 +18,6 @@ from streamnorm._core.events import (
     Ping,
     UsageUpdate,
 )
-from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -30,7 +29,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
-from streamnorm._core.provider_errors import named_error
+from streamnorm._core.provider_errors import Fatal, named_error, too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun

@@ -18,7 +18,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.gemini.decode", "GeminiDecoder"),
     encoder=on_first_use("streamnorm.dialects.gemini.encode", "GeminiEncoder"),
     checker=on_first_use("streamnorm.dialects.gemini.validate.checker", "GeminiChecker"),
-    forms=(JSON_ARRAY,),
+    formats=(JSON_ARRAY,),
     capabilities=CAPABILITIES,
     endpoints=ENDPOINTS,
 )

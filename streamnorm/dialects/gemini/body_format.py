@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from streamnorm._core.codec import Form
+from streamnorm._core.codec import BodyFormat
 from streamnorm.dialects.gemini.detect import recognises
 
 __all__ = ["JSON_ARRAY", "ArrayReader"]
@@ -97,5 +97,5 @@ class ArrayReader:
             out.append(_END)
 
 
-JSON_ARRAY = Form(b"[", ArrayReader, recognises)
+JSON_ARRAY = BodyFormat(b"[", ArrayReader, recognises)
 """The body format; an array whose first element is an error is an error body."""

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from streamnorm._core.codec import Decoder, DeltaRun
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
-from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -26,7 +25,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
@@ -67,7 +66,7 @@ class GeminiDecoder(Decoder):
     """
 
     dialect = DIALECT
-    forms = (JSON_ARRAY,)
+    formats = (JSON_ARRAY,)
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class GeminiDecoder(Decoder):
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()
         lenient: tuple[str, ...] = ()
-        if self._form is not None and not self._form.ended:
+        if self._body is not None and self._body.is_cut:
             return
         if rest is not None:
             # Half a frame is a cut; a whole one that lacks its blank line is not.

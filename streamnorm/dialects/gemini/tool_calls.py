@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.json import clean, compact, objects_of, rejoin, string_of
 from streamnorm._core.limits import Limits
+from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
 
 __all__ = [

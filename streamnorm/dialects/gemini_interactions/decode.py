@@ -13,11 +13,10 @@ from typing import Any
 
 from streamnorm._core.codec import Decoder
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
-from streamnorm._core.failures import Fatal
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import Fatal, find_error, named_error
 from streamnorm.dialects.gemini_interactions.detect import DONE, event_type, is_terminal
 from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
 from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
@@ -75,7 +74,7 @@ class InteractionsDecoder(Decoder):
         self._lenient: tuple[str, ...] = ()
 
     @property
-    def resume(self) -> dict[str, Any] | None:
+    def resume_token(self) -> dict[str, Any] | None:
         return {"event_id": self._event_id} if self._event_id else None
 
     def read(self, frame: Frame, events: list[Event]) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.events import StopReason, StreamError
-from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import is_array, is_object, string_of
-from streamnorm._core.provider_errors import find_error
+from streamnorm._core.provider_errors import find_error, upstream_error
 
 __all__ = ["FINAL_EVENTS", "TERMINAL", "failed_status", "status_of", "stop_reason"]
 

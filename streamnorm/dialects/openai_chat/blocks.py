@@ -38,10 +38,10 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.ids import mint_id
 from streamnorm._core.json import clean, compact, rejoin, too_deep
 from streamnorm._core.limits import Limits
+from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ThinkTags
 from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire

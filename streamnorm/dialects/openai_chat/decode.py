@@ -18,7 +18,6 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -31,7 +30,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
 from streamnorm.dialects.openai_chat.citations import citation_from_wire

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import upstream_error
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import find_error, named_error, upstream_error
 from streamnorm.dialects.openai_chat import wire
 
 __all__ = ["chunk_error", "error_to_wire"]

@@ -19,11 +19,16 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.failures import Fatal, too_large, upstream_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
-from streamnorm._core.provider_errors import find_error, named_error
+from streamnorm._core.provider_errors import (
+    Fatal,
+    find_error,
+    named_error,
+    too_large,
+    upstream_error,
+)
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
 from streamnorm.dialects.openai_responses.detect import TERMINALS, ends_stream

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm import Limits
-from streamnorm._core.failures import Fatal
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.tool_calls import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)

@@ -81,9 +81,9 @@ def test_resume_token_is_the_last_event_id() -> None:
     """From there the vendor goes on with a stream that broke off."""
     source = decoder("gemini")
     source.feed(event("interaction.created", interaction={}, event_id="e1"))
-    assert source.resume == {"event_id": "e1"}
+    assert source.resume_token == {"event_id": "e1"}
     source.feed(start(0, "model_output") + delta(0, "text", text="a"))
-    assert source.resume == {"event_id": "e1"}
+    assert source.resume_token == {"event_id": "e1"}
     more = {"event_id": "e2", "event_type": "step.delta", "index": 0}
     source.feed(frame({**more, "delta": {"type": "text", "text": "b"}}))
     (error,) = source.abort(TimeoutError())

@@ -9,8 +9,8 @@ from typing import Any
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
-from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, is_array, string_of
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
     Step,

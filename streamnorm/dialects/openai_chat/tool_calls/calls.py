@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from streamnorm._core.events import JSONDelta, StreamError
-from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 

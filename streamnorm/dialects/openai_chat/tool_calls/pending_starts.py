@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.events import Event
-from streamnorm._core.failures import too_large
+from streamnorm._core.provider_errors import too_large
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_chat.tool_calls.calls import Call
 

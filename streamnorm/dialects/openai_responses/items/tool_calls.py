@@ -6,8 +6,8 @@ from typing import Any
 
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
-from streamnorm._core.failures import Fatal
 from streamnorm._core.json import string_of
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item, extra_fields

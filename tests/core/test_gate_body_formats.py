@@ -9,8 +9,8 @@ import pytest
 from support.mutations import chunked
 
 from streamnorm import Limits, StreamError, decoder
-from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.gate import Gate
+from streamnorm._core.provider_errors import NOT_A_STREAM
 
 CHUNK = {"candidates": [{"content": {"parts": [{"text": "a]"}]}}]}
 TOLD = {"error": {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED"}}
@@ -28,7 +28,7 @@ def gate(dialect: str | None, status: int | None = 200, **limits: int) -> Gate:
         status,
         "application/json; charset=UTF-8",
         body_error=reader.body_error,
-        opening=reader.opening,
+        sniffer=reader.sniffer,
         limits=bounds,
     )
 

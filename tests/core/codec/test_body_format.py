@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import Completed, Event, Failed, Limits, MessageStart, StreamError, Truncated, Usage
-from streamnorm._core.codec import Decoder, Form
-from streamnorm._core.codec.body_format import Opening, one_line_each
+from streamnorm._core.codec import BodyFormat, Decoder
+from streamnorm._core.codec.body_format import FormatSniffer, one_line_each
 from streamnorm.sse import Frame
 
 
@@ -23,18 +23,18 @@ class Lines:
         return b"".join([b"data: %b\n\n" % line for line in lines])
 
 
-LINES = Form(b"[", Lines, lambda frame: frame.data.startswith("[id"))
+LINES = BodyFormat(b"[", Lines, lambda frame: frame.data.startswith("[id"))
 
 
 class LinesDecoder(Decoder):
     dialect = "lines"
-    forms = (LINES,)
+    formats = (LINES,)
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         events.append(MessageStart(frame.data))
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
-        if self._form is not None and self._form.ended:
+        if self._body is not None and not self._body.is_cut:
             self.outcome = Completed("end_turn", Usage())
 
 
@@ -71,7 +71,7 @@ def test_each_event_comes_with_the_byte_that_ends_it() -> None:
 def test_other_body_that_begins_so_is_none(size: int) -> None:
     events, reader = read(b'[{"error":{"message":"no"}}]\n', size)
     assert events == [StreamError("upstream", "no")]
-    assert reader.unframed
+    assert reader.error_outside_stream
     events, reader = read(b"[1,2]\n[id\n", size)
     assert isinstance(reader.outcome, Failed)
     assert reader.outcome.error.code == "not_a_stream"
@@ -100,9 +100,9 @@ def test_body_without_a_first_event_is_none() -> None:
             self.ended = b"]" in data
             return b""
 
-    opening = Opening(Form(b"[", Empty, LINES.recognises), Limits())
-    assert opening.feed(b"[") is None
-    assert opening.feed(b"]") is False
+    sniffer = FormatSniffer(BodyFormat(b"[", Empty, LINES.recognises), Limits())
+    assert sniffer.feed(b"[") is None
+    assert sniffer.feed(b"]") is False
 
 
 def test_bytes_are_known_as_the_event_stream_that_they_are() -> None:
