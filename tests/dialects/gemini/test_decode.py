@@ -27,6 +27,7 @@ from streamnorm import (
     Truncated,
     Usage,
     UsageUpdate,
+    decoder,
     validate,
 )
 from streamnorm.dialects.gemini import DIALECT
@@ -187,6 +188,47 @@ def test_done_ends_a_finished_stream() -> None:
     assert isinstance(decode(text("Hello", "STOP"), b"data: [DONE]").outcome, Completed)
 
 
+def test_done_without_its_blank_line_ends_a_finished_stream_alone() -> None:
+    finished = decode(text("Hello", "STOP"), b"data: [DONE]")
+    assert finished.outcome == Completed("end_turn", Usage())
+    assert finished.notes == (Note("unterminated", "last frame"), Note("stray_done", "frame"))
+    unfinished = decode(text("Hello"), b"data: [DONE]\n")
+    assert isinstance(unfinished.outcome, Truncated)
+    assert unfinished.notes == finished.notes
+
+
+def test_last_chunk_of_code_assist_may_lack_its_blank_line() -> None:
+    last = frame({"response": {"candidates": [candidate({"text": "a"}, finishReason="STOP")]}})
+    assert decode(last[:-2]).outcome == Completed("end_turn", Usage(), ("unterminated",))
+    assert decode(last).outcome == Completed("end_turn", Usage())
+
+
+@pytest.mark.parametrize("finish", [1, "STOP"])
+def test_finish_reason_without_its_blank_line_may_be_a_number(finish: object) -> None:
+    outcome = decode(text("a"), parts(finishReason=finish)[:-2]).outcome
+    assert isinstance(outcome, Completed)
+    assert outcome.lenient == ("unterminated",)
+
+
+@pytest.mark.parametrize("rest", [b"data: 5", b"data: []", b'data: {"news":1}', b": c", b""])
+def test_stream_that_ends_in_another_frame_without_its_blank_line_is_cut(rest: bytes) -> None:
+    cut = rest.startswith(b"data")
+    assert isinstance(decode(text("a", "STOP"), rest).outcome, Truncated) is cut
+
+
+def test_error_in_a_frame_without_its_blank_line_is_reported() -> None:
+    assert decode(text("a"), frame(TOLD)[:-2]).events[-1] == BUSY
+
+
+@pytest.mark.parametrize("rest", [b"", STOP[:-2]])
+def test_error_printed_behind_the_last_finish_reason_fails_the_stream(rest: bytes) -> None:
+    printed = json.dumps(TOLD, indent=2).encode() + b"\n"
+    for source in (GeminiDecoder(), decoder("gemini")):
+        source.feed(text("Hello", "STOP") + printed + rest)
+        assert source.close() == [BUSY]
+        assert source.error_outside_stream
+
+
 def test_closed_decoder_refuses_bytes() -> None:
     source = GeminiDecoder()
     source.close()
@@ -325,6 +367,16 @@ def test_array_that_is_cut_is_truncated() -> None:
     body = array(text("Hello", "STOP"))
     for end in range(1, len(body)):
         assert isinstance(decode(body[:end]).outcome, Truncated | Failed)
+
+
+def test_array_of_all_its_elements_that_is_not_closed_is_truncated() -> None:
+    whole = array(text("Hello", "STOP"), indent=None)
+    assert decode(whole).outcome == Completed("end_turn", Usage())
+    message = "stream ended after 1 frames, expected the end of its message"
+    for rest in (b"", b",", b", 5", b', {"candidates":', b', {"error":{"message":"no"}'):
+        decoded = decode(whole[:-1] + rest)
+        assert decoded.events[:-1] == [BEGUN, *HELLO[:2]]
+        assert decoded.events[-1] == StreamError("truncated", message, retryable=True)
 
 
 def test_element_of_an_array_is_bounded() -> None:

@@ -29,6 +29,7 @@ from streamnorm import (
     Truncated,
     Usage,
     UsageUpdate,
+    decoder,
 )
 
 OWN = "gemini_interactions"
@@ -265,6 +266,40 @@ def test_last_event_may_lack_its_blank_line() -> None:
 def test_half_a_last_frame_is_truncated(rest: bytes) -> None:
     got = decode(CREATED + HI + rest)
     assert got.events[-1] == CUT
+
+
+@pytest.mark.parametrize("type", ["interaction.complete", "interaction.failed", "error"])
+def test_last_event_without_its_blank_line_may_be_named_on_its_event_line_alone(type: str) -> None:
+    rest = f"event: {type}\ndata: {{}}".encode()
+    assert decode(CREATED + HI + rest).events == decode(CREATED + HI + rest + b"\n\n").events
+    assert decode(CREATED + HI + rest).events[-1] != CUT
+
+
+def test_done_without_its_blank_line_ends_no_open_interaction() -> None:
+    got = decode(CREATED + HI + DONE.rstrip())
+    assert got.events[-1] == CUT
+    assert kinds(got) == {"unterminated": 1}
+
+
+@pytest.mark.parametrize("rest", [b"", b": c", b"data: 1"])
+def test_failed_status_alone_fails_at_the_end(rest: bytes) -> None:
+    update = event("interaction.status_update", interaction_id="v1", status="failed")
+    (error,) = decode(CREATED + HI + update + rest).events[4:]
+    failed = StreamError("upstream", "the interaction ended as 'failed'", "failed")
+    if rest.startswith(b"data"):
+        assert isinstance(error, StreamError)
+        assert error.kind == "truncated"
+    else:
+        assert error == failed
+
+
+@pytest.mark.parametrize("rest", [b"", completed().rstrip()])
+def test_error_printed_before_the_end_fails_the_interaction(rest: bytes) -> None:
+    printed = b'{\n "error": {"message": "no"}\n}\n'
+    for name in (OWN, "gemini"):
+        source = decoder(name)
+        source.feed(CREATED + HI + printed + rest)
+        assert source.close() == [StreamError("upstream", "no")]
 
 
 def test_error_in_an_unterminated_frame_is_reported() -> None:
