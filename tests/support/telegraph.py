@@ -47,7 +47,7 @@ from streamnorm import (
 )
 from streamnorm._core.codec import Checker, Decoder, Dialect, EncodeOptions, Encoder, Endpoints
 from streamnorm._core.grammar import Grammar
-from streamnorm._core.json import FAST_ERRORS, compact, is_json, object_in
+from streamnorm._core.json import FAST_ERRORS, compact, object_in
 from streamnorm._core.losses import Capabilities, OnNote
 from streamnorm._core.provider_errors import Fatal, error_outcome, too_large, upstream_error
 from streamnorm.sse import Frame
@@ -156,9 +156,8 @@ class TelegraphDecoder(Decoder):
                 raise self.malformed(str(exc)) from exc
             events.append(event)
 
-    def end(self, rest: Frame | None, events: list[Event]) -> None:
-        if rest is not None and is_json(rest.data):
-            self.read(rest, events)
+    def may_end_with(self, frame: Frame, value: object) -> bool:
+        return is_terminal(frame)
 
     def _events(self, wire: _Wire, frame: Frame) -> Iterator[Event]:
         match wire.telegraph:

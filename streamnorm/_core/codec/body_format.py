@@ -100,8 +100,8 @@ class Body:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is a stream whose end has not come."""
-        return self._reader is not None and not self._reader.ended
+        """Whether its end has not come: of a stream, or of what may yet be one."""
+        return self.is_undecided if self._reader is None else not self._reader.ended
 
     def feed(self, data: bytes) -> bytes:
         """Return the events in more of the body; nothing while it is not known to be a stream."""

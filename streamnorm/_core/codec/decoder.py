@@ -17,7 +17,7 @@ from streamnorm._core.events import (
     StreamError,
     Usage,
 )
-from streamnorm._core.json import InvalidJSON, decode_any
+from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
 from streamnorm._core.provider_errors import (
@@ -161,9 +161,11 @@ class Decoder(ABC):
         if self.outcome is not None:
             return events
         try:
-            if self._body is not None and not self._body.is_stream:
-                is_cut = self._body.is_undecided
-                raise Fatal(self._truncated() if is_cut else self._judge_body(self._body.buffered))
+            if self._body is not None:
+                if self._body.is_cut:
+                    raise Fatal(self._truncated())
+                if not self._body.is_stream:
+                    raise Fatal(self._judge_body(self._body.buffered))
             rest = self.framing.unterminated()
             for _, line in self.framing.strays:  # the last line, if it has no end
                 self._read_stray(line)
@@ -247,7 +249,7 @@ class Decoder(ABC):
         """
         lenient: tuple[str, ...] = ()
         if rest is not None:
-            if not self.may_end_with(rest):
+            if not self.may_end_with(rest, self.json_of(rest.data)):
                 return
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
@@ -258,21 +260,21 @@ class Decoder(ABC):
             lenient = (*lenient, *self.outcome.lenient)
             self.outcome = Completed(self.outcome.reason, self.outcome.usage, lenient)
 
-    def may_end_with(self, frame: Frame) -> bool:
-        """Return whether a frame without its blank line is whole and may end the message."""
-        return False
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        """Return whether a frame without its blank line is whole and may be the last.
+
+        An error may; rooms add the terminal, and frames after which the message may be
+        complete without it: they accept more than `Dialect.is_terminal`.
+
+        Args:
+            frame: The frame.
+            value: Its data as JSON; None if it is none.
+        """
+        return is_object(value) and find_error(value) is not None
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         """Complete a message that lacks nothing but its terminal; return what was missing."""
         return ()
-
-    def stray(self, line: str) -> StreamError | None:
-        """Return the provider's error on a line outside any event; None if it is no error."""
-        name, colon, value = line.partition(":")
-        if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
-            value = value.removeprefix(" ")
-            return named_error(value, self.json_of(value))
-        return find_error(self.json_of(line))
 
     def body_error(self, body: str) -> StreamError | None:
         """Return the provider's error in a JSON body; None if it is no error."""
@@ -374,7 +376,11 @@ class Decoder(ABC):
 
     def _read_stray(self, line: bytes) -> None:
         text = str(line, "utf-8", "replace")
-        error = self.stray(text)
+        if text.startswith("error:"):  # llama.cpp until late 2025, and GPUStack
+            value = text.removeprefix("error:").removeprefix(" ")
+            error: StreamError | None = named_error(value, self.json_of(value))
+        else:
+            error = find_error(self.json_of(text))
         if error is not None:
             self.error_outside_stream = True
             raise Fatal(error)

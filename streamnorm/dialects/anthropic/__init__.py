@@ -2,8 +2,8 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.detect import recognises
-from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS, is_terminal
+from streamnorm.dialects.anthropic.detect import is_terminal, recognises
+from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS
 
 __all__ = ["DIALECT"]
 

@@ -33,7 +33,7 @@ from streamnorm._core.provider_errors import Fatal, named_error, too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
-from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream
+from streamnorm.dialects.anthropic.detect import EVENT_TYPES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.opaque import event_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
@@ -101,8 +101,10 @@ class AnthropicDecoder(Decoder):
         else:
             self._blocks.thinking(event.index, delta.text, events)
 
-    def may_end_with(self, frame: Frame) -> bool:
-        return may_end_stream(self.json_of(frame.data))
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        if is_object(value) and value.get("type") in ("message_stop", "message_delta"):
+            return True  # some servers send no `message_stop`
+        return super().may_end_with(frame, value)
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if self._stop_reason is None or self._blocks.is_open:

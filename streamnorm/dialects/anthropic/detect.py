@@ -1,15 +1,14 @@
-"""Detection of Anthropic frames, and of those that end a stream."""
+"""Detection of Anthropic frames and of the terminal."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS, is_object
-from streamnorm._core.provider_errors import find_error
+from streamnorm._core.json import FAST_ERRORS, object_in
 from streamnorm.sse import Frame
 
-__all__ = ["EVENT_TYPES", "may_end_stream", "recognises"]
+__all__ = ["EVENT_TYPES", "is_terminal", "recognises"]
 
 EVENT_TYPES = frozenset(
     {
@@ -23,8 +22,6 @@ EVENT_TYPES = frozenset(
         "error",
     }
 )
-
-_LAST_TYPES = ("message_stop", "message_delta", "error")
 
 
 class _TypeOnly(Struct):
@@ -42,12 +39,6 @@ def recognises(frame: Frame) -> bool:
         return False
 
 
-def may_end_stream(payload: object) -> bool:
-    """Return whether a decoded payload may end the stream.
-
-    `message_delta` may, since some servers send no `message_stop`; so may an error in the
-    form of another vendor.
-    """
-    if not is_object(payload):
-        return False
-    return payload.get("type") in _LAST_TYPES or find_error(payload) is not None
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame is `message_stop`."""
+    return bool(object_in(frame.data).get("type", frame.event) == "message_stop")

@@ -1,4 +1,4 @@
-"""The HTTP interface of Anthropic Messages, and the end of a stream.
+"""The HTTP interface of Anthropic Messages.
 
 https://docs.anthropic.com/en/api/messages (read 2026-11-22).
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Endpoints
-from streamnorm._core.json import object_in
-from streamnorm.sse import Frame
 
-__all__ = ["ENDPOINTS", "OVERLOADED_STATUS", "is_terminal"]
+__all__ = ["ENDPOINTS", "OVERLOADED_STATUS"]
 
 OVERLOADED_STATUS = 529
 
@@ -26,8 +24,3 @@ ENDPOINTS = Endpoints(
     # Claude Code's first system block, which holds a checksum of the conversation.
     volatile_system_prefix="x-anthropic-billing-header:",
 )
-
-
-def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame is `message_stop`."""
-    return bool(object_in(frame.data).get("type", frame.event) == "message_stop")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.detect import recognises
-from streamnorm.dialects.gemini.endpoints import ENDPOINTS, is_terminal
+from streamnorm.dialects.gemini.detect import is_terminal, recognises
+from streamnorm.dialects.gemini.endpoints import ENDPOINTS
 
 __all__ = ["DIALECT"]
 

@@ -31,6 +31,7 @@ from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
 from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 from streamnorm.dialects.gemini.delta_run import GeminiRun
+from streamnorm.dialects.gemini.detect import DONE, has_finish
 from streamnorm.dialects.gemini.opaque import without_half_characters
 from streamnorm.dialects.gemini.stop_reasons import UNSPECIFIED, enum_name, failed_finish
 from streamnorm.dialects.gemini.usage import UsageReader
@@ -39,7 +40,6 @@ from streamnorm.sse import Frame
 
 __all__ = ["GeminiDecoder"]
 
-_DONE = "[DONE]"
 _CHUNK_MARKS = frozenset(
     {"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"}
 )
@@ -94,19 +94,28 @@ class GeminiDecoder(Decoder):
         self._run.compare_with_last_counts()
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
+        # The source ends the stream, not a frame: an error may follow the last finish reason.
         self._judge_strays()
-        lenient: tuple[str, ...] = ()
-        if self._body is not None and self._body.is_cut:
-            return
-        if rest is not None:
-            # Half a frame is a cut; a whole one that lacks its blank line is not.
-            if not self._is_last(rest):
-                return
+        if rest is not None and rest.data.startswith(DONE):
+            # Without it the message is as complete.
             self.note("unterminated", "last frame")
-            lenient = ("unterminated",)
             self.read(rest, events)
-        if self.outcome is None and self._is_finished():
-            self._finish(events, lenient)
+            rest = None
+        super().end(rest, events)
+
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        if not is_object(value):
+            return False
+        inner = value.get("response")
+        chunk = {**value, **inner} if is_object(inner) else value
+        if has_finish(chunk) or (not _CHUNK_MARKS.isdisjoint(chunk) and self._is_finished()):
+            return True
+        return super().may_end_with(frame, value)
+
+    def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        if self._is_finished():
+            self._finish(events)
+        return ()
 
     # Frames
 
@@ -127,10 +136,10 @@ class GeminiDecoder(Decoder):
 
     def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
         data = frame.data
-        if data.startswith(_DONE):
+        if data.startswith(DONE):
             self.note("stray_done", "frame")
             if self._is_finished():
-                self._finish(events, ())
+                self._finish(events)
         elif not data.strip():
             pass
         elif "\n" in data and not problem.too_deep:  # events without blank lines between them
@@ -252,25 +261,7 @@ class GeminiDecoder(Decoder):
         finished = all(blocks.finish for blocks in self._candidates.values())
         return self._blocked is not None or (bool(self._candidates) and finished)
 
-    def _is_last(self, rest: Frame) -> bool:
-        """Return whether a frame without its blank line is whole and ends the message."""
-        if rest.data.startswith(_DONE):
-            return True
-        value = self.json_of(rest.data)
-        if not is_object(value):
-            return False
-        inner = value.get("response")
-        chunk = {**value, **inner} if is_object(inner) else value
-        candidates = objects_of(chunk.get("candidates"))
-        feedback = chunk.get("promptFeedback")
-        return (
-            any(enum_name(candidate.get("finishReason")) for candidate in candidates)
-            or (is_object(feedback) and bool(feedback.get("blockReason")))
-            or find_error(value) is not None
-            or (not _CHUNK_MARKS.isdisjoint(chunk) and self._is_finished())
-        )
-
-    def _finish(self, events: list[Event], lenient: tuple[str, ...]) -> None:
+    def _finish(self, events: list[Event]) -> None:
         if not self._candidates:
             self._candidates[0] = CandidateBlocks(0, self._opener)
         if 0 not in self._candidates:  # most targets write no other choice
@@ -279,7 +270,7 @@ class GeminiDecoder(Decoder):
         candidates = [blocks for _, blocks in sorted(self._candidates.items())]
         stops = [blocks.finish_message(self._blocked, events) for blocks in candidates]
         events += stops
-        self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
+        self.outcome = Completed(stops[0].reason, self._usage.usage)
 
 
 def _raw_parts(data: str) -> list[list[wire.RawPart]]:

@@ -1,14 +1,20 @@
-"""Detection of Gemini frames."""
+"""Detection of Gemini frames and of those that may be the last."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.json import FAST_ERRORS, is_object, object_in, objects_of
+from streamnorm.dialects.gemini.stop_reasons import enum_name
 from streamnorm.sse import Frame
 
-__all__ = ["recognises"]
+__all__ = ["DONE", "has_finish", "is_terminal", "recognises"]
+
+DONE = "[DONE]"
+"""Data that some gateways send behind the last chunk."""
 
 
 class _Candidate(Struct):
@@ -35,3 +41,17 @@ def recognises(frame: Frame) -> bool:
         chunk = chunk.response
     fields = (chunk.candidates, chunk.usage_metadata, chunk.prompt_feedback)
     return any(field is not None for field in fields)
+
+
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame has a finish or block reason, or is `[DONE]`."""
+    return frame.data.startswith(DONE) or has_finish(object_in(frame.data))
+
+
+def has_finish(chunk: dict[str, Any]) -> bool:
+    """Return whether a chunk has the finish reason of a candidate, or a block reason."""
+    feedback = chunk.get("promptFeedback")
+    if is_object(feedback) and feedback.get("blockReason"):
+        return True
+    candidates = objects_of(chunk.get("candidates"))
+    return any(enum_name(candidate.get("finishReason")) for candidate in candidates)

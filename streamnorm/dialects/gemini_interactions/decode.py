@@ -17,7 +17,7 @@ from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_objec
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error
-from streamnorm.dialects.gemini_interactions.detect import DONE, event_type, is_terminal
+from streamnorm.dialects.gemini_interactions.detect import DONE, event_type
 from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
 from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
 from streamnorm.dialects.gemini_interactions.stop_reasons import (
@@ -71,7 +71,6 @@ class InteractionsDecoder(Decoder):
         self._start_fields: dict[str, Any] | None = None  # None before the start
         self._status = ""
         self._usage = UsageReader()
-        self._lenient: tuple[str, ...] = ()
 
     @property
     def resume_token(self) -> dict[str, Any] | None:
@@ -93,15 +92,21 @@ class InteractionsDecoder(Decoder):
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()
-        if rest is not None:
-            # Half a frame is a cut; a whole one that lacks its blank line is not.
-            if not is_terminal(rest, max_json_depth=self._limits.max_json_depth):
-                return
-            self.note("unterminated", "last frame")
-            self._lenient = ("unterminated",)
-            self._read_any(rest, events)
-        if self.outcome is None and (error := failed_status(self._status, {})) is not None:
+        super().end(rest, events)
+
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        if not is_object(value):
+            return frame.data.startswith(DONE)
+        family, _, action = event_type(value, frame).partition(".")
+        if family != "interaction":
+            return family == "error" or super().may_end_with(frame, value)
+        return action != "status_update" and status_of(action, value) in TERMINAL
+
+    def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        error = failed_status(self._status, {})
+        if error is not None:
             raise Fatal(error)
+        return ()
 
     # Events
 
@@ -204,4 +209,4 @@ class InteractionsDecoder(Decoder):
         called = bool(self._blocks.unanswered)
         reason = stop_reason(self._status, called=called, resumable=resumable)
         events.append(MessageStop(reason, self._status, extra=extra or None))
-        self.outcome = Completed(reason, self._usage.usage, self._lenient)
+        self.outcome = Completed(reason, self._usage.usage)

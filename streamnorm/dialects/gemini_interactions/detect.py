@@ -1,4 +1,4 @@
-"""Detection of Interactions frames and of the frame that ends an interaction."""
+"""Detection of Interactions frames and of the terminal."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
-from streamnorm._core.provider_errors import find_error
-from streamnorm.dialects.gemini_interactions.stop_reasons import TERMINAL, status_of
+from streamnorm._core.json import FAST_ERRORS, object_in, string_of
+from streamnorm.dialects.gemini_interactions.stop_reasons import FINAL_EVENTS
 from streamnorm.sse import Frame
 
 __all__ = ["DONE", "event_type", "is_interaction", "is_terminal"]
 
 DONE = "[DONE]"
 
+_TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)
 _STEPS = frozenset({"step.start", "step.delta", "step.stop"})
 _CONTENTS = frozenset({"content.start", "content.delta", "content.stop"})
 
@@ -43,20 +43,9 @@ def is_interaction(frame: Frame) -> bool:
     return kind in _CONTENTS and type(head.index) is int
 
 
-def is_terminal(frame: Frame, *, max_json_depth: int) -> bool:
-    """Return whether a frame without its blank line is whole and ends the interaction."""
-    if frame.data.startswith(DONE):
-        return True
-    try:
-        value = decode_any(frame.data, max_depth=max_json_depth)
-    except InvalidJSON:
-        return False
-    if not is_object(value):
-        return False
-    family, _, action = event_type(value, frame).partition(".")
-    if family != "interaction":
-        return family == "error" or find_error(value) is not None
-    return action != "status_update" and status_of(action, value) in TERMINAL
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame completes the interaction, or is `[DONE]`."""
+    return frame.data.startswith(DONE) or object_in(frame.data).get("event_type") in _TERMINALS
 
 
 def event_type(value: dict[str, Any], frame: Frame) -> str:

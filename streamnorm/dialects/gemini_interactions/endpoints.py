@@ -1,4 +1,4 @@
-"""The terminal and the error event of the Interactions API.
+"""The error event of the Interactions API.
 
 https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).
 """
@@ -7,17 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamnorm._core.json import compact, object_in
+from streamnorm._core.json import compact
 from streamnorm.sse import Frame
 
-__all__ = ["is_terminal", "overloaded_frames"]
-
-_TERMINALS = ("interaction.completed", "interaction.complete")
-
-
-def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame completes the interaction, or is `[DONE]`."""
-    return frame.data.startswith("[DONE]") or object_in(frame.data).get("event_type") in _TERMINALS
+__all__ = ["overloaded_frames"]
 
 
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:

@@ -2,8 +2,8 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_chat.detect import recognises
-from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS, is_terminal
+from streamnorm.dialects.openai_chat.detect import is_terminal, recognises
+from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS
 
 __all__ = ["DIALECT"]
 

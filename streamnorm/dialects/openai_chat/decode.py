@@ -27,6 +27,7 @@ from streamnorm._core.json import (
     decode_any,
     is_array,
     is_object,
+    objects_of,
 )
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
@@ -90,9 +91,11 @@ class ChatDecoder(Decoder):
             self._read_chunk(frame, chunk, events)
         self._run.expect(self._choices)
 
-    def may_end_with(self, frame: Frame) -> bool:
-        value = self.json_of(frame.data)
-        return is_terminal(frame, value) or (is_object(value) and self._all_finished())
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        if not is_object(value):
+            return is_terminal(frame)
+        finishes = any(choice.get("finish_reason") for choice in objects_of(value.get("choices")))
+        return finishes or self._all_finished() or super().may_end_with(frame, value)
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if not self._choices or not self._all_finished():
@@ -105,7 +108,7 @@ class ChatDecoder(Decoder):
     def _read_unusual(self, frame: Frame, events: list[Event]) -> None:
         """Read a frame that the typed decoder refuses: the terminal, odd types, odd JSON."""
         data = frame.data
-        if data.startswith(DONE):
+        if is_terminal(frame):
             self._finish(events)
             return
         if not data.strip():

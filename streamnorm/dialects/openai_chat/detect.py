@@ -1,8 +1,8 @@
-"""Whether a frame belongs to Chat Completions, and whether it ends a stream."""
+"""Detection of Chat Completions frames and of the terminal."""
 
 from __future__ import annotations
 
-from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object
+from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
@@ -15,7 +15,7 @@ DONE = "[DONE]"
 
 def recognises(frame: Frame) -> bool:
     """Return whether a frame is a chunk, `[DONE]`, or an error of no other dialect."""
-    if frame.data.startswith(DONE):
+    if is_terminal(frame):
         return True
     try:
         value = decode_any(frame.data, max_depth=Limits().max_json_depth)
@@ -31,17 +31,6 @@ def recognises(frame: Frame) -> bool:
     return frame.event == "error" or find_error(value) is not None
 
 
-def is_terminal(frame: Frame, value: object) -> bool:
-    """Return whether a frame is `[DONE]`, an error, or a chunk with a finish reason.
-
-    `value` is its data as JSON, None if that is no JSON.
-    """
-    if frame.data.startswith(DONE):
-        return True
-    if not is_object(value):
-        return False
-    choices = value.get("choices")
-    return find_error(value) is not None or (
-        is_array(choices)
-        and any(is_object(choice) and choice.get("finish_reason") for choice in choices)
-    )
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame is `[DONE]`."""
+    return frame.data.startswith(DONE)

@@ -2,11 +2,10 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_responses.detect import recognises
+from streamnorm.dialects.openai_responses.detect import is_terminal, recognises
 from streamnorm.dialects.openai_responses.endpoints import (
     ENDPOINTS,
     error_body,
-    is_terminal,
     overloaded_frames,
 )
 

@@ -31,7 +31,7 @@ from streamnorm._core.provider_errors import (
 )
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
-from streamnorm.dialects.openai_responses.detect import TERMINALS, ends_stream
+from streamnorm.dialects.openai_responses.detect import TERMINALS
 from streamnorm.dialects.openai_responses.errors import error_from_wire
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item_events import ItemEvents
@@ -129,8 +129,10 @@ class ResponsesDecoder(Decoder):
         if frame.event == event_type and (text := self._open_text(delta)) is not None:
             self._run.expect(delta, text)
 
-    def may_end_with(self, frame: Frame) -> bool:
-        return ends_stream(self.json_of(frame.data))
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        if is_object(value) and value.get("type") in TERMINALS:
+            return True
+        return super().may_end_with(frame, value)
 
     # Frames
 

@@ -1,15 +1,14 @@
-"""Detection: frames of the Responses API, and payloads that end a response."""
+"""Detection of Responses frames and of the terminals."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS, is_object
-from streamnorm._core.provider_errors import find_error
+from streamnorm._core.json import FAST_ERRORS, object_in
 from streamnorm.sse import Frame
 
-__all__ = ["TERMINALS", "ends_stream", "recognises"]
+__all__ = ["TERMINALS", "is_terminal", "recognises"]
 
 TERMINALS = {
     "response.completed": "completed",
@@ -41,8 +40,6 @@ def recognises(frame: Frame) -> bool:
     )
 
 
-def ends_stream(payload: object) -> bool:
-    """Return whether a decoded payload ends the stream: a terminal event or an error."""
-    if not is_object(payload):
-        return False
-    return payload.get("type") in (*TERMINALS, "error") or find_error(payload) is not None
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame ends the response, whatever its outcome."""
+    return object_in(frame.data).get("type", frame.event) in TERMINALS

@@ -1,4 +1,4 @@
-"""The HTTP interface of Responses: paths, error bodies and events, and the end of a stream.
+"""The HTTP interface of Responses: paths, error bodies and error events.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).
 """
@@ -14,14 +14,12 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, is_object, object_in
 from streamnorm.sse import Frame
 
-__all__ = ["ENDPOINTS", "error_body", "is_terminal", "overloaded_frames"]
+__all__ = ["ENDPOINTS", "error_body", "overloaded_frames"]
 
 ENDPOINTS = Endpoints(
     path=re.compile(r"/responses(?:/resp_[^/]+)?$"),
     key_headers=("authorization", "api-key"),  # the second is Azure's
 )
-
-_TERMINALS = ("response.completed", "response.incomplete", "response.failed")
 
 # Type and code in the body of an error response, which is that of the whole platform: its
 # codes are not those of the events.
@@ -36,11 +34,6 @@ _BODY_ERRORS = {
     504: ("server_error", "timeout"),
     529: ("server_error", "overloaded"),
 }
-
-
-def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame ends the response, whatever its outcome."""
-    return object_in(frame.data).get("type", frame.event) in _TERMINALS
 
 
 def error_body(error: StreamError) -> bytes:

@@ -33,9 +33,9 @@ class LinesDecoder(Decoder):
     def read(self, frame: Frame, events: list[Event]) -> None:
         events.append(MessageStart(frame.data))
 
-    def end(self, rest: Frame | None, events: list[Event]) -> None:
-        if self._body is not None and not self._body.is_cut:
-            self.outcome = Completed("end_turn", Usage())
+    def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        self.outcome = Completed("end_turn", Usage())
+        return ()
 
 
 def read(data: bytes, size: int, **limits: int) -> tuple[list[Event], LinesDecoder]:
@@ -82,6 +82,13 @@ def test_cut_before_it_is_known_is_a_cut(size: int) -> None:
     events, reader = read(b"[id", size)
     assert isinstance(reader.outcome, Truncated)
     assert len(events) == 1
+
+
+@each_size
+def test_stream_that_is_not_closed_is_a_cut_in_any_dialect(size: int) -> None:
+    events, reader = read(b"[id\nb\n", size)
+    assert events[:-1] == [MessageStart("[id"), MessageStart("b")]
+    assert isinstance(reader.outcome, Truncated)
 
 
 @each_size

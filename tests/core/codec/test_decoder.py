@@ -21,6 +21,7 @@ from streamnorm import (
     decoder,
 )
 from streamnorm._core.codec import Decoder
+from streamnorm._registry import DIALECTS
 from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")
@@ -300,6 +301,14 @@ def test_sequence_numbers_are_those_of_the_dialect_that_was_found() -> None:
     assert reader.next_sequence_number == 0
     reader.feed(frame(created, "response.created"))
     assert reader.next_sequence_number == 8
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_error_without_its_blank_line_is_read_in_every_dialect(dialect: str) -> None:
+    reader = decoder(dialect)
+    reader.feed(b'data: {"error":{"message":"no"}}')
+    assert reader.close() == [StreamError("upstream", "no")]
+    assert reader.notes == (Note("unterminated", "last frame"),)
 
 
 class OneWord(Decoder):

@@ -1,10 +1,10 @@
-"""Detection of Anthropic frames, and of those that end a stream."""
+"""Detection of Anthropic frames and of the terminal."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.anthropic.detect import EVENT_TYPES, may_end_stream, recognises
+from streamnorm.dialects.anthropic.detect import EVENT_TYPES, is_terminal, recognises
 from streamnorm.sse import Frame
 
 
@@ -24,17 +24,8 @@ def test_other_frame_is_not_recognised(data: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "is_last"),
-    [
-        ({"type": "message_stop"}, True),
-        ({"type": "message_delta"}, True),
-        ({"type": "error"}, True),
-        ({"error": {"message": "no"}}, True),
-        ({"type": "content_block_stop", "index": 0}, False),
-        ({"type": "ping"}, False),
-        ([], False),
-        (None, False),
-    ],
+    ("data", "expected"),
+    [('{"type":"message_stop"}', True), ("{}", True), ('{"type":"message_delta"}', False)],
 )
-def test_last_frame_is_known_by_its_payload(payload: object, *, is_last: bool) -> None:
-    assert may_end_stream(payload) is is_last
+def test_terminal_is_message_stop_by_its_type_or_its_name(data: str, *, expected: bool) -> None:
+    assert is_terminal(Frame("message_stop", data)) is expected

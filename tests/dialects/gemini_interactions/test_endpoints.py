@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamnorm.dialects.gemini_interactions.endpoints import is_terminal, overloaded_frames
+from streamnorm.dialects.gemini_interactions.detect import is_terminal
+from streamnorm.dialects.gemini_interactions.endpoints import overloaded_frames
 from streamnorm.dialects.gemini_interactions.usage import UsageReader
 from streamnorm.sse import Frame
 

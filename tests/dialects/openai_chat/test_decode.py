@@ -181,7 +181,17 @@ def test_last_chunk_without_its_blank_line_is_forgiven() -> None:
 
 
 @pytest.mark.parametrize(
-    "rest", [END[:-3], content("more").rstrip(), b"data: [DON", b"data", b"dat", b"data:", b"x: y"]
+    "rest",
+    [
+        END[:-3],
+        content("more").rstrip(),
+        b"data: [DON",
+        b"data",
+        b"dat",
+        b"data: 5",
+        b"data:",
+        b"x: y",
+    ],
 )
 def test_half_a_frame_is_a_cut(rest: bytes) -> None:
     assert isinstance(decode(TEXT, rest).outcome, Truncated)

@@ -1,4 +1,4 @@
-"""Detection of Responses frames."""
+"""Detection of Responses frames and of the terminals."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ from streamnorm.sse import Frame
 )
 def test_events_of_the_dialect_are_recognised(data: str, recognised: bool) -> None:
     assert DIALECT.recognises(Frame("message", data)) is recognised
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete", "failed", "cancelled"])
+def test_terminal_is_known_by_the_type_in_its_payload(status: str) -> None:
+    assert DIALECT.is_terminal(Frame("message", f'{{"type":"response.{status}"}}'))
+    assert not DIALECT.is_terminal(Frame(f"response.{status}", '{"type":"response.created"}'))
 
 
 def test_record_has_name_aliases_and_decoder() -> None:

@@ -10,11 +10,7 @@ from support.openai_responses.frames import START, added
 from support.openai_responses.item_deltas import ARGUMENTS, OPENING, SUMMARY, TEXT, item_delta, read
 
 from streamnorm import StreamError
-from streamnorm.dialects.openai_responses.endpoints import (
-    error_body,
-    is_terminal,
-    overloaded_frames,
-)
+from streamnorm.dialects.openai_responses.endpoints import error_body, overloaded_frames
 from streamnorm.sse import Frame, SSEDecoder
 
 
@@ -24,12 +20,6 @@ def payloads(data: bytes) -> list[Any]:
     values = [json.loads(frame.data) for frame in frames]
     assert [value["type"] for value in values] == [frame.event for frame in frames]
     return values
-
-
-@pytest.mark.parametrize("type", ["completed", "incomplete", "failed"])
-def test_terminal_is_told_by_the_type_in_its_payload(type: str) -> None:
-    assert is_terminal(Frame("message", f'{{"type":"response.{type}"}}'))
-    assert not is_terminal(Frame(f"response.{type}", '{"type":"response.created"}'))
 
 
 @pytest.mark.parametrize(
