@@ -1,8 +1,9 @@
 """The contracts that every dialect fills in, and what is written once for all of them.
 
 A room subclasses `Decoder` and `Encoder`.  Framing, limits, the judgement of a body
-that is no stream, notes and the end of a stream stand here; the room reads one frame
-(`read`), knows its terminal (`end`), and writes one event (`render`).
+that is no stream, frames without JSON, notes and the end of a stream stand here; the room
+reads one frame (`read`), knows which may be the last (`may_end_with`), and writes one event
+(`render`).
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
@@ -12,11 +13,13 @@ from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import Dialect, Endpoints, Feed, on_first_use
 from streamnorm._core.codec.encoder import EncodeOptions, Encoder
+from streamnorm._core.codec.no_json import DONE, read_no_json
 from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta
 
 __all__ = [
+    "DONE",
     "MAX_PROBLEMS",
     "BlockOpener",
     "BodyFormat",
@@ -35,4 +38,5 @@ __all__ = [
     "Passthrough",
     "StreamWriter",
     "on_first_use",
+    "read_no_json",
 ]

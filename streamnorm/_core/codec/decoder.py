@@ -9,14 +9,7 @@ from typing import Any, ClassVar
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import (
-    Completed,
-    ErrorKind,
-    Event,
-    Outcome,
-    StreamError,
-    Usage,
-)
+from streamnorm._core.events import Completed, ErrorKind, Event, Outcome, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
@@ -276,16 +269,21 @@ class Decoder(ABC):
         """Complete a message that lacks nothing but its terminal; return what was missing."""
         return ()
 
+    def stray(self, line: str) -> StreamError | None:
+        """Return the provider's error on a line outside any event; None if it is no error."""
+        name, colon, value = line.partition(":")
+        if colon and name == "error":  # llama.cpp until late 2025, and GPUStack
+            value = value.removeprefix(" ")
+            return named_error(value, self.json_of(value))
+        return find_error(self.json_of(line))
+
     def body_error(self, body: str) -> StreamError | None:
         """Return the provider's error in a JSON body; None if it is no error."""
         return find_error(self.json_of(body))
 
-    def read_joined(self, frame: Frame, event: str, events: list[Event]) -> None:
-        """Read a frame whose data is several events, a line each, under the name `event`."""
-        self.note("joined_frames", "frame")
-        for line in frame.data.split("\n"):
-            if self.outcome is None:
-                self.read(Frame(event, line), events)
+    def read_done(self, events: list[Event]) -> None:
+        """Append the events of a frame that is `[DONE]`, which most dialects do not have."""
+        self.note("stray_done", "frame")
 
     def json_of(self, text: str) -> Any:
         """Return the value of JSON text; None if it is invalid."""
@@ -376,11 +374,7 @@ class Decoder(ABC):
 
     def _read_stray(self, line: bytes) -> None:
         text = str(line, "utf-8", "replace")
-        if text.startswith("error:"):  # llama.cpp until late 2025, and GPUStack
-            value = text.removeprefix("error:").removeprefix(" ")
-            error: StreamError | None = named_error(value, self.json_of(value))
-        else:
-            error = find_error(self.json_of(text))
+        error = self.stray(text)
         if error is not None:
             self.error_outside_stream = True
             raise Fatal(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -35,7 +35,6 @@ from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
-from streamnorm.dialects.anthropic.opaque import event_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
@@ -130,8 +129,8 @@ class AnthropicDecoder(Decoder):
             value = decode_any(
                 data, max_depth=self._limits.max_json_depth, pieces=wire.DELTA_TEXT_FIELDS
             )
-        except InvalidJSON as exc:
-            self._read_no_json(frame, exc, events)
+        except InvalidJSON as problem:
+            read_no_json(self, frame, problem, events, names=self._READERS)
             return
         kind = value.get("type") if is_object(value) else None
         if not isinstance(kind, str):
@@ -153,21 +152,6 @@ class AnthropicDecoder(Decoder):
         self._blocks.may_split_pairs = True
         read(self, value, frame, events)
         self._blocks.may_split_pairs = False
-
-    def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
-        data = frame.data
-        if data.startswith("[DONE]"):
-            self.note("stray_done", "frame")
-        elif not data.strip():
-            pass
-        elif frame.event == "error":
-            raise Fatal(named_error(data, None))
-        elif "\n" in data and not problem.too_deep:  # events without a blank line between
-            self.read_joined(frame, "message", events)
-        elif frame.event not in self._READERS and frame.event != "message":
-            events.append(event_from_wire(clean(frame.event), data, None))
-        else:
-            raise self.invalid(problem)
 
     def _read_unknown(self, kind: str, value: Any, events: list[Event]) -> None:
         if (error := untyped_error_from_wire(value)) is not None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DONE, Decoder, DeltaRun, read_no_json
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
-    clean,
     compact,
     decode_any,
     is_array,
@@ -31,7 +30,7 @@ from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
 from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 from streamnorm.dialects.gemini.delta_run import GeminiRun
-from streamnorm.dialects.gemini.detect import DONE, has_finish
+from streamnorm.dialects.gemini.detect import has_finish
 from streamnorm.dialects.gemini.opaque import without_half_characters
 from streamnorm.dialects.gemini.stop_reasons import UNSPECIFIED, enum_name, failed_finish
 from streamnorm.dialects.gemini.usage import UsageReader
@@ -125,8 +124,8 @@ class GeminiDecoder(Decoder):
             raise Fatal(named_error(data, self.json_of(data)))
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
-        except InvalidJSON as exc:
-            self._read_no_json(frame, exc, events)
+        except InvalidJSON as problem:
+            read_no_json(self, frame, problem, events)
             return
         for chunk in value if is_array(value) else (value,):
             if is_object(chunk):
@@ -134,20 +133,10 @@ class GeminiDecoder(Decoder):
             else:
                 events.append(Opaque(DIALECT, "frame", compact(chunk)))
 
-    def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
-        data = frame.data
-        if data.startswith(DONE):
-            self.note("stray_done", "frame")
-            if self._is_finished():
-                self._finish(events)
-        elif not data.strip():
-            pass
-        elif "\n" in data and not problem.too_deep:  # events without blank lines between them
-            self.read_joined(frame, frame.event, events)
-        elif frame.event != "message":
-            events.append(Opaque(DIALECT, clean(frame.event), compact(data)))
-        else:
-            raise self.invalid(problem)
+    def read_done(self, events: list[Event]) -> None:
+        super().read_done(events)
+        if self._is_finished():
+            self._finish(events)
 
     def _read_object(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         inner = value.get("response")

@@ -7,14 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, is_object, object_in, objects_of
 from streamnorm.dialects.gemini.stop_reasons import enum_name
 from streamnorm.sse import Frame
 
-__all__ = ["DONE", "has_finish", "is_terminal", "recognises"]
-
-DONE = "[DONE]"
-"""Data that some gateways send behind the last chunk."""
+__all__ = ["has_finish", "is_terminal", "recognises"]
 
 
 class _Candidate(Struct):

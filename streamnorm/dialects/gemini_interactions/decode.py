@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.codec import Decoder
+from streamnorm._core.codec import DONE, Decoder, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error
-from streamnorm.dialects.gemini_interactions.detect import DONE, event_type
+from streamnorm.dialects.gemini_interactions.detect import event_type
 from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
 from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
 from streamnorm.dialects.gemini_interactions.stop_reasons import (
@@ -110,20 +110,17 @@ class InteractionsDecoder(Decoder):
 
     # Events
 
+    def read_done(self, events: list[Event]) -> None:
+        if self._status in TERMINAL:
+            self._finish({}, events)
+
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
         data = frame.data
-        if data.startswith(DONE):
-            if self._status in TERMINAL:
-                self._finish({}, events)
-            return
-        if not data.strip():
-            return
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=PIECES)
         except InvalidJSON as problem:
-            if "\n" not in data or problem.too_deep:
-                raise self.invalid(problem) from problem
-            self.read_joined(frame, "message", events)
+            # Every name is that of an event, known or not.
+            read_no_json(self, frame, problem, events, names=(frame.event,))
             return
         if not is_object(value):
             self._blocks.opaque(frame.event, value, events)

@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, object_in, string_of
 from streamnorm.dialects.gemini_interactions.stop_reasons import FINAL_EVENTS
 from streamnorm.sse import Frame
 
-__all__ = ["DONE", "event_type", "is_interaction", "is_terminal"]
-
-DONE = "[DONE]"
+__all__ = ["event_type", "is_interaction", "is_terminal"]
 
 _TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)
 _STEPS = frozenset({"step.start", "step.delta", "step.stop"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DONE, Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import (
     BlockStop,
     Completed,
@@ -36,7 +36,7 @@ from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
-from streamnorm.dialects.openai_chat.detect import DONE, is_terminal
+from streamnorm.dialects.openai_chat.detect import is_terminal
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.quirks import quirks_of
@@ -111,30 +111,20 @@ class ChatDecoder(Decoder):
         if is_terminal(frame):
             self._finish(events)
             return
-        if not data.strip():
-            return
-        if frame.event == "error":
-            raise Fatal(named_error(data, self.json_of(data)))
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
+            if frame.event == "error":
+                raise Fatal(named_error(data, self.json_of(data)))
             if (error := find_error(value)) is not None and is_array(value):
                 raise Fatal(error)
             chunk = convert(value, wire.Chunk)
-        except InvalidJSON as exc:
-            self._read_invalid(frame, exc, events)
+        except InvalidJSON as problem:
+            read_no_json(self, frame, problem, events)
             return
         self.note("unusual_json", "chunk")
         self._state.may_hold_surrogates = True
         self._read_chunk(frame, chunk, events)
         self._state.may_hold_surrogates = False
-
-    def _read_invalid(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
-        if "\n" in frame.data and not problem.too_deep:  # frames without a blank line between
-            self.read_joined(frame, frame.event, events)
-        elif frame.event != "message":
-            events.append(Opaque(self.dialect, clean(frame.event), compact(frame.data)))
-        else:
-            raise self.invalid(problem)
 
     def _read_chunk(self, frame: Frame, chunk: wire.Chunk, events: list[Event]) -> None:
         choices = chunk.choices or ()

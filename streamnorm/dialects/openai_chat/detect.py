@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from streamnorm._core.codec import DONE
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
-__all__ = ["DONE", "is_terminal", "recognises"]
-
-DONE = "[DONE]"
-"""Data of the frame that ends a stream."""
+__all__ = ["is_terminal", "recognises"]
 
 
 def recognises(frame: Frame) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import Text
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import Decoder, DeltaRun, read_no_json
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -47,12 +47,12 @@ from streamnorm.sse import Frame
 
 __all__ = ["ResponsesDecoder"]
 
-_DONE = "[DONE]"
 # A frame without an event line is named `message`.
 _DELTA_NAMES = frozenset({*wire.DELTA_TYPES.values(), "message"})
 _PINGS = ("keepalive", "ping", "response.keep_alive")
 _SNAPSHOTS = frozenset({"response.created", "response.queued", "response.in_progress", *TERMINALS})
 """Events that hold the whole response."""
+_EVENT_TYPES = _SNAPSHOTS.union(ItemEvents.HANDLERS)
 _MAPPED_FIELDS = frozenset(
     {"id", "model", "output", "usage", "status", "error", "incomplete_details"}
 )
@@ -159,8 +159,8 @@ class ResponsesDecoder(Decoder):
             value = decode_any(
                 payload, max_depth=self._limits.max_json_depth, pieces=wire.DELTA_KEYS
             )
-        except InvalidJSON as exc:
-            self._read_no_json(frame, exc, events)
+        except InvalidJSON as problem:
+            read_no_json(self, frame, problem, events, names=_EVENT_TYPES)
             return
         if not is_object(value):
             if frame.event == "error":
@@ -168,7 +168,7 @@ class ResponsesDecoder(Decoder):
             events.append(event_from_wire(clean(frame.event), value))
             return
         event_type = string_of(value, "type") or frame.event
-        is_known = event_type in _SNAPSHOTS or event_type in ItemEvents.HANDLERS
+        is_known = event_type in _EVENT_TYPES
         if event_type == "error" or frame.event == "error" or value.get("error"):
             raise Fatal(error_from_wire(value, payload))
         if is_known:
@@ -194,21 +194,6 @@ class ResponsesDecoder(Decoder):
             self._read_lifecycle(value, events)
         else:
             self._item_events.read(event_type, value, events)
-
-    def _read_no_json(self, frame: Frame, problem: InvalidJSON, events: list[Event]) -> None:
-        data = frame.data
-        if data.startswith(_DONE):
-            self.note("stray_done", "frame")
-        elif not data.strip():
-            pass
-        elif frame.event == "error":
-            raise Fatal(named_error(data, None))
-        elif "\n" in data and not problem.too_deep:  # events without a blank line between
-            self.read_joined(frame, "message", events)
-        elif frame.event not in (*_SNAPSHOTS, *ItemEvents.HANDLERS, "message"):
-            events.append(event_from_wire(clean(frame.event), data))
-        else:
-            raise self.invalid(problem)
 
     # The response
 

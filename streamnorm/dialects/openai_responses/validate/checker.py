@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm._core.codec import Checker
+from streamnorm._core.codec import DONE, Checker
 from streamnorm._core.json import is_object
 from streamnorm._core.shapes import is_count, misnamed, parse_object, problems
 from streamnorm.dialects.openai_responses.validate.event_shapes import ERROR, ERROR_NESTED, EVENTS
@@ -30,7 +30,6 @@ from streamnorm.sse import Frame
 
 __all__ = ["ResponsesChecker"]
 
-_DONE = "[DONE]"
 _CREATED, _QUEUED, _IN_PROGRESS = "response.created", "response.queued", "response.in_progress"
 _ITEM_ADDED = "response.output_item.added"
 _FAILED = "response.failed"
@@ -52,10 +51,10 @@ class ResponsesChecker(Checker):
         self._ended_by = ""  # event that ended the stream
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if frame.data == _DONE and self._ended_by != _DONE:
+        if frame.data == DONE and self._ended_by != DONE:
             if not self._ended_by:
-                yield f"{_DONE} before the end of the response, expected it last"
-            self._ended_by = _DONE
+                yield f"{DONE} before the end of the response, expected it last"
+            self._ended_by = DONE
             return
         if self._ended_by not in ("", "error"):
             yield f"frame after {self._ended_by}, expected nothing"
