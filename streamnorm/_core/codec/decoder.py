@@ -61,6 +61,7 @@ class Decoder(ABC):
     def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
         self.outcome: Outcome | None = None
         self.run: DeltaRun | None = None
+        self._delta_run: DeltaRun | None = None  # set by rooms that have one
         self.is_plain = True
         self._limits = limits
         self.framing = SSEDecoder(
@@ -220,10 +221,6 @@ class Decoder(ABC):
         """Deviations that were accepted, in order of first appearance."""
         return tuple(Note(note.kind, note.where, count) for note, count in self._notes.items())
 
-    def _delta_run(self) -> DeltaRun | None:
-        """Return the room's delta run, the same object each time; None if it has none."""
-        return None
-
     @abstractmethod
     def read(self, frame: Frame, events: list[Event]) -> None:
         """Append the events of one frame; the terminal frame sets `outcome`.
@@ -342,10 +339,9 @@ class Decoder(ABC):
 
     def _begin_stream(self) -> None:
         self.split = self.framing.split
-        run = self._delta_run()
-        if run is not None and self.offers_run:
-            self.run = run
-            run.framing = self.framing
+        if self._delta_run is not None and self.offers_run:
+            self.run = self._delta_run
+            self.run.framing = self.framing
 
     def _split_body(self, data: bytes) -> list[RawFrame]:
         """Split a body in another format, once it is known to be one; else buffer it."""
@@ -356,7 +352,7 @@ class Decoder(ABC):
         if self.outcome is not None:
             return []
         if body.is_stream:
-            self.run = self._delta_run() if self.offers_run else None
+            self.run = self._delta_run if self.offers_run else None
             return self.framing.split(events)
         bound = self._limits.max_error_body_bytes
         if body.is_undecided or len(body.buffered) <= bound:

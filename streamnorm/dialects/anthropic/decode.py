@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from streamnorm._core.codec import Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec import Decoder, read_no_json
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -70,16 +70,13 @@ class AnthropicDecoder(Decoder):
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
         self._blocks = MessageBlocks(server, limits, self.note)
-        self._run = AnthropicRun(self._blocks)
+        self._delta_run = AnthropicRun(self._blocks)
         self._usage = UsageReader()
         self._id: str | None = None  # None before message_start
         self._stop_reason: str | None = None
         self._stop_sequence: str | None = None
         self._stop_extra: _Value = {}
         self._stop_chars = 0  # size of the payloads that `_stop_extra` came from
-
-    def _delta_run(self) -> DeltaRun:
-        return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         if frame.event in _NOT_DELTAS:

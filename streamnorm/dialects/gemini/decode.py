@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from streamnorm._core.codec import DONE, Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec import DONE, Decoder, read_no_json
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
 from streamnorm._core.json import (
@@ -83,10 +83,7 @@ class GeminiDecoder(Decoder):
         self._blocked: str | None = None  # the `blockReason` of the prompt
         self._usage = UsageReader()
         self._candidates: dict[int, CandidateBlocks] = {}
-        self._run = GeminiRun(self._candidates, self._usage, self._extra)
-
-    def _delta_run(self) -> DeltaRun:
-        return self._run
+        self._run = self._delta_run = GeminiRun(self._candidates, self._usage, self._extra)
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         self._read_any(frame, events)

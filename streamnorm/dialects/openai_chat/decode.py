@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.codec import DONE, Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec import DONE, Decoder, read_no_json
 from streamnorm._core.events import (
     BlockStop,
     Completed,
@@ -71,16 +71,13 @@ class ChatDecoder(Decoder):
         super().__init__(limits=limits, on_note=on_note)
         self._state = StreamState(limits, quirks_of(server), self.note, think_tags)
         self._usage = UsageReader()
-        self._run = ChatRun(self._usage, limits.max_json_depth)
+        self._run = self._delta_run = ChatRun(self._usage, limits.max_json_depth)
         self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
         self._last_fields: dict[str, Any] = {}  # unknown fields of last chunks
         self._stored_chars = 0  # of the chunks that unknown fields were stored from
         self._side_fields: dict[str, Any] = {}  # as last emitted
-
-    def _delta_run(self) -> DeltaRun:
-        return self._run
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import Text
-from streamnorm._core.codec import Decoder, DeltaRun, read_no_json
+from streamnorm._core.codec import Decoder, read_no_json
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -84,7 +84,7 @@ class ResponsesDecoder(Decoder):
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
         self._numbers = SequenceNumbers(self.note)
-        self._run = ResponsesRun(self._numbers)
+        self._run = self._delta_run = ResponsesRun(self._numbers)
         self._opener = ResponseBlockOpener(limits, self.note, server)
         self._output = OutputItems(self._opener)
         self._item_events = ItemEvents(self._output)
@@ -92,9 +92,6 @@ class ResponsesDecoder(Decoder):
         self._id: str | None = None  # None before the response has started
         self._is_created = False
         self._initial_extra: _Value = {}
-
-    def _delta_run(self) -> DeltaRun:
-        return self._run
 
     @property
     def next_sequence_number(self) -> int:
