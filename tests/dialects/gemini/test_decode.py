@@ -429,3 +429,19 @@ def test_any_bytes_give_legal_events_whatever_the_chunks(pieces: list[bytes], si
 )
 def test_frame_is_recognised_by_its_fields(payload: object, ours: bool) -> None:
     assert DIALECT.recognises(Frame("message", json.dumps(payload))) is ours
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"candidates": [{"finishReason": "STOP"}]}, True),
+        ({"candidates": [{}, {"finishReason": 1}]}, True),
+        ({"promptFeedback": {"blockReason": "SAFETY"}}, True),
+        ({"candidates": [{"finishReason": ""}, None]}, False),
+        ({"candidates": 5, "promptFeedback": {}}, False),
+        ([], False),
+    ],
+    ids=json.dumps,
+)
+def test_terminal_has_a_finish_or_block_reason(payload: object, expected: bool) -> None:
+    assert DIALECT.is_terminal(Frame("message", json.dumps(payload))) is expected

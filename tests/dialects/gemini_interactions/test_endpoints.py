@@ -1,17 +1,9 @@
-"""The end of an interaction, and the error of an overloaded server."""
+"""The error of an overloaded server, and counts of tokens."""
 
 from __future__ import annotations
 
-from streamnorm.dialects.gemini_interactions.detect import is_terminal
 from streamnorm.dialects.gemini_interactions.endpoints import overloaded_frames
 from streamnorm.dialects.gemini_interactions.usage import UsageReader
-from streamnorm.sse import Frame
-
-
-def test_interaction_ends_with_its_completion_or_done() -> None:
-    assert is_terminal(Frame("message", '{"event_type":"interaction.completed"}'))
-    assert is_terminal(Frame("message", "[DONE]"))
-    assert not is_terminal(Frame("message", '{"event_type":"interaction.created"}'))
 
 
 def test_overloaded_server_sends_one_error_event() -> None:
