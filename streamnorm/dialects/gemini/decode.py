@@ -93,7 +93,7 @@ class GeminiDecoder(Decoder):
         # The source ends the stream, not a frame: an error may follow the last finish reason.
         self._judge_strays()
         if rest is not None and rest.data.startswith(DONE):
-            # Without it the message is as complete.
+            # No frame of Gemini: a message that is complete without it was forgiven nothing.
             self.note("unterminated", "last frame")
             self.read(rest, events)
             rest = None

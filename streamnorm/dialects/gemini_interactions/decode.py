@@ -91,7 +91,7 @@ class InteractionsDecoder(Decoder):
             self._event_id = delta.event_id
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
-        self._judge_strays()
+        self._judge_strays()  # an error outranks a terminal without its blank line
         super().end(rest, events)
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
