@@ -367,6 +367,14 @@ def test_empty_deltas_of_an_open_block_are_no_events() -> None:
         assert with_empty == decode(first, more, more, END, DONE)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [("busy", "busy"), ('"busy"', '"busy"'), ('{"error":{"message":"busy"},"choices":5}', "busy")],
+)
+def test_frame_named_error_that_is_no_chunk_is_the_error(data: str, message: str) -> None:
+    assert decode(TEXT, frame(data, "error")).events[-1] == StreamError("upstream", message)
+
+
 def test_frame_named_error_ends_the_stream_even_if_it_holds_a_chunk() -> None:
     events = decode(TEXT, content("more"), b"event: error\n" + content("boom"), DONE).events
     assert isinstance(events[-1], StreamError)
