@@ -29,7 +29,6 @@ from streamnorm._core.losses import (
     Losses,
     OnLoss,
     Projector,
-    ReasoningField,
 )
 
 __all__ = ["EncodeOptions", "Encoder"]
@@ -41,9 +40,8 @@ class EncodeOptions(TypedDict, total=False):
     model: str | None
     strict: bool
     on_loss: OnLoss | None
-    include_usage: bool
-    reasoning: ReasoningField | None
     extras: bool
+    capabilities: Capabilities | None
 
 
 class Encoder(ABC):
@@ -53,11 +51,10 @@ class Encoder(ABC):
         model: Model to name in place of the one that answered.
         strict: Whether to raise `LossyEncoding` at the first loss.
         on_loss: Called with each loss as it happens, with a count of 1.
-        include_usage: Whether to write the tokens, where the dialect's clients ask for them.
-        reasoning: Field that reasoning is written to, where the dialect has several; None
-            leaves it out.
         extras: Whether to write the vendor's own fields (`extra`) back: for events that
             were decoded from the same dialect.
+        capabilities: What to write, where options leave something out; None for all that
+            the dialect can carry.
     """
 
     dialect: ClassVar[str]
@@ -70,16 +67,14 @@ class Encoder(ABC):
         model: str | None = None,
         strict: bool = False,
         on_loss: OnLoss | None = None,
-        include_usage: bool = True,
-        reasoning: ReasoningField | None = "reasoning_content",
         extras: bool = False,
+        capabilities: Capabilities | None = None,
     ) -> None:
-        can = self.capabilities.with_options(reasoning=reasoning, include_usage=include_usage)
         self.extras = extras
         self._model = model
         self._tier: str | None = None
         self._losses = Losses(strict=strict, on_loss=on_loss)
-        self._projector = Projector(can, self._losses)
+        self._projector = Projector(capabilities or self.capabilities, self._losses)
 
     def __init_subclass__(cls) -> None:
         cls._renders = {

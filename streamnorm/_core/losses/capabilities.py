@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Document, Image, Reasoning, ToolResult
+from streamnorm._core.blocks import Document, Image, ToolResult
 
 __all__ = ["Capabilities", "ReasoningField"]
 
@@ -47,9 +47,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         usage: Whether token counts are written always, if they are known, or never.
         cache_write: The count of tokens that were written to a cache.
         excess_reasoning: More reasoning tokens than output tokens, as some servers count.
-        usage_on_request: Whether token counts are left out with `include_usage=False`.
-        signing_field: `reasoning` option that gives reasoning signatures and redacted
-            reasoning a field; None if the option makes no difference.
     """
 
     dialect: str
@@ -79,21 +76,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     usage: Literal["always", "known", "never"]
     cache_write: bool
     excess_reasoning: bool
-    usage_on_request: bool = False
-    signing_field: ReasoningField | None = None
 
-    def with_options(
-        self, *, reasoning: ReasoningField | None, include_usage: bool
-    ) -> Capabilities:
-        """Return the capabilities of an encoder with these options."""
-        can = self
-        if reasoning is None:
-            can = structs.replace(can, reasoning=False, redacted_reasoning=False)
-        elif reasoning == self.signing_field:
-            can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
-        if self.usage_on_request and not include_usage:
-            can = structs.replace(can, usage="never")
-        return can
+    def without_reasoning(self) -> Capabilities:
+        """Return these capabilities for an encoder that leaves reasoning out."""
+        return structs.replace(self, reasoning=False, redacted_reasoning=False)
 
     def carries_file(self, block: Image | Document | ToolResult) -> bool:
         """Return whether a block is a file of a known type, inline or by URL, and no more."""

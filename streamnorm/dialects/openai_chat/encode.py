@@ -36,6 +36,7 @@ from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.errors import error_to_wire
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
+from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import (
@@ -117,18 +118,22 @@ class ChatEncoder(Encoder):
     """Encoder of Chat Completions streams.
 
     Args:
-        options: See `Encoder`.  `reasoning` is the field that reasoning is written to:
-            `reasoning_content`, `reasoning`, or `reasoning_details`, which has signatures
-            and their issuers; None leaves reasoning out.
+        options: Options that only Chat Completions has.
+        shared: See `Encoder`.
     """
 
     dialect = "openai_chat"
     capabilities = CAPABILITIES
 
-    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
-        super().__init__(**options)
-        self._include_usage = options.get("include_usage", True)
-        self._reasoning_field = options.get("reasoning", "reasoning_content")
+    def __init__(
+        self,
+        *,
+        options: ChatOptions = ChatOptions(),  # noqa: B008 - frozen
+        **shared: Unpack[EncodeOptions],
+    ) -> None:
+        super().__init__(**shared)
+        self._include_usage = options.include_usage
+        self._reasoning_field = options.reasoning
         self._chunk: dict[str, Any] = {}  # the fields of every chunk but its choices
         self._first_fields: dict[str, Any] = {}  # fields of the first chunk alone
         self._choices: dict[int, _EncodedChoice] = {}
