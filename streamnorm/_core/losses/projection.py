@@ -42,7 +42,7 @@ from streamnorm._core.losses.arguments import WholeArguments
 from streamnorm._core.losses.boundaries import Boundaries
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
-from streamnorm._core.losses.metadata import Citations, MessageMetadata
+from streamnorm._core.losses.reducers import Citations, MessageMetadata
 from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.text_buffer import TextBuffer
 
