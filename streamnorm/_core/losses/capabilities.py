@@ -6,7 +6,17 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Document, Image, ToolResult
+from streamnorm._core.blocks import (
+    Block,
+    Document,
+    Image,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    ToolResult,
+)
 
 __all__ = ["Capabilities", "ReasoningField"]
 
@@ -81,7 +91,27 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         """Return these capabilities for an encoder that leaves reasoning out."""
         return structs.replace(self, reasoning=False, redacted_reasoning=False)
 
-    def carries_file(self, block: Image | Document | ToolResult) -> bool:
+    def lacking_feature(self, block: Block) -> str | None:
+        """Return the feature that a block needs and the dialect lacks; None if it lacks none."""
+        match block:
+            case Reasoning() if not self.reasoning:
+                return "reasoning"
+            case RedactedReasoning() if not self.redacted_reasoning:
+                return "redacted_reasoning"
+            case ServerToolCall(kind=kind) | ServerToolResult(kind=kind) if not kind.endswith(
+                self.server_tools
+            ):
+                return "server_tool"
+            case OpaqueBlock(dialect=dialect) if not (
+                dialect == self.dialect and isinstance(block, self.media)
+            ):
+                return "opaque_block"
+            case Image() | Document() | ToolResult() if not self._carries_file(block):
+                return "media"
+            case _:
+                return None
+
+    def _carries_file(self, block: Image | Document | ToolResult) -> bool:
         """Return whether a block is a file of a known type, inline or by URL, and no more."""
         match block:
             case Image(str(media_type), data, url):
