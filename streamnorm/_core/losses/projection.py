@@ -88,7 +88,7 @@ class Projector:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts what the target cannot carry.
+        losses: Counts every feature that the target cannot carry.
 
     Attributes:
         capabilities: Those of the target.

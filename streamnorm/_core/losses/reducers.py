@@ -1,7 +1,7 @@
-"""Reducers of single features: tool arguments, block boundaries, citations, message metadata.
+"""Reducers of features that take more than one event to reduce.
 
-Each reduces one feature of a stream to the target's capabilities and counts what is lost.
-What needs no more than one event to decide is in `projection.py`.
+They are tool arguments written whole, boundaries between blocks, citations, and the metadata
+of the message.  The other features of a stream are reduced by `Projector` itself.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _MERGED = "written as one block"
 
 
 class WholeArguments:
-    """Buffers the arguments of each call until the call stops.
+    """Buffers the arguments of each call, for a target that writes them whole as an object.
 
     Args:
-        losses: Counts the calls that are dropped.
+        losses: Counts `broken_arguments` and `null_arguments`.
     """
 
     def __init__(self, losses: Losses) -> None:
@@ -122,7 +122,7 @@ class Boundaries:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts the lost boundaries.
+        losses: Counts `boundaries`.
 
     Attributes:
         merged: Indexes of those blocks, each with the index of the previous block.
@@ -142,8 +142,8 @@ class Boundaries:
             index: Its index.
             choice: Number of its choice.
             type: Its type.
-            signature_only: Whether it holds nothing but a signature, which readers take
-                for that of the previous block if that can have one.
+            signature_only: Whether it holds nothing but a signature; readers attribute
+                that to the previous block, if a block of its type can have one.
         """
         self._blocks[index] = _WrittenBlock(type, choice, signature_only)
         order = self._orders.setdefault(choice, _WriteOrder())
@@ -188,7 +188,7 @@ class Boundaries:
             order.open = index
 
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
-        """Return whether a reader takes a block for the continuation of the previous one."""
+        """Return whether readers join a block to the previous one."""
         if previous.signed or previous.type not in _TEXT_BLOCKS:
             return False
         return block.type is previous.type or (
@@ -201,7 +201,7 @@ class Citations:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts the citations that are dropped or rewritten.
+        losses: Counts `citations`.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
@@ -239,7 +239,7 @@ class MessageMetadata:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts what is dropped or rewritten.
+        losses: Counts `service_tier`, `stop_reason`, `usage` and `usage_unknown`.
 
     Attributes:
         refused: Whether a refusal was written as text.
@@ -292,7 +292,7 @@ class MessageMetadata:
         return event
 
     def _count_usage(self) -> None:
-        """Count the losses of the last usage snapshot, the one that the client keeps."""
+        """Count the losses of the last usage snapshot, which is the one that clients report."""
         can, usage = self._can, self._usage
         self.tier(usage.extra)
         reduced = self.usage(usage)

@@ -24,7 +24,7 @@ class SignatureCarriers:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts carried signatures whose call does not follow.
+        losses: Counts `signature`, for each carried signature whose call does not follow.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
