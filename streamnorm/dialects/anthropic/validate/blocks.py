@@ -1,4 +1,4 @@
-"""Checker of content blocks: their order, their deltas, and their assembled content."""
+"""Strict validator of content blocks: their order, deltas, and assembled content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _CheckedBlock(Struct):
 
 
 class BlockChecker:
-    """The checker of the blocks of one message.
+    """Strict validator of the blocks of one message.
 
     Attributes:
         client_tools: Number of `tool_use` blocks.

@@ -40,7 +40,7 @@ _SUMMED = (
 
 
 class GeminiChecker(Checker):
-    """Validate one stream."""
+    """Strict validator of one Gemini stream."""
 
     bare = True
     data_alone = True

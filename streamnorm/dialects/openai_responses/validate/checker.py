@@ -25,7 +25,7 @@ from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_object
 from streamnorm._core.shapes import is_count, misnamed, parse_object, problems, token_problems
 from streamnorm.dialects.openai_responses.validate.event_shapes import ERROR, ERROR_NESTED, EVENTS
-from streamnorm.dialects.openai_responses.validate.items import ItemValidator
+from streamnorm.dialects.openai_responses.validate.items import ItemChecker
 from streamnorm.sse import Frame
 
 __all__ = ["ResponsesChecker"]
@@ -41,10 +41,10 @@ _RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, _ITEM
 
 
 class ResponsesChecker(Checker):
-    """Validator of one stream."""
+    """Strict validator of one Responses stream."""
 
     def __init__(self) -> None:
-        self._items = ItemValidator()
+        self._items = ItemChecker()
         self._next_number: int | None = None  # None if it cannot be known
         self._is_started = False  # response.created came, or its absence was reported
         self._seen: dict[str, None] = {}  # lifecycle events, and the first item

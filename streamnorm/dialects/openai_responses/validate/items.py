@@ -12,7 +12,7 @@ from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.openai_responses.validate.event_shapes import PROGRESS
 from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, ItemTexts
 
-__all__ = ["ItemValidator"]
+__all__ = ["ItemChecker"]
 
 _DONE = "response.output_item.done"
 # Item types of the events that carry no text.
@@ -43,8 +43,8 @@ class _ItemState(Struct):
     done: dict[str, Any] | None = None
 
 
-class ItemValidator:
-    """Validator of the items of one response."""
+class ItemChecker:
+    """Strict validator of the items of one response."""
 
     def __init__(self) -> None:
         self._items: dict[int, _ItemState] = {}

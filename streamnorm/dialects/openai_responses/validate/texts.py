@@ -154,7 +154,7 @@ class _TextGroup(Struct):
 
 
 class ItemTexts:
-    """Validator of the texts of one item.
+    """Strict validator of the texts of one item.
 
     Args:
         item_type: Type of the item.
