@@ -23,11 +23,11 @@ class Checker(ABC):
     types, sizes and indexes, never text of the payload.  A mistake is reported once.
     """
 
-    bare: ClassVar[bool] = False
-    """Whether the dialect's clients break on lines other than `data`."""
+    rejects_id_and_retry: ClassVar[bool] = False
+    """Whether the dialect's clients break on `id` and `retry` lines."""
 
-    data_alone: ClassVar[bool] = False
-    """Whether these clients break on comments, too, and on `data:` without a space."""
+    rejects_comments: ClassVar[bool] = False
+    """Whether its clients break on comments, and on `data:` without a space."""
 
     def check(self, frame: Frame) -> list[str]:
         """Return the problems of the next frame, at most `MAX_PROBLEMS`."""

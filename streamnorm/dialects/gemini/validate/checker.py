@@ -42,8 +42,8 @@ _SUMMED = (
 class GeminiChecker(Checker):
     """Strict validator of one Gemini stream."""
 
-    bare = True
-    data_alone = True
+    rejects_id_and_retry = True
+    rejects_comments = True
 
     def __init__(self) -> None:
         self._constants: dict[str, object] = {}  # fields that are equal in all chunks

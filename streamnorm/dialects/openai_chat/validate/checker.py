@@ -35,7 +35,7 @@ _CONSTANT = {"id": str, "created": int, "model": str}
 class ChatChecker(Checker):
     """Strict validator of one Chat Completions stream."""
 
-    bare = True
+    rejects_id_and_retry = True
 
     def __init__(self) -> None:
         self._constants: dict[str, object] = {}  # fields with one value in all chunks
