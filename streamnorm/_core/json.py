@@ -36,7 +36,7 @@ __all__ = [
 T = TypeVar("T")
 
 FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
-"""What `msgspec.json.Decoder.decode` may raise."""
+"""Exceptions that `msgspec.json.Decoder.decode` raises for untrusted input."""
 
 dumps = msgspec.json.Encoder().encode
 """Serialize a value as compact JSON bytes; a lone surrogate raises `UnicodeEncodeError`."""

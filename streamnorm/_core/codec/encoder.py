@@ -147,7 +147,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def error_body(self, error: StreamError) -> bytes:
-        """Return the JSON body of the error response that stands in for a stream."""
+        """Return the JSON body of an error response, sent in place of a stream."""
 
     def close(self) -> bytes:
         """Return what follows the last event.  Never a success that was not encoded."""

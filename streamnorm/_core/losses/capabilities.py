@@ -47,7 +47,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         media: Types of blocks that come whole: images, documents, the dialect's own.
         citations: Kinds of citations.
         url_citation: Kind to write for any other citation with a URL; None if there is none.
-        cited_text: The cited text of such a citation.
+        cited_text: The cited text of a citation that is written as `url_citation`.
         not_round_tripped: Names of `Opaque` events of this dialect that the encoder
             cannot write back.
         stop_reasons: Unified stop reasons that have a finish reason.
