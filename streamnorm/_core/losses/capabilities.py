@@ -92,7 +92,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         return structs.replace(self, reasoning=False, redacted_reasoning=False)
 
     def lacking_feature(self, block: Block) -> str | None:
-        """Return the feature that a block needs and the dialect lacks; None if it lacks none."""
+        """Return the feature whose lack drops a block; None if the block can be written."""
         match block:
             case Reasoning() if not self.reasoning:
                 return "reasoning"
