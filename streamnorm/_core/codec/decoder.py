@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
 from streamnorm._core.codec.delta_run import DeltaRun
@@ -23,7 +23,15 @@ from streamnorm._core.provider_errors import (
 )
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
-__all__ = ["Decoder"]
+__all__ = ["DecodeOptions", "Decoder"]
+
+
+class DecodeOptions(TypedDict, total=False):
+    """How a stream is read; see `Decoder`."""
+
+    server: str | None
+    limits: Limits
+    on_note: OnNote | None
 
 
 class Decoder(ABC):
@@ -33,6 +41,7 @@ class Decoder(ABC):
     exactly one `StreamError`, after which the decoder returns nothing.
 
     Args:
+        server: Name of the server; enables its quirks in the dialects that have some.
         limits: Bounds.
         on_note: Called with each note as it happens, with a count of 1.
 
@@ -58,7 +67,13 @@ class Decoder(ABC):
     offers_run: ClassVar[bool] = True
     error_outside_stream: bool = False
 
-    def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        *,
+        server: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_note: OnNote | None = None,
+    ) -> None:
         self.outcome: Outcome | None = None
         self.run: DeltaRun | None = None
         self._delta_run: DeltaRun | None = None  # set by rooms that have one
@@ -254,11 +269,8 @@ class Decoder(ABC):
         """Return whether a frame without its blank line is whole and may be the last.
 
         An error may; rooms add the terminal, and frames after which the message may be
-        complete without it: they accept more than `Dialect.is_terminal`.
-
-        Args:
-            frame: The frame.
-            value: Its data as JSON; None if it is none.
+        complete without it: they accept more than `Dialect.is_terminal`.  `value` is the
+        data as JSON; None if it is none.
         """
         return is_object(value) and find_error(value) is not None
 
@@ -369,8 +381,7 @@ class Decoder(ABC):
         return StreamError("malformed", message, code=NOT_A_STREAM)
 
     def _read_stray(self, line: bytes) -> None:
-        text = str(line, "utf-8", "replace")
-        error = self.stray(text)
+        error = self.stray(str(line, "utf-8", "replace"))
         if error is not None:
             self.error_outside_stream = True
             raise Fatal(error)
