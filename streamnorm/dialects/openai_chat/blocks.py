@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from streamnorm._core.blocks import (
     Block,
     Citation,
@@ -23,7 +21,7 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm._core.codec import Delta
+from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -38,9 +36,7 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.ids import mint_id
 from streamnorm._core.json import clean, compact, rejoin, too_deep
-from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ThinkTags
@@ -64,27 +60,17 @@ _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
 }
 
 
-class StreamState(Struct):
-    """State that the choices of one stream share.
+class StreamState(BlockOpener):
+    """Opener of the blocks of all choices, and how their chunks are read.
 
     Attributes:
-        limits: Bounds.
         quirks: Readings that this server needs.
-        note: Counts a deviation that was forgiven.
         think_tags: Whether `<think>` within text is reasoning.
-        id_seed: Values that minted ids are derived from.
-        blocks: Number of blocks that have started.
-        calls: Number of calls that have begun.
-        may_hold_surrogates: Whether the chunk that is read may hold lone surrogates.
+        may_hold_surrogates: Whether the current chunk may hold lone surrogates.
     """
 
-    limits: Limits
-    quirks: Quirks
-    note: Callable[[str, str], None]
-    think_tags: bool
-    id_seed: tuple[object, ...] = ()
-    blocks: int = 0
-    calls: int = 0
+    quirks: Quirks = Quirks()
+    think_tags: bool = False
     may_hold_surrogates: bool = False
 
     def check_depth(self, value: object) -> None:
@@ -210,15 +196,14 @@ class ChoiceBlocks:
         state = self._state
         known = len(self._calls.all)
         call = self._calls.resolve(fragment)
+        names = (call.name, fragment.id or "")
         if len(self._calls.all) > known:
-            state.calls += 1
-            if state.calls > state.limits.max_tool_calls:
-                raise too_large("max_tool_calls", state.limits.max_tool_calls)
+            state.count_call(*names)
             self._pending.add_call(call)
-        if not call.name.endswith(fragment.name):
-            state.note("late_name", "tool call")
-        if max(len(call.name), len(fragment.id or "")) > state.limits.max_id_chars:
-            raise too_large("max_id_chars", state.limits.max_id_chars)
+        else:
+            if not call.name.endswith(fragment.name):
+                state.note("late_name", "tool call")
+            state.check_names(*names)
         text = fragment.arguments
         if state.may_hold_surrogates or call.carry:
             text, call.carry = rejoin(call.carry, text)
@@ -312,9 +297,7 @@ class ChoiceBlocks:
         self, block: Block, events: list[Event], *, kind: TextKind | None = None
     ) -> int:
         """Start a block after the stops that it causes, and return its index."""
-        state = self._state
-        if state.blocks >= state.limits.max_blocks:
-            raise too_large("max_blocks", state.limits.max_blocks)
+        index = self._state.next_index()
         self._flush_carry(events)
         stopped = [] if self._open_text < 0 else [self._open_text]
         for _, call in sorted(self._unsettled.items()):
@@ -323,8 +306,6 @@ class ChoiceBlocks:
                 stopped.append(self._stop_call(call, events))
         self._unsettled.clear()
         events += [BlockStop(index) for index in sorted(stopped)]
-        index = state.blocks
-        state.blocks += 1
         events.append(BlockStart(index, block, self._choice))
         self._open_text = index if kind else -1
         self._kind = kind
@@ -344,8 +325,7 @@ class ChoiceBlocks:
     def _start_call(self, call: Call, events: list[Event]) -> None:
         id = call.id
         if id is None:
-            id = mint_id(*self._state.id_seed, self._choice, self._state.blocks)
-            self._state.note("minted_id", "tool call")
+            id = self._state.mint_id("tool call", self._choice)
         if early := self._early_signatures.pop(id, ""):
             call.signature, call.issuer = early, "google"
         name, kind = clean(call.name), call.kind

@@ -68,14 +68,15 @@ class ChatDecoder(Decoder):
         on_note: OnNote | None = None,
     ) -> None:
         super().__init__(limits=limits, on_note=on_note)
-        self._state = StreamState(limits, quirks_of(server), self.note, think_tags)
+        self._state = StreamState(
+            limits, self.note, quirks=quirks_of(server), think_tags=think_tags
+        )
         self._usage = UsageReader()
         self._run = ChatRun(self._usage, limits.max_json_depth)
         self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
         self._last_fields: dict[str, Any] = {}  # unknown fields of last chunks
-        self._stored_chars = 0  # of the chunks that unknown fields were stored from
         self._side_fields: dict[str, Any] = {}  # as last emitted
 
     def _delta_run(self) -> DeltaRun:
@@ -176,9 +177,7 @@ class ChatDecoder(Decoder):
     def _store(self, stored: dict[str, Any], fields: dict[str, Any], data: str) -> None:
         """Store unknown fields of a chunk; a later value replaces an earlier one."""
         if not fields.keys() <= stored.keys():
-            self._stored_chars += len(data)
-            if self._stored_chars > self._limits.max_accumulated_bytes:
-                raise too_large("max_accumulated_bytes", self._limits.max_accumulated_bytes)
+            self._state.store(len(data))
         stored.update(fields)
 
     def _start(self, chunk: wire.Chunk, events: list[Event]) -> None:
@@ -188,10 +187,9 @@ class ChatDecoder(Decoder):
                     self._first_fields.pop(key, None)
             return
         id, model = clean(str(chunk.id or "")), clean(chunk.model or "")
-        if max(len(id), len(model)) > self._limits.max_id_chars:
-            raise too_large("max_id_chars", self._limits.max_id_chars)
+        self._state.check_names(id, model)
         self._started = True
-        self._state.id_seed = (id, model, self._first_fields.get("created"))
+        self._state.seed = (id, model, self._first_fields.get("created"))
         events.append(MessageStart(id, model, self._first_fields or None))
         if self._usage.usage != Usage():
             events.append(UsageUpdate(self._usage.usage))
