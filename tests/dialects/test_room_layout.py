@@ -41,7 +41,6 @@ OWN = {
     },
     "openai_chat": {
         "quirks": "compatible servers contradict each other",
-        "template": "nearly all servers repeat the bytes around each text",
     },
     "openai_responses": {
         "items": "an output item is one of many kinds: stands for `blocks`",
