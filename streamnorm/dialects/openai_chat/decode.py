@@ -32,14 +32,13 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState, quirks_of
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.detect import DONE, is_terminal
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
-from streamnorm.dialects.openai_chat.quirks import quirks_of
-from streamnorm.dialects.openai_chat.reasoning import detail_from_wire
+from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
@@ -249,7 +248,8 @@ class ChatDecoder(Decoder):
     def _read_delta(self, delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
         """Append the events of one delta: reasoning, text, refusal, then tool calls."""
         if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
-            _read_reasoning(delta, blocks, events)
+            for detail in reasoning_from_wire(delta):
+                blocks.add_reasoning(detail, events)
         content = delta.content
         if content:
             if isinstance(content, str):
@@ -305,23 +305,6 @@ class ChatDecoder(Decoder):
         events += stops.values()
         lenient = () if self._all_finished() else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
-
-
-def _read_reasoning(delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
-    """Append reasoning once, where servers send the same text in several fields."""
-    details = [
-        detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
-    ]
-    if not any(detail.text for detail in details):
-        blocks.add_text("reasoning", delta.reasoning_content or delta.reasoning or "", events)
-    for detail in details:
-        blocks.add_text("reasoning", detail.text, events)
-        if detail.signature is not None:
-            blocks.sign_reasoning(*detail.signature, events)
-        if detail.encrypted is not None:
-            blocks.add_encrypted(detail.encrypted, events)
-        if detail.opaque is not None:
-            blocks.add_opaque("reasoning_details", detail.opaque, events)
 
 
 def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> None:

@@ -127,7 +127,7 @@ class ChatRun(DeltaRun):
     def _append_arguments(self, delta: wire.CallsRunDelta) -> str | None:
         call = delta.tool_calls[0]
         text = call.function.arguments
-        extended = self._blocks.append_arguments(call.index, text)
+        extended = self._blocks.calls.append_plain(call.index, text)
         if extended is None:
             return None
         self.delta = extended

@@ -10,9 +10,17 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm._core.json import is_object
 from streamnorm.dialects.openai_chat.tool_calls.fragments import Signature
+from streamnorm.dialects.openai_chat.wire import Delta
 
-__all__ = ["EncryptedReasoning", "ReasoningDetails", "ThinkTags", "detail_from_wire"]
+__all__ = [
+    "EncryptedReasoning",
+    "ReasoningDetail",
+    "ReasoningDetails",
+    "ThinkTags",
+    "reasoning_from_wire",
+]
 
 _ISSUERS = {
     "anthropic-claude-v1": "anthropic",
@@ -42,16 +50,26 @@ class EncryptedReasoning(Struct):
 
 
 class ReasoningDetail(Struct):
-    """The content of one entry of `reasoning_details`."""
+    """The content of one entry of `reasoning_details`, or of a plain reasoning field."""
 
     text: str
-    signature: Signature | None
-    encrypted: EncryptedReasoning | None
-    opaque: dict[str, Any] | None  # the entry itself, if nothing is known of it
+    signature: Signature | None = None
+    encrypted: EncryptedReasoning | None = None
+    opaque: dict[str, Any] | None = None  # the entry itself, if none of its content is known
 
 
-def detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
-    """Return the content of an entry of `reasoning_details`."""
+def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
+    """Return the reasoning of a delta; servers may send the same text in several fields."""
+    details = [
+        _detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
+    ]
+    text = delta.reasoning_content or delta.reasoning
+    if text and not any(detail.text for detail in details):
+        details.insert(0, ReasoningDetail(text))
+    return details
+
+
+def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
     kind, format = detail.get("type"), detail.get("format")
     text = detail.get("text") or detail.get("summary")
     if not isinstance(text, str):

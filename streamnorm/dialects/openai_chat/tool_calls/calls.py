@@ -12,9 +12,9 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from streamnorm._core.events import JSONDelta, StreamError
+from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm._core.json import clean
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 
@@ -171,13 +171,20 @@ class ToolCalls:
         all: The calls, in order of appearance.
         by_index: The calls that have an index on the wire.
         last: The call that the latest fragment belonged to.
+        open: The calls whose blocks have started and not stopped, by block index.
+        held_signatures: Signatures that arrived before their calls, by id of the call.
     """
 
     def __init__(self) -> None:
         self.all: list[Call] = []
         self.by_index: dict[int, Call] = {}
         self.last: Call | None = None
+        self.open: dict[int, Call] = {}
+        self.held_signatures: dict[str, str] = {}
+        self._held_chars = 0
         self._by_id: dict[str, Call] = {}
+        # Calls, by block index, that may be complete when the next block starts.
+        self._unsettled: dict[int, Call] = {}
 
     def resolve(self, fragment: CallFragment) -> Call:
         """Return the call that a fragment belongs to, a new one if the fragment begins it."""
@@ -192,9 +199,66 @@ class ToolCalls:
         self.last = call
         return call
 
+    def start(self, call: Call, index: int, events: list[Event]) -> None:
+        """Open the block of a call, whose start was appended, and append its arguments so far."""
+        call.index, call.delta = index, JSONDelta(index, "")
+        self.open[index] = self._unsettled[index] = call
+        if call.arguments.size and not call.has_placeholder:
+            events.append(JSONDelta(index, call.arguments.text()))
+        call.update_appendable()
+
+    def append_plain(self, call_index: int, fragment: str) -> JSONDelta | None:
+        """Append a fragment to an open call, and return a delta of its block.
+
+        None leaves the call unchanged: the fragment may repeat, restart or complete the
+        arguments; read the frame in full.
+        """
+        call = self.by_index.get(call_index)
+        if call is None or not call.append_plain(fragment):
+            return None
+        if fragment:
+            self.last = call
+        return call.delta
+
+    def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
+        """Append arguments of an open call, and its stop if it is followed and now complete."""
+        events.append(JSONDelta(call.index, text))
+        self._unsettled[call.index] = call
+        if call.followed and text[-1] in COMPLETE_ENDS and call.is_complete():
+            self._stop(call, events)
+            events.append(BlockStop(call.index))
+
+    def stop_complete(self, events: list[Event]) -> list[int]:
+        """Stop the complete calls, since another block starts, and return their block indexes."""
+        calls = [call for _, call in sorted(self._unsettled.items())]
+        for call in calls:
+            call.followed = True
+        complete = [call for call in calls if call.is_complete()]
+        for call in complete:
+            self._stop(call, events)
+        self._unsettled.clear()
+        return [call.index for call in complete]
+
+    def flush(self, events: list[Event]) -> list[int]:
+        """Append the held arguments of open calls at the end, and return their block indexes."""
+        for call in self.open.values():
+            _release(call, events)
+        return list(self.open)
+
     def by_id(self, id: object) -> Call | None:
         """Return the call with an id; None if there is none."""
         return self._by_id.get(id) if isinstance(id, str) else None
+
+    def hold_signature(self, id: str, signature: str, max_held_bytes: int) -> None:
+        """Hold the signature of a call that has not begun.
+
+        Raises:
+            Fatal: More than `max_held_bytes` characters have been held.
+        """
+        self.held_signatures[id] = signature
+        self._held_chars += len(signature)
+        if self._held_chars > max_held_bytes:
+            raise too_large("max_held_bytes", max_held_bytes)
 
     def _known(self, fragment: CallFragment) -> Call | None:
         """Return the call that a fragment continues; None if the fragment begins a call."""
@@ -219,6 +283,11 @@ class ToolCalls:
         self._by_id[id] = call
         return call
 
+    def _stop(self, call: Call, events: list[Event]) -> None:
+        call.stop()
+        del self.open[call.index], self._unsettled[call.index]
+        _release(call, events)
+
     def _add(self, fragment: CallFragment) -> Call:
         call = Call(fragment.id, fragment.name, "custom" if fragment.is_custom else "function")
         self.all.append(call)
@@ -227,6 +296,12 @@ class ToolCalls:
         if fragment.index is not None:
             self.by_index[fragment.index] = call
         return call
+
+
+def _release(call: Call, events: list[Event]) -> None:
+    """Append the held arguments of an open call."""
+    if held := call.release():
+        events.append(JSONDelta(call.index, held))
 
 
 def _begins_call(fragment: CallFragment, *, after: Call) -> bool:
