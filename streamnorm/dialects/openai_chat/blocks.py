@@ -82,7 +82,7 @@ def quirks_of(server: str | None) -> Quirks:
 
 
 class StreamState(BlockOpener):
-    """Opener of the blocks of all choices, and how their chunks are read.
+    """Opener of the blocks of all choices, and the options that their chunks are read with.
 
     Attributes:
         quirks: Quirks of the server.
@@ -175,21 +175,6 @@ class ChoiceBlocks:
         if detail.opaque is not None:
             self.add_opaque("reasoning_details", detail.opaque, events)
 
-    def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
-        """Append encrypted reasoning.
-
-        Google's signs the call with its id, which may not have begun; that of others
-        signs the open reasoning, or is a block of its own.
-        """
-        owner, issuer, data = encrypted.owner, encrypted.issuer, clean(encrypted.data)
-        if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
-            append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
-            self._append_in_order(append, data, events)
-        elif (call := self.calls.by_id(owner)) is not None:
-            self._sign_call(call, data, issuer, events)
-        else:
-            self.calls.hold_signature(owner, data, self._state.limits.max_held_bytes)
-
     def add_citation(self, citation: Citation, events: list[Event]) -> bool:
         """Append a citation of the open text; False if no text is open."""
         if self._kind != "text" or self._pending:
@@ -212,7 +197,7 @@ class ChoiceBlocks:
         if len(self.calls.all) > known:
             state.count_call(*names)
             self._pending.add_call(call)
-        else:
+        elif fragment.id or fragment.name:
             if not call.name.endswith(fragment.name):
                 state.note("late_name", "tool call")
             state.check_names(*names)
@@ -297,6 +282,21 @@ class ChoiceBlocks:
         events.append(SignatureDelta(self._open_text, signature, issuer))
         self._kind = self._text_delta = None
 
+    def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
+        """Append encrypted reasoning.
+
+        Google's signs the tool call with the id `owner`, which may begin later; that of
+        others signs the open reasoning, or is a block of its own.
+        """
+        owner, issuer, data = encrypted.owner, encrypted.issuer, clean(encrypted.data)
+        if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
+            append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
+            self._append_in_order(append, data, events)
+        elif (call := self.calls.by_id(owner)) is not None:
+            self._sign_call(call, data, issuer, events)
+        else:
+            self.calls.hold_signature(owner, data, self._state.limits.max_held_bytes)
+
     def _append_encrypted(
         self, data: str, issuer: str | None, events: list[Event], *, is_block: bool
     ) -> None:
@@ -314,7 +314,7 @@ class ChoiceBlocks:
         stopped = self.calls.stop_complete(events)
         if self._open_text >= 0:
             stopped.append(self._open_text)
-        events += [BlockStop(index) for index in sorted(stopped)]
+        events += [BlockStop(stop) for stop in sorted(stopped)]
         events.append(BlockStart(index, block, self._choice))
         self._open_text = index if kind else -1
         self._kind = kind

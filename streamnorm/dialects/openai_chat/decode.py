@@ -35,7 +35,7 @@ from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState, quirks_of
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
-from streamnorm.dialects.openai_chat.detect import DONE, is_terminal
+from streamnorm.dialects.openai_chat.detect import DONE, may_end_stream
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
@@ -92,7 +92,7 @@ class ChatDecoder(Decoder):
 
     def may_end_with(self, frame: Frame) -> bool:
         value = self.json_of(frame.data)
-        return is_terminal(frame, value) or (is_object(value) and self._all_finished())
+        return may_end_stream(frame, value) or (is_object(value) and self._all_finished())
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if not self._choices or not self._all_finished():
@@ -202,14 +202,14 @@ class ChatDecoder(Decoder):
             blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
         if delta is None and choice.message is not None and blocks.is_empty:
-            delta = self._message_as_delta(choice.message)
+            delta = self._message_as_delta(choice.message)  # beside deltas it repeats them
         if delta is not None:
             self._read_delta(delta, blocks, events)
         if choice.logprobs is not None:
             blocks.add_opaque("logprobs", choice.logprobs, events)
 
     def _message_as_delta(self, message: Any) -> wire.Delta:
-        """Return a whole message as its only delta; beside deltas it repeats them."""
+        """Return a whole message as one delta."""
         try:
             return convert(message, wire.Delta)
         except InvalidJSON as exc:

@@ -45,8 +45,8 @@ class EncryptedReasoning(Struct):
 
     data: str
     issuer: str | None
-    owner: object  # id of the detail; at Google that of a tool call
-    is_block: bool  # as at Anthropic; elsewhere it may sign reasoning or a call
+    owner: object  # id of the detail; at Google, the id of a tool call
+    is_block: bool  # as at Anthropic; elsewhere the data may sign reasoning or a call
 
 
 class ReasoningDetail(Struct):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from support.openai_chat.chunks import (
     opaques_of,
     reasoning,
 )
-from support.streams import decode as decode_body
+from support.openai_chat.payloads import deltas
 
 from streamnorm import (
     BlockStart,
@@ -33,7 +32,6 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
-    accumulate,
     encoder,
 )
 from streamnorm._core.ids import tag_signature
@@ -57,21 +55,10 @@ def signature_of(detail: dict[str, Any]) -> Signature | None:
     return read.signature
 
 
-def written(*events: Event) -> bytes:
-    writer = encoder("openai_chat", reasoning="reasoning_details")
-    ended = (MessageStart("m", "gpt"), *events, MessageStop("end_turn"))
-    return b"".join([*map(writer.encode, ended), writer.close()])
-
-
 def encoded_details(*events: Event) -> list[dict[str, Any]]:
-    """Return each reasoning detail, one of a chunk."""
-    told = []
-    for frame in written(*events).split(b"\n\n")[:-2]:
-        delta = json.loads(frame[6:])["choices"][0]["delta"]
-        if "reasoning_details" in delta:
-            (detail,) = delta["reasoning_details"]
-            told.append(detail)
-    return told
+    """Return the reasoning details of a stream of reasoning, one of a chunk."""
+    encoded = deltas(*events, reasoning="reasoning_details")
+    return [detail for delta in encoded for detail in delta["reasoning_details"]]
 
 
 def test_text_and_its_signature_share_an_index() -> None:
@@ -147,7 +134,9 @@ def test_reasoning_round_trips_block_by_block(issuer: str | None) -> None:
         *(BlockStart(3, Text()), TextDelta(3, "t"), BlockStop(3)),
         *(BlockStart(4, Reasoning()), ReasoningDelta(4, "b"), BlockStop(4)),
     ]
-    assert accumulate(decode_body([written(*events)], "openai_chat").events).blocks == (
+    writer = encoder("openai_chat", reasoning="reasoning_details")
+    stream = [MessageStart("m", "gpt"), *events, MessageStop("end_turn")]
+    assert message(*map(writer.encode, stream), writer.close()).blocks == (
         Reasoning(("a",), "c2ln", issuer),
         RedactedReasoning("ZGF0YQ==", issuer),
         Reasoning((), "bG9uZQ==", issuer),

@@ -22,13 +22,13 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count, parse_object, problems
+from streamnorm.dialects.openai_chat.detect import DONE
 from streamnorm.dialects.openai_chat.validate.choice import ChoiceChecker
 from streamnorm.dialects.openai_chat.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
 __all__ = ["ChatChecker"]
 
-_DONE = "[DONE]"
 _CONSTANT = {"id": str, "created": int, "model": str}
 
 
@@ -45,7 +45,7 @@ class ChatChecker(Checker):
         self._ended_by = ""  # `[DONE]` or an error
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if frame.data.startswith(_DONE):
+        if frame.data.startswith(DONE):
             yield from self._done(frame.data)
             return
         if self._ended_by:
@@ -69,11 +69,11 @@ class ChatChecker(Checker):
     def missing(self) -> list[str]:
         if self._ended_by:
             return []
-        return [*self._unfinished("the stream ends"), f"no {_DONE}, expected it last"]
+        return [*self._unfinished("the stream ends"), f"no {DONE}, expected it last"]
 
     def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
         if self._has_usage:
-            yield f"chunk after the usage chunk, expected {_DONE}"
+            yield f"chunk after the usage chunk, expected {DONE}"
         for name, kind in _CONSTANT.items():
             value = chunk.get(name)
             if type(value) is kind:
@@ -110,14 +110,14 @@ class ChatChecker(Checker):
             yield from _check_counts(usage)
 
     def _done(self, data: str) -> Iterator[str]:
-        if self._ended_by == _DONE:
-            yield f"second {_DONE}, expected one"
+        if self._ended_by == DONE:
+            yield f"second {DONE}, expected one"
             return
-        if data != _DONE:
-            yield f"{len(data)} characters that begin with {_DONE}, expected it alone"
+        if data != DONE:
+            yield f"{len(data)} characters that begin with {DONE}, expected it alone"
         if not self._ended_by:
-            yield from self._unfinished(_DONE)
-        self._ended_by = _DONE
+            yield from self._unfinished(DONE)
+        self._ended_by = DONE
 
     def _unfinished(self, end: str) -> Iterator[str]:
         if not self._choices:
