@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.openai_chat.chunks import DONE, blocks_of, chunk, content, decode, opaques_of
+from support.openai_chat.payloads import encode, payload
 
 from streamnorm import (
     BlockStart,
@@ -33,16 +34,12 @@ SPAN = {"url": "https://u", "title": "T", "content": "words"}
 
 
 def annotations(*events: Event) -> list[Any]:
-    """Return the annotations of a stream, which stand in one chunk before the finish."""
-    writer = encoder("openai_chat")
-    begun = writer.encode(MessageStart("m", "gpt"))
-    body = b"".join([begun, *map(writer.encode, events), writer.encode(MessageStop("end_turn"))])
-    payloads = [json.loads(frame[6:]) for frame in body.split(b"\n\n")[:-1]]
-    told = [p["choices"][0]["delta"].get("annotations") for p in payloads]
-    assert told[:-2] == [None] * (len(told) - 2)
-    assert told[-1] is None
-    assert payloads[-1]["choices"][0]["finish_reason"] == "stop"
-    return told[-2] or []
+    """Return the annotations of a stream, which are in one chunk before the finish."""
+    *body, last, _ = encode(*events, MessageStop("end_turn"))
+    assert last == payload({}, "stop")
+    found = [chunk["choices"][0]["delta"].get("annotations") for chunk in body]
+    assert found[:-1] == [None] * (len(found) - 1)
+    return found[-1] or []
 
 
 def cited(start: int, end: int) -> dict[str, Any]:

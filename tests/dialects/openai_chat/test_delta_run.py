@@ -137,16 +137,6 @@ def test_fragment_of_a_stopped_call_is_read_in_full(behind: list[bytes]) -> None
     assert blank.events[-1] == []
 
 
-def test_fragments_of_parallel_calls_are_on_the_run() -> None:
-    started = [calls(call(n, f"t{n}", "f", "{")) for n in (0, 9, 10, 11)]
-    turns = [(n, text) for text in ('"a', "b", "c", "d") for n in (0, 9, 10, 11)]
-    fragments = [calls(call(n, arguments=text)) for n, text in turns]
-    reading = read(*started, *fragments, calls(call(8, arguments="x")))
-    block = {0: 0, 9: 1, 10: 2, 11: 3}
-    assert reading.events[4:-1] == [[JSONDelta(block[n], text)] for n, text in turns]
-    assert reading.on_run[4:-1] == [1] * len(turns)
-
-
 def test_fragments_with_their_index_last_are_on_the_run() -> None:
     # The index stands behind the function.
     def fragment(text: str) -> bytes:
