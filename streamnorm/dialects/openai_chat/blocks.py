@@ -1,9 +1,7 @@
 """The blocks of one choice, whose boundaries the wire does not state.
 
-A text, reasoning or refusal block stops when another block starts; a function call stops
-when its arguments are complete and another block has started.  The start of a call is held
-until its name is known and an argument, another block or the end has arrived; content
-behind a held start is queued.
+A text, reasoning or refusal block stops when another block starts; `tool_calls` decides
+when a call starts and stops.  Content behind the held start of a call is queued.
 """
 
 from __future__ import annotations
@@ -292,7 +290,7 @@ class ChoiceBlocks:
         if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
             append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
             self._append_in_order(append, data, events)
-        elif (call := self.calls.by_id(owner)) is not None:
+        elif (call := self.calls.by_id.get(owner)) is not None:
             self._sign_call(call, data, issuer, events)
         else:
             self.calls.hold_signature(owner, data, self._state.limits.max_held_bytes)
