@@ -66,8 +66,10 @@ class BlockOpener(Struct):
 
     def check_names(self, *names: str) -> None:
         """Bound ids and names to `max_id_chars`."""
-        if max(map(len, names)) > self.limits.max_id_chars:
-            raise too_large("max_id_chars", self.limits.max_id_chars)
+        bound = self.limits.max_id_chars
+        for name in names:
+            if len(name) > bound:
+                raise too_large("max_id_chars", bound)
 
     def mint_id(self, where: str, *keys: object) -> str:
         """Return an id for a call that came without one, before its block is numbered.

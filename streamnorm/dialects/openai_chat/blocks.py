@@ -191,14 +191,13 @@ class ChoiceBlocks:
         state = self._state
         known = len(self.calls.all)
         call = self.calls.resolve(fragment)
-        names = (call.name, fragment.id or "")
         if len(self.calls.all) > known:
-            state.count_call(*names)
+            state.count_call(call.name, fragment.id or "")
             self._pending.add_call(call)
         elif fragment.id or fragment.name:
             if not call.name.endswith(fragment.name):
                 state.note("late_name", "tool call")
-            state.check_names(*names)
+            state.check_names(call.name, fragment.id or "")
         text = fragment.arguments
         if state.may_hold_surrogates or call.carry:
             text, call.carry = rejoin(call.carry, text)
