@@ -89,7 +89,7 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
 
 
 class ReasoningDetails:
-    """The `reasoning_details` of one choice as they are written.
+    """The numbered `reasoning_details` of one choice on the wire.
 
     Accumulators join details of one index field by field: a field sent twice is doubled.
     """
@@ -97,10 +97,10 @@ class ReasoningDetails:
     def __init__(self) -> None:
         self._count = 0
 
-    def begin(self) -> int:
-        """Return the index of the next block."""
-        self._count += 1
-        return self._count - 1
+    def text_frame(self) -> tuple[bytes, bytes]:
+        """Return the bytes of a delta before and after the text of the next block."""
+        head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
+        return head % self._begin(), b"}]"
 
     def signature_to_wire(self, signature: str, issuer: str | None) -> dict[str, Any]:
         """Return a detail that signs the latest block."""
@@ -113,8 +113,13 @@ class ReasoningDetails:
         Values of other vendors than Anthropic are sealed: they would be read as the
         signature of the reasoning before them.
         """
-        detail = {"type": "reasoning.encrypted", "index": self.begin()}
+        detail = {"type": "reasoning.encrypted", "index": self._begin()}
         return detail | _seal("data", data, issuer, _ANTHROPIC_FORMAT)
+
+    def _begin(self) -> int:
+        """Return the index of the next block."""
+        self._count += 1
+        return self._count - 1
 
 
 def _seal(field: str, value: str, issuer: str | None, formats: dict[str, str]) -> dict[str, Any]:

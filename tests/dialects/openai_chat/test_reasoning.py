@@ -80,7 +80,7 @@ def test_issuer_is_written_as_format(issuer: str, format: str) -> None:
 def test_signature_of_an_issuer_without_format_is_sealed(issuer: str | None) -> None:
     sealed = tag_signature("c2ln", issuer)
     numbering = ReasoningDetails()
-    numbering.begin()
+    numbering.text_frame()
     detail = numbering.signature_to_wire("c2ln", issuer)
     assert detail == {
         "type": "reasoning.text",
