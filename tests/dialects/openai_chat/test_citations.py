@@ -59,10 +59,10 @@ def test_citation_without_offsets_covers_its_block() -> None:
 def test_citation_without_title_is_written_with_an_empty_one() -> None:
     """The reference requires one, and the AI SDK refuses the chunk without."""
     bare = Citation("url_citation", "https://u")
-    told = {"start_index": 0, "end_index": 1, "url": "https://u", "title": ""}
+    written = {"start_index": 0, "end_index": 1, "url": "https://u", "title": ""}
     assert annotations(
         *(BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, bare), BlockStop(0))
-    ) == [{"type": "url_citation", "url_citation": told}]
+    ) == [{"type": "url_citation", "url_citation": written}]
 
 
 def test_offsets_count_from_the_start_of_the_choice() -> None:
@@ -96,14 +96,14 @@ def test_citation_without_url_is_not_written(kind: str) -> None:
 
 
 def test_unknown_fields_of_an_annotation_round_trip() -> None:
-    told = {
+    annotation = {
         "type": "url_citation",
         "url_citation": {"start_index": 0, "end_index": 2, **SPAN, "n": 1},
     }
-    events = decode(content("ab"), chunk({"annotations": [told]}, "stop"), DONE).events
+    events = decode(content("ab"), chunk({"annotations": [annotation]}, "stop"), DONE).events
     source = Citation("url_citation", "https://u", "T", "words", 0, 2, {"n": 1})
     assert CitationDelta(0, source) in events
-    assert annotations(*(e for e in events if getattr(e, "index", None) == 0)) == [told]
+    assert annotations(*(e for e in events if getattr(e, "index", None) == 0)) == [annotation]
 
 
 def test_opaque_annotation_is_written_unchanged_at_the_end() -> None:
