@@ -1,4 +1,4 @@
-"""Values that were read while they grow: who has one never sees it change."""
+"""Values of partial JSON, read while they grow, never change for their reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamnorm._core.snapshots import OpenContainer
 
 @given(pieces(documents()), st.data())
 def test_value_stays_as_it_was_read(fragments: list[str], data: st.DataObject) -> None:
-    """Whatever is kept of a value: all of it, or one part."""
+    """The reader holds the value, or one part of it."""
     parser = PartialJSON()
     kept: list[tuple[object, str]] = []
     for fragment in fragments:
@@ -52,7 +52,7 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-def test_whoever_holds_a_part_holds_it_as_it_was(hold: Callable[[Any], object]) -> None:
+def test_held_part_of_a_value_never_changes(hold: Callable[[Any], object]) -> None:
     parser = PartialJSON()
     parser.feed(TEXT)
     held = hold(parser.value)
@@ -98,7 +98,7 @@ def test_finished_value_is_always_the_same_object() -> None:
 
 
 def copied_members(parser: PartialJSON, fragments: list[str], keep: int) -> int:
-    """Return how many members were put into copies, while `keep` values are kept."""
+    """Return how many members were copied while the reader holds the last `keep` values."""
     code, copied = OpenContainer.add_to.__code__, 0
 
     def trace(frame: FrameType, event: str, _arg: object) -> None:
@@ -133,7 +133,7 @@ SHAPES: dict[str, Callable[[int], object]] = {
 def test_reading_in_a_loop_copies_each_member_a_few_times(
     shape: Callable[[int], object], keep: int
 ) -> None:
-    """Three copies take turns, however often they are read."""
+    """Three copies are updated in turn."""
     for count in (100, 400):
         text = json.dumps(shape(count))
         parser = PartialJSON()
@@ -141,12 +141,12 @@ def test_reading_in_a_loop_copies_each_member_a_few_times(
         assert parser.value == shape(count)
 
 
-def test_who_keeps_every_value_pays_for_every_copy() -> None:
+def test_reader_that_holds_every_value_pays_for_every_copy() -> None:
     parser = PartialJSON()
     assert copied_members(parser, ["["] + ["1,"] * 100, 101) == 100 * 101 // 2
 
 
-def test_values_that_were_let_go_hold_no_memory() -> None:
+def test_released_values_hold_no_memory() -> None:
     parser = PartialJSON()
     parser.feed("[")
     for _ in range(100):
@@ -155,7 +155,7 @@ def test_values_that_were_let_go_hold_no_memory() -> None:
     assert len(parser._snapshots._copies) <= 3
 
 
-def test_kept_value_may_be_copied_and_changed() -> None:
+def test_copy_of_a_held_value_may_be_changed() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1,')
     mine: Any = copy.deepcopy(parser.value)

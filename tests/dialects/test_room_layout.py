@@ -27,6 +27,7 @@ COMMON = (
     "delta_run",
     "encode",
     "capabilities",
+    "options",
     "endpoints",
     "validate",
 )
@@ -47,11 +48,13 @@ OWN = {
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
+    "anthropic": {"options"},
+    "gemini": {"options"},
     "gemini_interactions": {
         *("blocks", "tool_calls", "reasoning", "errors", "opaque", "delta_run"),
-        *("encode", "capabilities", "validate"),
+        *("encode", "capabilities", "options", "validate"),
     },
-    "openai_responses": {"blocks", "tool_calls"},  # in `items`
+    "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
 }
 
 

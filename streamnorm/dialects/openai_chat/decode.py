@@ -6,9 +6,9 @@ deviations of some thirty compatible servers.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun
 from streamnorm._core.events import (
     BlockStop,
     Completed,
@@ -28,8 +28,6 @@ from streamnorm._core.json import (
     is_array,
     is_object,
 )
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState, quirks_of
@@ -38,6 +36,7 @@ from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.detect import DONE, may_end_stream
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
+from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
@@ -50,10 +49,8 @@ class ChatDecoder(Decoder):
     """Decoder of Chat Completions streams.
 
     Args:
-        server: Name of the server (for example `qianfan`); enables its quirks.
-        think_tags: Whether `<think>…</think>` at the start of a choice is reasoning.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        options: Options that only Chat Completions has.
+        shared: See `Decoder`.
     """
 
     dialect = "openai_chat"
@@ -61,17 +58,18 @@ class ChatDecoder(Decoder):
     def __init__(
         self,
         *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
+        options: ChatOptions = ChatOptions(),  # noqa: B008 - frozen
+        **shared: Unpack[DecodeOptions],
     ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
+        super().__init__(**shared)
         self._state = StreamState(
-            limits, self.note, quirks=quirks_of(server), think_tags=think_tags
+            self._limits,
+            self.note,
+            quirks=quirks_of(shared.get("server")),
+            think_tags=options.think_tags,
         )
         self._usage = UsageReader()
-        self._run = ChatRun(self._usage, limits.max_json_depth)
+        self._run = ChatRun(self._usage, self._limits.max_json_depth)
         self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
