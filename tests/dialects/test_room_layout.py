@@ -40,10 +40,6 @@ OWN = {
     "gemini_interactions": {
         "items": "a step of an interaction is one of many kinds: stands for `blocks`",
     },
-    "openai_chat": {
-        "quirks": "compatible servers contradict each other",
-        "template": "nearly all servers repeat the bytes around each text",
-    },
     "openai_responses": {
         "items": "an output item is one of many kinds: stands for `blocks`",
         "sequence_numbers": "events are numbered",

@@ -38,6 +38,7 @@ from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import (
+    arguments_frame,
     call_signature_to_wire,
     call_start_to_wire,
 )
@@ -100,7 +101,7 @@ class _EncodedBlock(Struct):
     written: Callable[[], int] = int
 
     def set_frame(self, head: bytes, tail: bytes) -> None:
-        """Set the constant bytes around the text, within the delta."""
+        """Set the constant bytes around the text from those within the delta."""
         self.head = self.choice.head + head
         self.tail = tail + _DELTA_END
 
@@ -213,8 +214,7 @@ class ChatEncoder(Encoder):
                 choice.is_refused = True
                 block.set_frame(b'"refusal":', b"")
             case Reasoning() if self._reasoning_field == "reasoning_details":
-                head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
-                block.set_frame(head % choice.details.begin(), b"}]")
+                block.set_frame(*choice.details.text_frame())
             case Reasoning():
                 block.set_frame(b'"%b":' % (self._reasoning_field or "").encode(), b"")
             case RedactedReasoning(data, issuer):
@@ -223,10 +223,7 @@ class ChatEncoder(Encoder):
             case ToolCall(id, name, kind=kind):
                 block.number = choice.calls
                 choice.calls += 1
-                opening = (
-                    b'"function":{"arguments":' if kind == "function" else b'"custom":{"input":'
-                )
-                block.set_frame(b'"tool_calls":[{"index":%d,%b' % (block.number, opening), b"}}]")
+                block.set_frame(*arguments_frame(block.number, kind))
                 call = call_start_to_wire(block.number, id, name, kind)
                 return started + choice.delta({"tool_calls": [call]})
             case other:
