@@ -147,7 +147,7 @@ def deserved_lenient(body: bytes) -> set[str]:
 
 
 @each_stream
-def test_ends_as_the_stream_deserves(stream: CorpusStream) -> None:
+def test_outcome_is_that_of_the_stream(stream: CorpusStream) -> None:
     events, source = whole(stream)
     outcome = source.outcome
     if any(fnmatch.fnmatchcase(stream.name, pattern) for pattern in FAILED):
@@ -166,7 +166,7 @@ def test_ends_as_the_stream_deserves(stream: CorpusStream) -> None:
 
 
 @needs_corpus
-def test_every_pattern_of_odd_ends_is_in_use() -> None:
+def test_every_exception_to_the_outcome_is_needed() -> None:
     ends = {stream.name: deserved_lenient(stream.body) for stream in corpus()}
     for word, patterns in LENIENT.items():
         odd = [name for name, lenient in ends.items() if word in lenient]
@@ -227,7 +227,7 @@ def is_whole(arguments: str) -> bool:
 
 
 @each_provider
-def test_nothing_is_held_while_calls_follow_each_other(streams: list[CorpusStream]) -> None:
+def test_sequential_calls_are_not_held(streams: list[CorpusStream]) -> None:
     for stream in streams:
         events, source = whole(stream)
         if isinstance(source.outcome, Failed):
@@ -245,7 +245,7 @@ def test_nothing_is_held_while_calls_follow_each_other(streams: list[CorpusStrea
 
 
 @each_other_stream
-def test_what_arrives_goes_out_in_the_same_feed(streams: list[CorpusStream]) -> None:
+def test_output_is_written_in_the_same_feed(streams: list[CorpusStream]) -> None:
     for stream in streams:
         events, _ = whole(stream)
         if waits(events, project(events, "anthropic")[0]):

@@ -41,7 +41,7 @@ def test_every_dropped_field_is_reviewed() -> None:
 
 
 @needs_corpus
-def test_dropped_filter_results_filter_nothing() -> None:
+def test_dropped_filter_results_are_all_negative() -> None:
     """Why they may be dropped: what a filter stops, it stops with a finish reason."""
     for stream in corpus():
         for choice in (c for chunk in chunks(stream) for c in chunk.get("choices") or ()):

@@ -32,7 +32,7 @@ def test_every_dropped_field_is_reviewed() -> None:
     assert {field for body in bodies for field in dropped(body)} == REVIEWED.keys()
 
 
-def test_recordings_show_no_other() -> None:
+def test_recordings_drop_no_other_field() -> None:
     bodies = [recording.body for recording in recordings("anthropic")]
     assert {field for body in bodies for field in dropped(body)} <= REVIEWED.keys()
 

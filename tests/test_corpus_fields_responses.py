@@ -88,19 +88,19 @@ def test_every_dropped_field_is_reviewed() -> None:
 
 
 @needs_corpus
-def test_every_dropped_field_of_the_end_of_an_item_is_reviewed() -> None:
+def test_every_dropped_field_of_a_done_item_is_reviewed() -> None:
     bodies = [stream.body for stream in corpus("openai_responses")]
     assert {field for body in bodies for field in late(body)} == REVIEWED_LATE.keys()
 
 
-def test_recordings_show_no_other() -> None:
+def test_recordings_drop_no_other_field() -> None:
     bodies = [recording.body for recording in recordings("openai_responses")]
     found = {field for body in bodies for field in dropped(body)}
     assert found - REVIEWED.keys() == REVIEWED_OF_RECORDINGS.keys()
     assert {field for body in bodies for field in late(body)} <= REVIEWED_LATE.keys()
 
 
-def test_all_that_the_fast_reader_takes_is_listed() -> None:
+def test_fields_accepted_on_the_run_are_listed() -> None:
     """Log probabilities, too: a delta that has some is left to the general reader."""
     place = {"type", "delta", "sequence_number", "output_index", "item_id"}
     fast = {kind: READ[kind] for kind in wire.DELTA_TYPES.values()}

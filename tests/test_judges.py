@@ -19,9 +19,7 @@ each_target = pytest.mark.parametrize("target", ENDS)
 
 @each_target
 @given(d=dice(320))
-def test_client_misses_any_frame_that_is_lost_and_minds_any_that_comes_twice(
-    target: str, d: Dice
-) -> None:
+def test_reader_detects_lost_and_repeated_frames(target: str, d: Dice) -> None:
     source = d.pick(("openai_responses", "gemini", "anthropic"))
     stream = make_source(d, source)
     events = decode(stream.frames, source).events

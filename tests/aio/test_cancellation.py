@@ -54,7 +54,7 @@ async def test_cancelled_read_ends_the_stream_without_a_false_eof(kind: Open) ->
     assert source.closed == 1
 
 
-async def test_cancelled_read_tells_the_error_of_closing_to_nobody() -> None:
+async def test_error_of_closing_after_a_cancelled_read_is_suppressed() -> None:
     source, outcomes = AsyncBytes([], stays_open=True, close_error=Cut()), []
     await cancelled_read(open_events(source, outcomes), source)
     assert outcomes == [Abandoned()]
@@ -148,7 +148,9 @@ async def torture(kind: Open, chunks: list[bytes], strike: int) -> tuple[Torture
 
 @each_kind
 @each_recording
-async def test_cancelling_at_every_await_invents_nothing(kind: Open, recording: Recording) -> None:
+async def test_cancelling_at_any_await_never_completes_the_stream(
+    kind: Open, recording: Recording
+) -> None:
     """What was delivered is a beginning of the whole, and no success unless all was."""
     chunks = pieces(recording.body, -(-len(recording.body) // 8))
     source, whole, outcome = await torture(kind, chunks, 0)
@@ -165,7 +167,7 @@ async def test_cancelling_at_every_await_invents_nothing(kind: Open, recording: 
     [*recordings("anthropic")[::6], *recordings("openai_chat")[::12]],
     ids=lambda recording: recording.name,
 )
-async def test_cancelling_in_any_direction_invents_nothing(
+async def test_cancelling_a_transcoded_stream_never_completes_it(
     kind: Open, recording: Recording
 ) -> None:
     """Of Anthropic's too, and where the bytes go out as they came."""
@@ -177,7 +179,7 @@ async def test_cancelling_in_any_direction_invents_nothing(
         assert cancelled in (Abandoned(), outcome)
 
 
-async def test_cancelling_after_the_terminal_closes_and_stays_a_success() -> None:
+async def test_cancelling_after_the_terminal_keeps_the_outcome_completed() -> None:
     source, outcomes = AsyncBytes([content("a", "stop"), DONE], stays_open=True), []
     stream = open_events(source, outcomes)
     await cancelled_read(stream, source)

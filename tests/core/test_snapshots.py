@@ -19,7 +19,7 @@ from streamnorm._core.snapshots import OpenContainer
 
 
 @given(pieces(documents()), st.data())
-def test_value_stays_as_it_was_read(fragments: list[str], data: st.DataObject) -> None:
+def test_snapshot_never_changes(fragments: list[str], data: st.DataObject) -> None:
     """Whatever is kept of a value: all of it, or one part."""
     parser = PartialJSON()
     kept: list[tuple[object, str]] = []
@@ -52,7 +52,7 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-def test_whoever_holds_a_part_holds_it_as_it_was(hold: Callable[[Any], object]) -> None:
+def test_part_of_a_snapshot_never_changes(hold: Callable[[Any], object]) -> None:
     parser = PartialJSON()
     parser.feed(TEXT)
     held = hold(parser.value)
@@ -73,13 +73,13 @@ def test_whoever_holds_a_part_holds_it_as_it_was(hold: Callable[[Any], object]) 
             assert list(held) == [("a", "bc")]  # type: ignore[call-overload]
 
 
-def test_value_is_read_again_as_the_same_object_while_nothing_comes() -> None:
+def test_snapshot_without_new_fragments_is_the_same_object() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1,')
     assert parser.value is parser.value
 
 
-def test_closed_part_is_shared() -> None:
+def test_closed_containers_are_shared_between_snapshots() -> None:
     parser = PartialJSON()
     parser.feed('[{"a":1},')
     first: Any = parser.value
@@ -89,7 +89,7 @@ def test_closed_part_is_shared() -> None:
     assert first[0] is second[0]
 
 
-def test_finished_value_is_always_the_same_object() -> None:
+def test_complete_value_is_always_the_same_object() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1]}')
     first = parser.value
@@ -141,12 +141,12 @@ def test_reading_in_a_loop_copies_each_member_a_few_times(
         assert parser.value == shape(count)
 
 
-def test_who_keeps_every_value_pays_for_every_copy() -> None:
+def test_keeping_every_snapshot_copies_each_time() -> None:
     parser = PartialJSON()
     assert copied_members(parser, ["["] + ["1,"] * 100, 101) == 100 * 101 // 2
 
 
-def test_values_that_were_let_go_hold_no_memory() -> None:
+def test_released_snapshots_hold_no_memory() -> None:
     parser = PartialJSON()
     parser.feed("[")
     for _ in range(100):
@@ -155,7 +155,7 @@ def test_values_that_were_let_go_hold_no_memory() -> None:
     assert len(parser._snapshots._copies) <= 3
 
 
-def test_kept_value_may_be_copied_and_changed() -> None:
+def test_copy_of_a_snapshot_can_be_changed() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1,')
     mine: Any = copy.deepcopy(parser.value)

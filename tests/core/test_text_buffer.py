@@ -11,7 +11,7 @@ ALPHABET = "ab é😀\ud83d\ude00"
 
 
 @given(dice(400))
-def test_pieces_are_one_text_in_the_end(d: Dice) -> None:
+def test_appended_texts_are_joined(d: Dice) -> None:
     buffer, whole, seen = TextBuffer(first := d.text(0, 3, ALPHABET)), first, ""
     for _ in range(d.below(200)):
         piece = d.text(0, 2, ALPHABET)
@@ -40,7 +40,7 @@ def test_unread_text_is_returned_once() -> None:
     assert buffer.text() == "ab"
 
 
-def test_text_may_begin_with_some_and_go_on_for_long() -> None:
+def test_buffer_accepts_an_initial_text_and_many_appends() -> None:
     buffer = TextBuffer("begin")
     for number in range(300):
         buffer.append(f",{number}")

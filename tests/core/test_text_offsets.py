@@ -16,14 +16,14 @@ def offsets(*pieces: str, base: int = 0, max_bytes: int = 1 << 20) -> TextOffset
 
 
 @given(st.text("aä—🙂", max_size=60), st.integers(0, 60), st.integers(0, 60))
-def test_bytes_are_counted_as_characters(text: str, start: int, end: int) -> None:
+def test_byte_offsets_become_character_offsets(text: str, start: int, end: int) -> None:
     start, end = sorted((min(start, len(text)), min(end, len(text))))
     first, last = len(text[:start].encode()), len(text[:end].encode())
     for pieces in ([text], [text[:5], text[5:]], list(text)):
         assert offsets(*pieces).find(first, last, None) == (start, end)
 
 
-def test_place_beyond_the_text_is_none() -> None:
+def test_offset_beyond_the_text_is_none() -> None:
     kept = offsets("Möwe")
     assert kept.size == 5
     assert kept.find(0, 5, None) == (0, 4)
@@ -32,12 +32,12 @@ def test_place_beyond_the_text_is_none() -> None:
     assert kept.find(-1, 3, None) is None
 
 
-def test_first_block_needs_no_words() -> None:
+def test_offset_in_the_first_block_needs_no_cited_text() -> None:
     """What the vendor says stands there may be spelt otherwise."""
     assert offsets("Möwe am Riff").find(0, 5, "something else") == (0, 4)
 
 
-def test_later_block_is_found_by_the_words() -> None:
+def test_later_block_is_found_by_its_cited_text() -> None:
     kept = offsets("Möwe am Riff", base=9)
     assert kept.find(6, 8, "am") == (5, 7)  # counted within the part
     assert kept.find(15, 17, "am") == (5, 7)  # counted within the whole text
@@ -45,7 +45,7 @@ def test_later_block_is_found_by_the_words() -> None:
     assert kept.find(0, 2, "am") is None
 
 
-def test_place_between_words_is_found_where_it_can_be() -> None:
+def test_empty_range_is_found_in_the_block_or_in_the_whole_text() -> None:
     kept = offsets("Möwe", base=9)
     assert kept.find(5, 5, "") == (4, 4)
     assert kept.find(9, 9, "") == (0, 0)
@@ -53,20 +53,20 @@ def test_place_between_words_is_found_where_it_can_be() -> None:
     assert kept.find(3, 5, "") is None
 
 
-def test_later_block_without_words_is_counted_in_the_whole_text() -> None:
+def test_later_block_without_cited_text_is_counted_in_the_whole_text() -> None:
     kept = offsets("Möwe am Riff", base=9)
     assert kept.find(15, 17, None) == (5, 7)
     assert kept.find(0, 4, None) is None
 
 
-def test_no_more_is_kept_than_may_be() -> None:
+def test_stored_text_is_bounded() -> None:
     kept = offsets("abcdef", "äb", "cä", "d", max_bytes=5)
     assert kept.size == 13
     assert kept.find(5, 9, None) == (5, 8)
     assert kept.find(5, 10, None) is None
 
 
-def test_long_text_is_counted_in_steps() -> None:
+def test_long_text_is_counted_incrementally() -> None:
     kept = offsets("ä" * 3000, "b" * 3000)
     assert kept.find(5998, 6001, None) == (2999, 3001)
     assert kept.find(0, 9000, None) == (0, 6000)

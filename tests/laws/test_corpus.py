@@ -40,7 +40,7 @@ def target_of(number: int) -> str:
 
 
 @each_provider_of(*DIALECTS, one_in=2)
-def test_laws_hold(streams: list[CorpusStream]) -> None:
+def test_real_streams_obey_the_laws(streams: list[CorpusStream]) -> None:
     """Laws 3, 4, 5, 6 and 7."""
     for number, stream in enumerate(streams, len(streams)):
         dialect = stream.dialect
@@ -69,7 +69,7 @@ def test_laws_hold(streams: list[CorpusStream]) -> None:
 
 
 @each_provider_of(*DIALECTS, one_in=2)
-def test_stream_stays_as_it_is(streams: list[CorpusStream]) -> None:
+def test_real_stream_passes_unchanged_to_its_own_dialect(streams: list[CorpusStream]) -> None:
     """However it arrives; in place of what is no whole event at its end stands an error."""
     for stream in streams:
         chunks = pieces(stream.body, stream.chunk_sizes or 64)

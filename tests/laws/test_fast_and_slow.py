@@ -166,7 +166,7 @@ def test_deltas_read_the_same_without_the_run_in_every_chunking(name: str) -> No
 
 
 @each_delta_stream
-def test_state_that_is_asked_for_amid_deltas_is_up_to_date(name: str) -> None:
+def test_state_read_amid_deltas_is_up_to_date(name: str) -> None:
     """And asking changes nothing that comes."""
     stream = delta_stream(name)
     for route in some(stream_routes(stream), name, 3):
@@ -177,7 +177,7 @@ def test_state_that_is_asked_for_amid_deltas_is_up_to_date(name: str) -> None:
 
 
 @each_delta_stream
-def test_signs_of_life_amid_deltas_are_the_same_without_the_run(name: str) -> None:
+def test_pings_amid_deltas_are_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name)
     for target in some(DIALECTS, name, 2):
         for cut in some(AMID, f"{name} {target}", 1):
@@ -200,7 +200,7 @@ def test_stream_that_ends_amid_deltas_reads_the_same_without_the_run(name: str) 
 
 
 @each_delta_stream
-def test_frames_may_come_between_bytes(name: str) -> None:
+def test_frames_fed_between_bytes_read_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name)
 
     def given(first: int) -> list[list[Event]]:

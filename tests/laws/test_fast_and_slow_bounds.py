@@ -74,7 +74,7 @@ def test_bound_of_the_message_is_hit_by_the_same_event(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*CALLS, "chat text beside a call"])
-def test_bound_of_what_is_held_is_hit_by_the_same_event(name: str) -> None:
+def test_bound_of_held_bytes_is_hit_by_the_same_event(name: str) -> None:
     stream = delta_stream(name, 6)
     bounds = some(range(4, 260, 3), name, 14)
     sequential = [route for route in writing(stream) if route.target != "openai_chat"]

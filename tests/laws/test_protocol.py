@@ -78,18 +78,18 @@ def unexplained(found: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("source", "target"), WAYS)
-def test_what_is_written_of_recordings_is_legal(source: str, target: str) -> None:
+def test_output_for_recordings_passes_the_strict_validator(source: str, target: str) -> None:
     assert unexplained(departures(source, target, real=False)) == {}
 
 
 @needs_corpus
 @pytest.mark.parametrize(("source", "target"), WAYS)
-def test_what_is_written_of_real_streams_is_legal(source: str, target: str) -> None:
+def test_output_for_real_streams_passes_the_strict_validator(source: str, target: str) -> None:
     assert unexplained(departures(source, target, real=True)) == {}
 
 
 @needs_corpus
-def test_no_reason_is_stale() -> None:
+def test_every_excused_violation_still_occurs() -> None:
     found = [
         message for way in WAYS for real in (False, True) for message in departures(*way, real=real)
     ]

@@ -40,7 +40,7 @@ def assert_total(decoded: Decoded) -> None:
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_chunking_does_not_matter(recording: Recording) -> None:
+def test_recording_decodes_the_same_in_any_chunking(recording: Recording) -> None:
     whole = decode([recording.body], recording.dialect)
     for size in SIZES:
         assert decode(chunked(recording.body, size), recording.dialect) == whole
@@ -49,7 +49,7 @@ def test_chunking_does_not_matter(recording: Recording) -> None:
 @each_dialect
 @shared
 @given(d=dice(500))
-def test_no_cut_matters_in_any_stream(dialect: str, d: Dice) -> None:
+def test_any_stream_decodes_the_same_in_any_chunking(dialect: str, d: Dice) -> None:
     body = any_body(d, dialect)
     pieces = cut_anywhere(d, body)
     assert decode(pieces, dialect) == decode([body], dialect)
@@ -72,7 +72,7 @@ def test_decoded_events_are_legal(recording: Recording) -> None:
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_message_of_a_recording_survives_its_events(recording: Recording) -> None:
+def test_message_of_a_recording_equals_that_of_its_message_events(recording: Recording) -> None:
     """Law 7; what hypothesis makes for it stands in test_accumulate."""
     message = accumulate(decode([recording.body], recording.dialect).events)
     assert accumulate(message_events(message)) == message
@@ -81,7 +81,7 @@ def test_message_of_a_recording_survives_its_events(recording: Recording) -> Non
 @each_dialect
 @shared
 @given(d=dice(320))
-def test_reading_gives_back_what_was_sent(dialect: str, d: Dice) -> None:
+def test_generated_stream_decodes_to_its_message(dialect: str, d: Dice) -> None:
     source = make_source(d, dialect)
     decoded = decode([source.body], dialect)
     assert_total(decoded)

@@ -66,7 +66,7 @@ def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
 
 
 @each_recording_of(*DIALECTS)
-def test_recording_goes_out_as_it_came(recording: Recording) -> None:
+def test_recording_passes_unchanged_to_its_own_dialect(recording: Recording) -> None:
     dialect, body = str(recording.dialect), recording.body
     for named in (dialect, None):
         for size in (len(body), 3, 64):
@@ -84,7 +84,7 @@ def test_recording_goes_out_as_it_came(recording: Recording) -> None:
 @each_dialect
 @shared
 @given(d=dice(320))
-def test_stream_goes_out_as_it_came(dialect: str, d: Dice) -> None:
+def test_generated_stream_passes_unchanged_to_its_own_dialect(dialect: str, d: Dice) -> None:
     stream = make_source(d, dialect)
     out, _ = transcode(cut_anywhere(d, stream.body), dialect, dialect, verbatim=True)
     assert out == stream.body
@@ -93,7 +93,7 @@ def test_stream_goes_out_as_it_came(dialect: str, d: Dice) -> None:
 @each_dialect
 @shared
 @given(d=dice(500))
-def test_damaged_stream_goes_out_as_it_came_with_its_error_behind_it(dialect: str, d: Dice) -> None:
+def test_damaged_stream_passes_unchanged_with_an_error_appended(dialect: str, d: Dice) -> None:
     body = any_body(d, dialect)
     pieces = cut_anywhere(d, body)
     out, run = transcode(pieces, dialect, dialect, verbatim=True)
@@ -116,7 +116,7 @@ def _of(got: dict[str, Any] | None, wanted: dict[str, Any] | None) -> dict[str, 
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> None:
+def test_reencoded_recording_has_the_same_content(recording: Recording) -> None:
     dialect = str(recording.dialect)
     events, outcome, _ = decode([recording.body], dialect)
     out, run = transcode([recording.body], dialect, dialect, reasoning="reasoning_details")
@@ -137,7 +137,7 @@ def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> N
 @each_dialect
 @shared
 @given(d=dice(320))
-def test_stream_that_is_written_anew_is_clean_and_stays_as_it_is(dialect: str, d: Dice) -> None:
+def test_reencoding_is_legal_and_idempotent(dialect: str, d: Dice) -> None:
     """No fault of the server is passed on, so that nothing is left to forgive."""
     stream = make_source(d, dialect)
     once, first = transcode(stream.frames, dialect, dialect, reasoning="reasoning_details")

@@ -92,7 +92,7 @@ TRIPS = [(source, through) for source in DIALECTS for through in DIALECTS if sou
 
 
 @each_recording_of(*DIALECTS)
-def test_signatures_of_a_recording_survive(recording: Recording) -> None:
+def test_signatures_of_a_recording_survive_a_round_trip(recording: Recording) -> None:
     source = recording.dialect
     assert source is not None
     for through in DIALECTS:
@@ -102,7 +102,7 @@ def test_signatures_of_a_recording_survive(recording: Recording) -> None:
 
 @needs_corpus
 @pytest.mark.parametrize(("source", "through"), TRIPS)
-def test_signatures_of_real_streams_survive(source: str, through: str) -> None:
+def test_signatures_of_real_streams_survive_a_round_trip(source: str, through: str) -> None:
     carried = [
         assert_survives(stream.body, source, through, stream.provider)
         for stream in corpus(source)[::3]

@@ -46,7 +46,7 @@ def pick_target(d: Dice) -> str:
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_chunking_does_not_matter(recording: Recording) -> None:
+def test_recording_transcodes_the_same_in_any_chunking(recording: Recording) -> None:
     for target in DIALECTS:
         whole, run = transcode([recording.body], recording.dialect, target)
         # The smaller the chunks, the more there are of them.
@@ -59,7 +59,7 @@ def test_chunking_does_not_matter(recording: Recording) -> None:
 
 @each_source
 @given(d=dice(500))
-def test_no_cut_matters_in_any_stream(source: str, d: Dice) -> None:
+def test_any_stream_transcodes_the_same_in_any_chunking(source: str, d: Dice) -> None:
     target = pick_target(d)
     body = any_body(d, source)
     pieces = cut_anywhere(d, body)
@@ -73,7 +73,7 @@ def test_no_cut_matters_in_any_stream(source: str, d: Dice) -> None:
 
 @each_source
 @given(d=dice(500))
-def test_whatever_comes_in_what_goes_out_is_a_stream_that_ends(source: str, d: Dice) -> None:
+def test_any_bytes_transcode_to_a_stream_that_ends(source: str, d: Dice) -> None:
     target = pick_target(d)
     out, transcoder = transcode(cut_anywhere(d, any_body(d, source)), source, target)
     failed = ends_in_error(out, target, foreign=source == target)
@@ -104,7 +104,7 @@ def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_transcoding_a_recording_commutes_with_projecting(recording: Recording) -> None:
+def test_transcoding_a_recording_commutes_with_projection(recording: Recording) -> None:
     assert recording.dialect is not None
     for target in DIALECTS:
         for options in WAYS[target]:
@@ -113,7 +113,7 @@ def test_transcoding_a_recording_commutes_with_projecting(recording: Recording) 
 
 @each_source
 @given(d=dice(320))
-def test_transcoding_commutes_with_projecting(source: str, d: Dice) -> None:
+def test_transcoding_a_generated_stream_commutes_with_projection(source: str, d: Dice) -> None:
     target = pick_target(d)
     options = d.pick(WAYS[target])
     assert_commutes(make_source(d, source).frames, source, target, options)
@@ -121,7 +121,7 @@ def test_transcoding_commutes_with_projecting(source: str, d: Dice) -> None:
 
 @each_source
 @given(d=dice(300))
-def test_message_is_what_was_sent(source: str, d: Dice) -> None:
+def test_transcoded_message_is_the_generated_one(source: str, d: Dice) -> None:
     target = pick_target(d)
     stream = make_source(d, source)
     _, transcoder = transcode(stream.frames, source, target)

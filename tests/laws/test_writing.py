@@ -32,7 +32,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 @each_dialect
 @shared
 @given(d=dice())
-def test_encoder_refuses_exactly_what_is_illegal(dialect: str, d: Dice) -> None:
+def test_encoder_refuses_exactly_the_illegal_streams(dialect: str, d: Dice) -> None:
     events: list[Event] = make_stream(d, failing=True)
     for _ in range(d.below(3)):
         at = d.below(len(events) + 1)
@@ -75,14 +75,14 @@ def carries(events: list[Event]) -> bool:
 @each_dialect
 @shared
 @given(d=dice(300))
-def test_what_is_encoded_is_what_was_projected(dialect: str, d: Dice) -> None:
+def test_encoded_events_decode_to_the_projected_ones(dialect: str, d: Dice) -> None:
     choices = 1 + d.below(3)
     options = d.pick(WAYS[dialect])
     assert_comes_back(make_stream(d, choices, calls_only=True), dialect, options)
 
 
 @each_recording_of(*DIALECTS)
-def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recording) -> None:
+def test_encoded_recording_decodes_to_the_projected_events(recording: Recording) -> None:
     events = decode([recording.body], recording.dialect).events
     for dialect in DIALECTS:
         for options in WAYS[dialect]:
@@ -92,7 +92,7 @@ def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recordi
 @each_dialect
 @shared
 @given(d=dice(300))
-def test_without_losses_nothing_is_lost(dialect: str, d: Dice) -> None:
+def test_events_without_losses_round_trip(dialect: str, d: Dice) -> None:
     events = make_stream(d, 1 + d.below(2), calls_only=True)
     out, losses = encode(events, dialect, reasoning="reasoning_details")
     passed, _ = projected(events, dialect, reasoning="reasoning_details")
@@ -102,7 +102,7 @@ def test_without_losses_nothing_is_lost(dialect: str, d: Dice) -> None:
 
 
 @given(dice(300))
-def test_texts_that_overlap_come_back_in_some_order(d: Dice) -> None:
+def test_overlapping_texts_round_trip_in_any_order(d: Dice) -> None:
     """One may overtake another that has not got beyond white space."""
     events = make_stream(d)
     out, counted = encode(events, "anthropic")

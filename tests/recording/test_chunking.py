@@ -36,7 +36,7 @@ def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[by
         (b"", []),
     ],
 )
-def test_event_ends_behind_its_blank_lines(body: bytes, events: list[bytes]) -> None:
+def test_event_ends_after_its_blank_lines(body: bytes, events: list[bytes]) -> None:
     assert pieces_of(body, event_ends(body)) == events
     assert cut(body, "event") == cut(body, "recorded") == events
     assert cut(body, "event", [1] * len(body)) == events
@@ -68,7 +68,9 @@ def test_bytes_and_sizes_are_counted_from_the_start() -> None:
         (b"a\n", [b"a\n"]),
     ],
 )
-def test_hostile_pieces_end_where_it_hurts(body: bytes, pieces: list[bytes]) -> None:
+def test_hostile_chunks_end_inside_characters_and_line_ends(
+    body: bytes, pieces: list[bytes]
+) -> None:
     assert cut(body, "hostile", [len(body)]) == pieces
 
 
@@ -89,7 +91,7 @@ def test_random_pieces_are_the_same_on_every_version_of_python() -> None:
 
 @pytest.mark.parametrize("how", WAYS)
 @given(body=bodies)
-def test_no_way_loses_a_byte_or_makes_an_empty_piece(how: Rechunk, body: bytes) -> None:
+def test_every_chunking_preserves_the_bytes_without_empty_chunks(how: Rechunk, body: bytes) -> None:
     ends = cut_points(body, how, None)
     assert b"".join(pieces_of(body, ends)) == body
     assert all(start < end for start, end in pairwise([0, *ends]))
@@ -97,6 +99,6 @@ def test_no_way_loses_a_byte_or_makes_an_empty_piece(how: Rechunk, body: bytes) 
 
 @pytest.mark.parametrize("how", ["bytes", "Random:1", "random", "7", "", 0, -1, 2.0])
 @pytest.mark.parametrize("body", [b"", b"data: a\n\n"])
-def test_way_that_is_none_is_refused_whatever_the_body(how: Rechunk, body: bytes) -> None:
+def test_unknown_chunking_is_refused(how: Rechunk, body: bytes) -> None:
     with pytest.raises(ValueError, match="expected recorded, event, byte, hostile"):
         cut_points(body, how, None)

@@ -68,7 +68,7 @@ ASYNC = [httpx.AsyncClient, httpx2.AsyncClient, openai.DefaultAsyncHttpxClient]
 
 
 @pytest.mark.parametrize("kind", SYNC)
-def test_client_is_of_the_class_that_was_asked_for(make: Make, kind: Any) -> None:
+def test_client_has_the_requested_class(make: Make, kind: Any) -> None:
     package = httpx2 if issubclass(kind, httpx2.Client) else httpx
     fixture = make("once")
     client = fixture.client(kind, transport=network(package), headers={"x-own": "1"})
@@ -130,7 +130,7 @@ def test_clients_of_a_test_share_its_recordings(make: Make) -> None:
     assert replaying.unplayed == ()
 
 
-def test_new_asks_the_recordings_first(make: Make) -> None:
+def test_mode_new_replays_before_it_records(make: Make) -> None:
     record(make, "a")
     fixture = make("new")
     other = network(httpx2, b"data: other\n\n")
@@ -159,18 +159,18 @@ async def test_transport_serves_both_kinds_of_clients(make: Make, family: Any) -
     assert fixture.recorded == 2
 
 
-def test_transport_refuses_options_that_there_are_not(make: Make) -> None:
+def test_transport_refuses_unknown_options(make: Make) -> None:
     with pytest.raises(TypeError, match="verify, expected match, "):
         make().transport("httpx", verify=False)
 
 
 @pytest.mark.parametrize("kind", [object, dict, httpx.Response, lambda **_: None])
-def test_what_is_no_class_of_clients_is_refused(make: Make, kind: Callable[..., Any]) -> None:
+def test_class_that_is_no_client_is_refused(make: Make, kind: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match="no class of clients"):
         make().client(kind)
 
 
-def test_what_would_evade_the_recordings_is_refused_or_left_out(make: Make) -> None:
+def test_options_that_bypass_the_recordings_are_refused_or_dropped(make: Make) -> None:
     record(make, "a")
     with pytest.raises(TypeError, match="mounts"):
         make().client(httpx.Client, mounts={"all://": network(httpx)})
@@ -178,7 +178,7 @@ def test_what_would_evade_the_recordings_is_refused_or_left_out(make: Make) -> N
     assert posted(proxied) == BODY
 
 
-def test_network_is_made_with_the_client_s_options(
+def test_network_transport_gets_the_options_of_the_client(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[dict[str, Any]] = []
