@@ -13,8 +13,16 @@ from msgspec import structs
 from support.event_strategies import event_streams
 from support.mutations import chunked, cut_anywhere, damaged
 from support.playbacks import outcome
-from support.seeded import Dice, dice
-from support.streams import DIALECTS, decode, encode, ends_as, overlaps, said, transcode
+from support.seeded import Draws, draws
+from support.streams import (
+    DIALECTS,
+    content_of,
+    decode,
+    encode,
+    expected_outcome,
+    overlaps,
+    transcode,
+)
 from support.telegraph import TELEGRAPH, frame
 
 from streamnorm import (
@@ -146,8 +154,8 @@ def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
 # Laws
 
 
-@given(dice(500))
-def test_cuts_change_nothing_and_any_bytes_give_legal_events(d: Dice) -> None:
+@given(draws(500))
+def test_cuts_change_nothing_and_any_bytes_give_legal_events(d: Draws) -> None:
     body = damaged(d, BODY) if d.flag() else BODY
     whole = decode([body], "telegraph")
     assert decode(cut_anywhere(d, body), "telegraph") == whole
@@ -172,7 +180,7 @@ def test_encoded_events_decode_to_the_projected_ones(events: list[Event]) -> Non
     out, counted = encode(events, "telegraph")
     assert counted == losses
     back = decode([out], "telegraph").events
-    assert said(back, "telegraph") == said(passed, "telegraph")
+    assert content_of(back, "telegraph") == content_of(passed, "telegraph")
 
 
 @pytest.mark.parametrize("source", DIALECTS)
@@ -182,11 +190,11 @@ def test_transcoding_commutes_with_projection(source: str, events: list[Event]) 
     decoded = decode([body], source)
     out, transcoder = transcode([body], source, "telegraph")
     passed, losses = project(decoded.events, "telegraph")
-    assert transcoder.outcome == ends_as(decoded.outcome, passed)
+    assert transcoder.outcome == expected_outcome(decoded.outcome, passed)
     assert set(transcoder.losses) == set(losses)
     if not overlaps(decoded.events, (ToolCall, ServerToolCall)):
         back = decode([out], "telegraph").events
-        assert said(back, "telegraph") == said(passed, "telegraph")
+        assert content_of(back, "telegraph") == content_of(passed, "telegraph")
 
 
 def test_no_prefix_completes_before_its_terminal() -> None:
@@ -235,9 +243,9 @@ def send(transport: httpx.BaseTransport, body: Any) -> bytes:
 
 def test_fake_provider_answers_at_its_endpoint() -> None:
     provider = FakeProvider(["Hello", tool_call("f", a=1)])
-    said = [decode([send(provider.transport("httpx"), {})], "telegraph") for _ in range(2)]
-    assert [type(one.outcome) for one in said] == [Completed, Completed]
-    first, second = (accumulate(one.events) for one in said)
+    content_of = [decode([send(provider.transport("httpx"), {})], "telegraph") for _ in range(2)]
+    assert [type(one.outcome) for one in content_of] == [Completed, Completed]
+    first, second = (accumulate(one.events) for one in content_of)
     assert (first.text, first.model) == ("Hello", "fast-1")
     assert second.tool_calls[0].arguments == '{"a":1}'
     assert {request.dialect for request in provider.requests} == {"telegraph"}

@@ -15,7 +15,7 @@ from support.mutations import damaged, noise
 from support.openai_chat import violations as strict_chat
 from support.openai_responses import violations as strict_responses
 from support.operation_counts import operations
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import validate
 
@@ -114,8 +114,8 @@ def test_validation_is_linear_in_bytes(dialect: str, stream: Callable[[int], byt
     assert thrice < 3.3 * once
 
 
-@given(dice())
-def test_any_bytes_can_be_validated(d: Dice) -> None:
+@given(draws())
+def test_any_bytes_can_be_validated(d: Draws) -> None:
     body = noise(d)
     for dialect in RICH:
         found = validate(body, dialect)
@@ -123,8 +123,8 @@ def test_any_bytes_can_be_validated(d: Dice) -> None:
         assert found == sorted(found, key=lambda violation: violation.position)
 
 
-@given(dice())
-def test_violations_quote_no_payload(d: Dice) -> None:
+@given(draws())
+def test_violations_quote_no_payload(d: Draws) -> None:
     for dialect, frames in RICH.items():
         body = damaged(d, written(frames).replace(b'"m"', b'"zyxw"'))
         for violation in validate(body, dialect):
@@ -133,7 +133,7 @@ def test_violations_quote_no_payload(d: Dice) -> None:
             assert 0 <= violation.position <= len(body.splitlines())
 
 
-def spoilt(d: Dice, value: Any) -> Any:
+def spoilt(d: Draws, value: Any) -> Any:
     """Return a JSON value with another in one of its places, or with a field less."""
     if isinstance(value, dict) and value and d.flag():
         name = d.pick(list(value))
@@ -145,8 +145,8 @@ def spoilt(d: Dice, value: Any) -> Any:
     return d.pick(VALUES)
 
 
-@given(dice())
-def test_payloads_of_any_shape_can_be_validated(d: Dice) -> None:
+@given(draws())
+def test_payloads_of_any_shape_can_be_validated(d: Draws) -> None:
     for dialect, frames in RICH.items():
         frames = [
             spoilt(d, frame) if isinstance(frame, dict) and d.flag(3) else frame for frame in frames

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from support.event_strategies import coalesced, make_stream, messages
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     Accumulator,
@@ -47,8 +47,8 @@ def test_events_accumulate_to_the_message(message: Message) -> None:
     assert accumulate(message_events(message)) == message
 
 
-@given(dice())
-def test_accumulating_in_batches_gives_the_same_message(d: Dice) -> None:
+@given(draws())
+def test_accumulating_in_batches_gives_the_same_message(d: Draws) -> None:
     events = make_stream(d, choices=2, failing=True)
     accumulator = Accumulator()
     for event in events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from support.event_strategies import event_streams, make_stream, messages
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     Block,
@@ -228,8 +228,8 @@ def test_stream_of_a_message_is_legal_once_it_has_stopped(message: Message) -> N
 FRAME = MessageStart | BlockStart | BlockStop | MessageStop
 
 
-@given(dice())
-def test_stream_without_one_of_its_structural_events_is_illegal(d: Dice) -> None:
+@given(draws())
+def test_stream_without_one_of_its_structural_events_is_illegal(d: Draws) -> None:
     events = make_stream(d, choices=2)
     missing = d.pick([n for n, event in enumerate(events) if isinstance(event, FRAME)])
     lacking = events[:missing] + events[missing + 1 :]
@@ -240,8 +240,8 @@ def test_stream_without_one_of_its_structural_events_is_illegal(d: Dice) -> None
     assert validate(lacking) or nothing
 
 
-@given(dice())
-def test_stream_with_a_repeated_structural_event_is_illegal(d: Dice) -> None:
+@given(draws())
+def test_stream_with_a_repeated_structural_event_is_illegal(d: Draws) -> None:
     events = make_stream(d, choices=2)
     again = d.pick([event for event in events if isinstance(event, FRAME)])
     assert validate([*events, again])

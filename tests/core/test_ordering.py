@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 from support.event_strategies import block_runs, coalesced, event_streams, interleaved
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     Block,
@@ -86,16 +86,16 @@ def test_nothing_is_held_at_a_clean_end(events: list[Event]) -> None:
     assert all(sequencer.held_sink(TextDelta(index, "")) is None for index in indexes)
 
 
-@given(dice())
-def test_sequential_stream_passes_event_by_event(d: Dice) -> None:
+@given(draws())
+def test_sequential_stream_passes_event_by_event(d: Draws) -> None:
     sequencer = Sequencer()
     for event in (event for block in block_runs(d) for event in block):
         assert sequencer.push(event) == [event]
         assert sequencer.held_bytes == 0
 
 
-@given(dice())
-def test_output_does_not_depend_on_the_interleaving(d: Dice) -> None:
+@given(draws())
+def test_output_does_not_depend_on_the_interleaving(d: Draws) -> None:
     blocks = block_runs(d)
     one, other = interleaved(d, blocks), interleaved(d, blocks)
     assert coalesced(sequenced(one)) == coalesced(sequenced(other))

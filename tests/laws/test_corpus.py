@@ -11,13 +11,13 @@ from support.corpus import CorpusStream, corpus, each_provider_of, needs_corpus,
 from support.judges import assert_client_has
 from support.streams import (
     DIALECTS,
-    WAYS,
+    ENCODER_OPTIONS,
+    content_of,
     decode,
     encode,
-    ends_as,
+    expected_outcome,
     overlaps,
     projected,
-    said,
     transcode,
 )
 from support.terminals import cuts, terminal_was_read
@@ -51,17 +51,17 @@ def test_real_streams_obey_the_laws(streams: list[CorpusStream]) -> None:
         if dialect in ("anthropic", "openai_chat"):  # the others overlap now and then
             assert not overlaps(events, (ToolCall,)), stream
         target = target_of(number)
-        options = WAYS[target][number // len(DIALECTS) % len(WAYS[target])]
+        options = ENCODER_OPTIONS[target][number // len(DIALECTS) % len(ENCODER_OPTIONS[target])]
         same = dialect == target
         passed, losses = projected(events, target, **options)
         encoded, counted = encode(events, target, extras=same, **options)
-        wanted = said(passed, target, **options)
-        assert said(decode([encoded], target).events, target, **options) == wanted, stream
+        wanted = content_of(passed, target, **options)
+        assert content_of(decode([encoded], target).events, target, **options) == wanted, stream
         assert counted == losses, stream
         out, run = transcode([stream.body], dialect, target, **options)
         back = decode([out], target)
-        assert said(back.events, target, **options) == wanted, stream
-        assert run.outcome == ends_as(outcome, passed), stream
+        assert content_of(back.events, target, **options) == wanted, stream
+        assert run.outcome == expected_outcome(outcome, passed), stream
         assert isinstance(back.outcome, Completed) == isinstance(run.outcome, Completed), stream
         if isinstance(run.outcome, Completed):
             assert run.losses == losses, stream

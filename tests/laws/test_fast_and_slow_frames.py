@@ -17,7 +17,13 @@ from support.delta_mutations import damaged_bytes, other_payloads, other_spellin
 from support.delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
 from support.mutations import chunked
 from support.recordings import comparable
-from support.run_comparison import Route, assert_same_without_run, one, some, stream_routes
+from support.run_comparison import (
+    Route,
+    assert_same_without_run,
+    seeded_choice,
+    seeded_sample,
+    stream_routes,
+)
 
 from streamnorm import (
     BlockStart,
@@ -52,7 +58,7 @@ def cut_differently(stream: DeltaStream, at: int, chunks: list[bytes], seed: str
     small = [piece for chunk in chunks for piece in chunked(chunk, step)]
     events = with_chunks(stream, at, chunks)
     cuts = [cut(events) for name, cut in CHUNKINGS.items() if name not in ("one event", "bytes")]
-    return one([with_chunks(stream, at, small), *cuts], seed)
+    return seeded_choice([with_chunks(stream, at, small), *cuts], seed)
 
 
 def assert_mutation_reads_the_same(
@@ -76,9 +82,9 @@ def test_mutated_delta_reads_the_same_without_the_run(
 ) -> None:
     stream = delta_stream(name, 5)
     at = stream.middle
-    for what, chunks in some(list(mutations(stream.deltas[at])), name, count):
+    for what, chunks in seeded_sample(list(mutations(stream.deltas[at])), name, count):
         seed = f"{name}, {what}"
-        route = one(stream_routes(stream), seed)
+        route = seeded_choice(stream_routes(stream), seed)
         assert_mutation_reads_the_same(stream, at, chunks, seed, [route])
 
 
@@ -88,9 +94,9 @@ def test_first_and_last_delta_read_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name, 5)
     for at in (0, 1, len(stream.deltas) - 1):
         mutations = [*other_spellings(stream.deltas[at]), *other_payloads(stream.deltas[at])]
-        for what, chunks in some(mutations, f"{name}, {at}", 5):
+        for what, chunks in seeded_sample(mutations, f"{name}, {at}", 5):
             seed = f"{name}, {at}, {what}"
-            route = one(stream_routes(stream), seed)
+            route = seeded_choice(stream_routes(stream), seed)
             assert_mutation_reads_the_same(stream, at, chunks, seed, [route])
 
 

@@ -14,7 +14,7 @@ from support.corpus import each_recording_of, payloads
 from support.mutations import chunked
 from support.openai_chat.reader import chunks
 from support.openai_responses import reader as responses_reader
-from support.seeded import Dice, dice, shared
+from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, decode, overlaps, transcode
 
 from streamnorm import BlockStart, Event, ToolCall, Transcoder, decoder
@@ -31,9 +31,9 @@ each_dialect = pytest.mark.parametrize("source", DIALECTS)
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_anthropic_output_has_one_open_block_at_a_time(source: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_anthropic_output_has_one_open_block_at_a_time(source: str, d: Draws) -> None:
     out, _ = transcode(make_source(d, source).frames, source, "anthropic")
     opened = 0
     for name, index in re.findall(rb'"type":"content_block_(start|stop)","index":(\d+)', out):
@@ -42,9 +42,9 @@ def test_anthropic_output_has_one_open_block_at_a_time(source: str, d: Dice) -> 
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_responses_output_has_one_open_item_at_a_time(source: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_responses_output_has_one_open_item_at_a_time(source: str, d: Draws) -> None:
     """And in a message one part."""
     out, _ = transcode(make_source(d, source).frames, source, "openai_responses")
     items = parts = 0
@@ -64,9 +64,9 @@ def test_responses_output_has_one_open_item_at_a_time(source: str, d: Dice) -> N
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_chat_output_interleaves_only_calls(source: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_chat_output_interleaves_only_calls(source: str, d: Draws) -> None:
     """Reasoning or text that has ended is never taken up where a client would join it."""
     stream = make_source(d, source)
     out, _ = transcode(stream.frames, source, "openai_chat")
@@ -107,8 +107,8 @@ def test_only_overlapping_blocks_are_held(recording: Recording) -> None:
 
 
 @each_dialect
-@given(d=dice(300))
-def test_text_is_written_in_the_feed_of_its_frame(source: str, d: Dice) -> None:
+@given(d=draws(300))
+def test_text_is_written_in_the_feed_of_its_frame(source: str, d: Draws) -> None:
     """All of it but white space that opens a text, and what waits for an open call."""
     target = d.pick(DIALECTS)
     note(f"written as {target}")

@@ -7,7 +7,7 @@ from hypothesis import given
 from support.bodies import make_source
 from support.corpus import recordings
 from support.judges import ends_in_error
-from support.seeded import Dice, dice, shared
+from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, decode, transcode
 from support.terminals import cuts, terminal_was_read
 
@@ -46,9 +46,9 @@ def test_prefix_of_a_recording_is_never_written_as_complete(recording: Recording
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@shared
-@given(d=dice(300))
-def test_prefix_of_frames_gives_a_prefix_of_the_events(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_prefix_of_frames_gives_a_prefix_of_the_events(dialect: str, d: Draws) -> None:
     stream = make_source(d, dialect)
     whole = decode(stream.frames, dialect).events
     for count in range(len(stream.frames)):
@@ -60,9 +60,9 @@ def test_prefix_of_frames_gives_a_prefix_of_the_events(dialect: str, d: Dice) ->
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@shared
-@given(d=dice(320))
-def test_generated_stream_completes_only_after_its_terminal(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_generated_stream_completes_only_after_its_terminal(dialect: str, d: Draws) -> None:
     stream = make_source(d, dialect)
     for count in range(len(stream.frames)):
         body = b"".join(stream.frames[:count])

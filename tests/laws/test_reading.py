@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from support.bodies import any_body, make_source
 from support.corpus import each_recording_of
-from support.made_streams import gives_back
+from support.made_streams import has_same_messages
 from support.mutations import chunked, cut_anywhere
 from support.openai_chat.strategies import agrees
-from support.seeded import Dice, dice, shared
+from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, Decoded, decode
 
 from streamnorm import (
@@ -47,9 +47,9 @@ def test_recording_decodes_the_same_in_any_chunking(recording: Recording) -> Non
 
 
 @each_dialect
-@shared
-@given(d=dice(500))
-def test_any_stream_decodes_the_same_in_any_chunking(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(500))
+def test_any_stream_decodes_the_same_in_any_chunking(dialect: str, d: Draws) -> None:
     body = any_body(d, dialect)
     pieces = cut_anywhere(d, body)
     assert decode(pieces, dialect) == decode([body], dialect)
@@ -57,10 +57,10 @@ def test_any_stream_decodes_the_same_in_any_chunking(dialect: str, d: Dice) -> N
 
 
 @each_dialect
-@shared
-@given(d=dice(500))
-@example(d=Dice(b""))
-def test_any_bytes_give_legal_events_and_one_outcome(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(500))
+@example(d=Draws(b""))
+def test_any_bytes_give_legal_events_and_one_outcome(dialect: str, d: Draws) -> None:
     body = any_body(d, dialect)
     for named in (*DIALECTS, None):
         assert_total(decode(cut_anywhere(d, body), named))
@@ -79,14 +79,14 @@ def test_message_of_a_recording_equals_that_of_its_message_events(recording: Rec
 
 
 @each_dialect
-@shared
-@given(d=dice(320))
-def test_generated_stream_decodes_to_its_message(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_generated_stream_decodes_to_its_message(dialect: str, d: Draws) -> None:
     source = make_source(d, dialect)
     decoded = decode([source.body], dialect)
     assert_total(decoded)
     # Servers of Chat Completions may name a call too late.
-    same = agrees if dialect == "openai_chat" else gives_back
+    same = agrees if dialect == "openai_chat" else has_same_messages
     assert same(source, decoded.events)
     outcome = decoded.outcome
     assert isinstance(outcome, Completed)

@@ -12,8 +12,8 @@ from support.bodies import any_body, make_source
 from support.chunkings import events_of
 from support.corpus import each_recording_of
 from support.mutations import chunked, cut_anywhere
-from support.seeded import Dice, dice, shared
-from support.streams import DIALECTS, decode, projected, said, transcode
+from support.seeded import Draws, draws, with_half_the_examples
+from support.streams import DIALECTS, content_of, decode, projected, transcode
 
 from streamnorm import Completed, Failed, Message, StreamError, accumulate, decoder
 from streamnorm.recording import Recording
@@ -82,18 +82,18 @@ def test_recording_passes_unchanged_to_its_own_dialect(recording: Recording) -> 
 
 
 @each_dialect
-@shared
-@given(d=dice(320))
-def test_generated_stream_passes_unchanged_to_its_own_dialect(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_generated_stream_passes_unchanged_to_its_own_dialect(dialect: str, d: Draws) -> None:
     stream = make_source(d, dialect)
     out, _ = transcode(cut_anywhere(d, stream.body), dialect, dialect, verbatim=True)
     assert out == stream.body
 
 
 @each_dialect
-@shared
-@given(d=dice(500))
-def test_damaged_stream_passes_unchanged_with_an_error_appended(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(500))
+def test_damaged_stream_passes_unchanged_with_an_error_appended(dialect: str, d: Draws) -> None:
     body = any_body(d, dialect)
     pieces = cut_anywhere(d, body)
     out, run = transcode(pieces, dialect, dialect, verbatim=True)
@@ -102,7 +102,7 @@ def test_damaged_stream_passes_unchanged_with_an_error_appended(dialect: str, d:
 
 
 def beside(message: Message) -> list[Any]:
-    """Return what the vendor said beside the message, but for what is told elsewhere."""
+    """Return the vendor fields of the message that no other event holds."""
     kept = [
         {key: value for key, value in (extra or {}).items() if key not in MOVED}
         for extra in (message.extra, message.stop_extra, message.usage.extra)
@@ -122,7 +122,7 @@ def test_reencoded_recording_has_the_same_content(recording: Recording) -> None:
     out, run = transcode([recording.body], dialect, dialect, reasoning="reasoning_details")
     passed, losses = projected(events, dialect, reasoning="reasoning_details")
     back = decode([out], dialect)
-    assert said(back.events, dialect) == said(passed, dialect)
+    assert content_of(back.events, dialect) == content_of(passed, dialect)
     assert isinstance(back.outcome, Completed) == isinstance(outcome, Completed)
     assert set(losses) == {loss for loss in run.losses if loss.feature != "held"}
     if isinstance(outcome, Completed):
@@ -135,9 +135,9 @@ def test_reencoded_recording_has_the_same_content(recording: Recording) -> None:
 
 
 @each_dialect
-@shared
-@given(d=dice(320))
-def test_reencoding_is_legal_and_idempotent(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_reencoding_is_legal_and_idempotent(dialect: str, d: Draws) -> None:
     """No fault of the server is passed on, so that nothing is left to forgive."""
     stream = make_source(d, dialect)
     once, first = transcode(stream.frames, dialect, dialect, reasoning="reasoning_details")
@@ -152,5 +152,5 @@ def test_reencoding_is_legal_and_idempotent(dialect: str, d: Dice) -> None:
     assert isinstance(outcome, Completed)
     assert outcome.lenient == ()
     again, run = transcode([once], dialect, dialect, reasoning="reasoning_details")
-    assert said(decode([again], dialect).events, dialect) == said(events, dialect)
+    assert content_of(decode([again], dialect).events, dialect) == content_of(events, dialect)
     assert {loss.feature for loss in run.losses} <= {"usage_unknown"}

@@ -12,20 +12,20 @@ from hypothesis import given, note
 from support.bodies import any_body, make_source
 from support.corpus import each_recording_of
 from support.judges import assert_client_has, ends_in_error
-from support.made_streams import gives_back
+from support.made_streams import has_same_messages
 from support.mutations import chunked, cut_anywhere
 from support.openai_chat.strategies import agrees
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 from support.streams import (
     DIALECTS,
-    WAYS,
+    ENCODER_OPTIONS,
+    content_of,
     decode,
-    ends_as,
-    in_any_order,
+    expected_outcome,
     overlaps,
     projected,
-    said,
     transcode,
+    with_sorted_blocks,
 )
 
 from streamnorm import Completed, ServerToolCall, ToolCall, accumulate, message_events
@@ -38,7 +38,7 @@ each_source = pytest.mark.parametrize("source", DIALECTS)
 BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
-def pick_target(d: Dice) -> str:
+def pick_target(d: Draws) -> str:
     """Return the dialect that is written, and tell it should the law not hold."""
     target = d.pick(DIALECTS)
     note(f"written as {target}")
@@ -58,8 +58,8 @@ def test_recording_transcodes_the_same_in_any_chunking(recording: Recording) -> 
 
 
 @each_source
-@given(d=dice(500))
-def test_any_stream_transcodes_the_same_in_any_chunking(source: str, d: Dice) -> None:
+@given(d=draws(500))
+def test_any_stream_transcodes_the_same_in_any_chunking(source: str, d: Draws) -> None:
     target = pick_target(d)
     body = any_body(d, source)
     pieces = cut_anywhere(d, body)
@@ -72,8 +72,8 @@ def test_any_stream_transcodes_the_same_in_any_chunking(source: str, d: Dice) ->
 
 
 @each_source
-@given(d=dice(500))
-def test_any_bytes_transcode_to_a_stream_that_ends(source: str, d: Dice) -> None:
+@given(d=draws(500))
+def test_any_bytes_transcode_to_a_stream_that_ends(source: str, d: Draws) -> None:
     target = pick_target(d)
     out, transcoder = transcode(cut_anywhere(d, any_body(d, source)), source, target)
     failed = ends_in_error(out, target, foreign=source == target)
@@ -85,18 +85,18 @@ def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict
     events, outcome, _ = decode(pieces, source)
     out, transcoder = transcode(pieces, source, target, **options)
     passed, losses = projected(events, target, **options)
-    assert transcoder.outcome == ends_as(outcome, passed)
+    assert transcoder.outcome == expected_outcome(outcome, passed)
     assert {loss for loss in transcoder.losses if loss.feature != "held"} == set(losses)
     if len(transcoder.losses) > len(losses):  # what waited when the stream failed is gone
         assert ends_in_error(out, target, foreign=source == target)
         return
     back = decode([out], target)
     assert isinstance(back.outcome, Completed) == isinstance(transcoder.outcome, Completed)
-    got, wanted = (said(each, target, **options) for each in (back.events, passed))
+    got, wanted = (content_of(each, target, **options) for each in (back.events, passed))
     if overlaps(events, (ToolCall, ServerToolCall)):
         # One may overtake another that has not begun to say something.
         if target != "openai_chat":
-            assert in_any_order(got) == in_any_order(wanted)
+            assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         assert got.messages[0].tool_calls == wanted.messages[0].tool_calls
         return
     assert got == wanted
@@ -107,26 +107,26 @@ def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict
 def test_transcoding_a_recording_commutes_with_projection(recording: Recording) -> None:
     assert recording.dialect is not None
     for target in DIALECTS:
-        for options in WAYS[target]:
+        for options in ENCODER_OPTIONS[target]:
             assert_commutes([recording.body], recording.dialect, target, options)
 
 
 @each_source
-@given(d=dice(320))
-def test_transcoding_a_generated_stream_commutes_with_projection(source: str, d: Dice) -> None:
+@given(d=draws(320))
+def test_transcoding_a_generated_stream_commutes_with_projection(source: str, d: Draws) -> None:
     target = pick_target(d)
-    options = d.pick(WAYS[target])
+    options = d.pick(ENCODER_OPTIONS[target])
     assert_commutes(make_source(d, source).frames, source, target, options)
 
 
 @each_source
-@given(d=dice(300))
-def test_transcoded_message_is_the_generated_one(source: str, d: Dice) -> None:
+@given(d=draws(300))
+def test_transcoded_message_is_the_generated_one(source: str, d: Draws) -> None:
     target = pick_target(d)
     stream = make_source(d, source)
     _, transcoder = transcode(stream.frames, source, target)
     events = message_events(transcoder.message)
     only = stream._replace(messages=stream.messages[:1])
-    assert agrees(only, events) if source == "openai_chat" else gives_back(only, events)
+    assert agrees(only, events) if source == "openai_chat" else has_same_messages(only, events)
     assert transcoder.usage == stream.usage
     assert transcoder.message == accumulate(decode([stream.body], source).events)

@@ -12,8 +12,17 @@ from hypothesis import given
 from support.corpus import each_recording_of
 from support.event_strategies import make_stream
 from support.judges import assert_client_has
-from support.seeded import Dice, dice, shared
-from support.streams import DIALECTS, WAYS, decode, encode, in_any_order, overlaps, projected, said
+from support.seeded import Draws, draws, with_half_the_examples
+from support.streams import (
+    DIALECTS,
+    ENCODER_OPTIONS,
+    content_of,
+    decode,
+    encode,
+    overlaps,
+    projected,
+    with_sorted_blocks,
+)
 
 from streamnorm import (
     Event,
@@ -30,9 +39,9 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @each_dialect
-@shared
-@given(d=dice())
-def test_encoder_refuses_exactly_the_illegal_streams(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws())
+def test_encoder_refuses_exactly_the_illegal_streams(dialect: str, d: Draws) -> None:
     events: list[Event] = make_stream(d, failing=True)
     for _ in range(d.below(3)):
         at = d.below(len(events) + 1)
@@ -54,11 +63,11 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
     out, counted = encode(events, dialect, **options)
     assert counted == losses
     got, wanted = (
-        said(each, dialect, **options) for each in (decode([out], dialect).events, passed)
+        content_of(each, dialect, **options) for each in (decode([out], dialect).events, passed)
     )
     if carries(passed) and overlaps(events):
         # What carries a signature of one that waits goes before all that wait.
-        assert in_any_order(got) == in_any_order(wanted)
+        assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         for choice, message in wanted.messages.items():
             assert got.messages[choice].tool_calls == message.tool_calls
         return
@@ -73,11 +82,11 @@ def carries(events: list[Event]) -> bool:
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_encoded_events_decode_to_the_projected_ones(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_encoded_events_decode_to_the_projected_ones(dialect: str, d: Draws) -> None:
     choices = 1 + d.below(3)
-    options = d.pick(WAYS[dialect])
+    options = d.pick(ENCODER_OPTIONS[dialect])
     assert_comes_back(make_stream(d, choices, calls_only=True), dialect, options)
 
 
@@ -85,28 +94,30 @@ def test_encoded_events_decode_to_the_projected_ones(dialect: str, d: Dice) -> N
 def test_encoded_recording_decodes_to_the_projected_events(recording: Recording) -> None:
     events = decode([recording.body], recording.dialect).events
     for dialect in DIALECTS:
-        for options in WAYS[dialect]:
+        for options in ENCODER_OPTIONS[dialect]:
             assert_comes_back(events, dialect, {**options, "extras": dialect == recording.dialect})
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_events_without_losses_round_trip(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_events_without_losses_round_trip(dialect: str, d: Draws) -> None:
     events = make_stream(d, 1 + d.below(2), calls_only=True)
     out, losses = encode(events, dialect, reasoning="reasoning_details")
     passed, _ = projected(events, dialect, reasoning="reasoning_details")
     if {loss.feature for loss in losses} <= {"usage_unknown"} and not carries(passed):
         back = decode([out], dialect).events
-        assert said(back, dialect) == said(events, dialect)
+        assert content_of(back, dialect) == content_of(events, dialect)
 
 
-@given(dice(300))
-def test_overlapping_texts_round_trip_in_any_order(d: Dice) -> None:
+@given(draws(300))
+def test_overlapping_texts_round_trip_in_any_order(d: Draws) -> None:
     """One may overtake another that has not got beyond white space."""
     events = make_stream(d)
     out, counted = encode(events, "anthropic")
     passed, losses = projected(events, "anthropic")
     assert counted == losses
     back = decode([out], "anthropic").events
-    assert in_any_order(said(back, "anthropic")) == in_any_order(said(passed, "anthropic"))
+    assert with_sorted_blocks(content_of(back, "anthropic")) == with_sorted_blocks(
+        content_of(passed, "anthropic")
+    )

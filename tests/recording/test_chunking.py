@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from streamnorm.recording.chunking import Rechunk, cut_points, event_ends, pieces_of
 
-WAYS: list[Rechunk] = ["recorded", "event", "byte", "hostile", 1, 3, 1000, "random:a", "random:"]
+CHUNKINGS: list[Rechunk] = [
+    "recorded",
+    "event",
+    "byte",
+    "hostile",
+    1,
+    3,
+    1000,
+    "random:a",
+    "random:",
+]
 
 bodies = st.lists(
     st.sampled_from([b"\r", b"\n", b"\r\n", b"data: ", b"data:", b"x", b"\xc3\xa9", b"\xf0", b": "])
@@ -89,7 +99,7 @@ def test_random_pieces_are_the_same_on_every_version_of_python() -> None:
     assert cut_points(bytes(160), "random:stream", None) == [59, 122, 157, 160]
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", CHUNKINGS)
 @given(body=bodies)
 def test_every_chunking_preserves_the_bytes_without_empty_chunks(how: Rechunk, body: bytes) -> None:
     ends = cut_points(body, how, None)

@@ -11,11 +11,11 @@ from support.made_streams import Source
 from support.mutations import damaged, noise
 from support.openai_chat.strategies import make_chat_stream
 from support.openai_responses.strategies import make_responses_stream
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["any_body", "make_source"]
 
-_MAKERS: dict[str, Callable[[Dice], Source]] = {
+_MAKERS: dict[str, Callable[[Draws], Source]] = {
     "anthropic": make_anthropic_stream,
     "gemini": make_gemini_stream,
     "openai_chat": make_chat_stream,
@@ -23,12 +23,12 @@ _MAKERS: dict[str, Callable[[Dice], Source]] = {
 }
 
 
-def make_source(d: Dice, dialect: str) -> Source:
+def make_source(d: Draws, dialect: str) -> Source:
     """Return a stream of a dialect that ends well, and what it says."""
     return _MAKERS[dialect](d)
 
 
-def any_body(d: Dice, dialect: str) -> bytes:
+def any_body(d: Draws, dialect: str) -> bytes:
     """Return a stream that is damaged in some way, or is none."""
     if d.flag(3):
         return noise(d)

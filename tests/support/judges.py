@@ -37,7 +37,7 @@ from support.gemini import reader as gemini_reader
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import judge as responses_judge
 from support.openai_responses import reader as responses_reader
-from support.streams import said
+from support.streams import content_of
 
 __all__ = ["anthropic_content", "assert_client_has", "assert_reads_as", "ends_in_error"]
 
@@ -146,7 +146,7 @@ def assert_reads_as(got: anthropic_reader.Read, message: Message, *, extras: boo
     """Compare what an Anthropic client has with the message that it should have."""
     # The input of a call that broke off is nothing as yet.
     content = [{**b, "input": b["input"] or "{}"} if "input" in b else b for b in got.content]
-    if extras:  # what the vendor said beside, which has no place in the message
+    if extras:  # what the vendor sent beside, which has no place in the message
         wanted = anthropic_content(message)
         assert len(content) == len(wanted)
         for block, expected in zip(content, wanted, strict=True):
@@ -216,7 +216,7 @@ def _anthropic_usage(usage: Usage) -> dict[str, int]:
 def _check_chat(
     got: chat_reader.Read, projected: list[Event], field: str | None, *, include_usage: bool
 ) -> None:
-    answers = said(projected, "openai_chat").messages
+    answers = content_of(projected, "openai_chat").messages
     if not got.head:
         assert not any(message.blocks or message.stop_reason for message in answers.values())
         return

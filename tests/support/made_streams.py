@@ -17,9 +17,9 @@ from streamnorm import (
     accumulate,
 )
 from support.openai_chat.chunks import anonymous
-from support.seeded import Dice
+from support.seeded import Draws
 
-__all__ = ["Source", "cut_units", "gives_back"]
+__all__ = ["Source", "cut_units", "has_same_messages"]
 
 
 class Source(NamedTuple):
@@ -43,7 +43,7 @@ class Source(NamedTuple):
         return b"".join(self.frames)
 
 
-def cut_units(d: Dice, text: str, most: int) -> list[str]:
+def cut_units(d: Draws, text: str, most: int) -> list[str]:
     """Return a text in pieces that may end within a character."""
     units = text.encode("utf-16-le")
     marks = "".join(chr(0x4E00 + number) for number in range(len(units) // 2))
@@ -51,7 +51,7 @@ def cut_units(d: Dice, text: str, most: int) -> list[str]:
     return [units[2 * a : 2 * (a + n)].decode("utf-16-le", "surrogatepass") for a, n in spans]
 
 
-def gives_back(source: Source, events: list[Event]) -> bool:
+def has_same_messages(source: Source, events: list[Event]) -> bool:
     """Tell whether events add up to exactly the messages that a stream was made of."""
     return all(
         _anonymous(message) == _anonymous(accumulate(events, choice=choice))

@@ -8,7 +8,7 @@ from typing import Any
 from streamnorm import Message, accumulate, decoder
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 
-__all__ = ["ask", "chat", "message_of", "messages", "post", "said"]
+__all__ = ["ask", "chat", "message_in", "message_of", "messages", "post"]
 
 HEADERS = (("Content-Type", "application/json"), ("Authorization", "Bearer canary-7f3a"))
 
@@ -30,7 +30,7 @@ def messages(**more: Any) -> WireRequest:
     return post("https://claude.example/v1/messages?beta=true", body)
 
 
-def said(playback: Playback) -> Message:
+def message_in(playback: Playback) -> Message:
     """Return the message that an answer tells."""
     return message_of(playback.body, playback.dialect)
 
@@ -43,4 +43,4 @@ def message_of(body: bytes, dialect: str | None) -> Message:
 
 def ask(provider: Responder, request: WireRequest) -> Message:
     """Return the message that answers a request."""
-    return said(provider.respond(request))
+    return message_in(provider.respond(request))

@@ -24,18 +24,18 @@ from streamnorm import (
 )
 from streamnorm._core.codec import Decoder
 from support.delta_pieces import DeltaStream
-from support.streams import DIALECTS, WAYS
+from support.streams import DIALECTS, ENCODER_OPTIONS
 
 __all__ = [
     "Reading",
     "Route",
     "assert_same_without_run",
     "every_frame_in_full",
-    "one",
     "plain_routes",
     "read",
     "routes",
-    "some",
+    "seeded_choice",
+    "seeded_sample",
     "stream_routes",
 ]
 
@@ -225,13 +225,13 @@ def routes(dialect: str, **options: Any) -> list[Route]:
     changed = [
         Route(dialect, target, {**options, "verbatim": False, **change})
         for target in DIALECTS
-        for change in (*WAYS[target], *changes)
+        for change in (*ENCODER_OPTIONS[target], *changes)
         if change
     ]
     return [*plain_routes(dialect, **options), *changed]
 
 
-def some(options: Sequence[T], seed: str, count: int) -> list[T]:
+def seeded_sample(options: Sequence[T], seed: str, count: int) -> list[T]:
     """Return so many of the options, the same ones each time; more the harder hypothesis tries."""
     count *= max(1, settings().max_examples // _USUAL_EXAMPLES)
     if len(options) <= count:
@@ -239,6 +239,6 @@ def some(options: Sequence[T], seed: str, count: int) -> list[T]:
     return random.Random(seed).sample(options, count)  # noqa: S311 - a seed is the point
 
 
-def one(options: Sequence[T], seed: str) -> T:
+def seeded_choice(options: Sequence[T], seed: str) -> T:
     """Return one of the options, the same one each time."""
     return random.Random(seed).choice(options)  # noqa: S311 - a seed is the point

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.provider_requests import ask, chat, messages, said
+from support.provider_requests import ask, chat, message_in, messages
 
 from streamnorm import (
     BlockStart,
@@ -73,7 +73,7 @@ def test_text_is_streamed_word_by_word(request_of: Asking) -> None:
     assert words == ["It", " snows", "\n in", " Oslo.", " "]
     carrying = [step for step in playback.steps if b"snows" in step.data or b"Oslo" in step.data]
     assert len(carrying) == 2
-    assert said(playback).blocks == (Text("It snows\n in Oslo. "),)
+    assert message_in(playback).blocks == (Text("It snows\n in Oslo. "),)
 
 
 def test_text_without_spaces_is_split_after_twelve_characters() -> None:
@@ -87,7 +87,7 @@ def test_call_is_streamed_in_small_deltas_with_an_id(request_of: Asking) -> None
     playback = FakeProvider([tool_call("get_weather", city="Oslo")]).respond(request_of())
     pieces = [event.partial_json for event in events_of(playback) if isinstance(event, JSONDelta)]
     assert pieces == ['{"city":', '"Oslo"}']
-    message = said(playback)
+    message = message_in(playback)
     assert message.blocks == (WEATHER,)
     assert message.stop_reason == "tool_use"
 
@@ -180,7 +180,7 @@ STREAM = [
 def test_events_are_written_unchanged(request_of: Asking) -> None:
     playback = FakeProvider([STREAM]).respond(request_of())
     assert validate(playback.body, str(playback.dialect)) == []
-    message = said(playback)
+    message = message_in(playback)
     assert message.blocks == (ToolCall("a", "f", '{"m": 1}'), ToolCall("b", "g", '{"n": 2}'))
     assert (message.id, message.model) == ("msg_1", "asked-1")
 

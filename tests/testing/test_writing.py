@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.provider_requests import ask, chat, messages, said
+from support.provider_requests import ask, chat, message_in, messages
 
 from streamnorm import (
     Failed,
@@ -65,7 +65,7 @@ def test_error_after_text_is_an_event_of_the_dialect(request_of: Asking) -> None
     outcome = outcome_of(playback)
     assert isinstance(outcome, Failed)
     assert outcome.error.message == "Overloaded."
-    message = said(playback)
+    message = message_in(playback)
     assert (message.text, message.stop_reason) == ("It snows", None)
 
 
@@ -77,7 +77,7 @@ def test_error_of_the_connection_ends_it(request_of: Asking, kind: Any, end: str
     playback = FakeProvider([["It snows", StreamError(kind, "gone")]]).respond(request_of())
     assert playback.end == end
     assert b"gone" not in playback.body
-    assert said(playback).text == "It snows"
+    assert message_in(playback).text == "It snows"
     outcome = outcome_of(playback)
     assert isinstance(outcome, Truncated)
     assert outcome.error.kind == "truncated"
@@ -122,7 +122,7 @@ def test_recording_of_another_dialect_is_transcoded_with_its_timing(dialect: str
     playback = provider.respond(messages())
     assert validate(playback.body, "anthropic") == []
     assert [step.delay_s for step in playback.steps] == pytest.approx([0.15, 0.025])
-    message = said(playback)
+    message = message_in(playback)
     assert (message.text, message.id, message.model) == ("Hi", "r1", "rec-1")
     assert {loss.feature for loss in provider.losses} == {"usage_unknown"}
 
@@ -155,7 +155,7 @@ def test_broken_recording_is_broken_in_another_dialect() -> None:
     playback = FakeProvider([cut_off]).respond(messages())
     assert playback.end == "reset"
     assert isinstance(outcome_of(playback), Truncated)
-    assert said(playback).text == "Hi"
+    assert message_in(playback).text == "Hi"
 
 
 def test_recorded_error_response_is_translated() -> None:
@@ -205,4 +205,4 @@ def test_error_response_fault_answers_as_often_as_times(request_of: Asking) -> N
     answers = [provider.respond(request_of()) for _ in range(4)]
     assert [answer.status for answer in answers] == [529, 529, 500, 200]
     assert "error" in json.loads(answers[0].body)
-    assert said(answers[3]).id == "msg_4"
+    assert message_in(answers[3]).id == "msg_4"

@@ -24,7 +24,7 @@ from streamnorm import (
 from streamnorm._core.ids import tag_signature
 from support.gemini.arguments import partial_arguments
 from support.gemini.sources import make_sources
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["Bit", "Blocks", "Payload", "marked"]
 
@@ -69,7 +69,7 @@ class Blocks:
         asked: The calls that nobody has answered, as their ids and names.
     """
 
-    def __init__(self, d: Dice, *, ascii: bool, last: str) -> None:
+    def __init__(self, d: Draws, *, ascii: bool, last: str) -> None:
         self.blocks: list[Block] = []
         self.extras: list[Payload | None] = []
         self.bits: list[Bit] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm import Citation
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_sources"]
 
@@ -16,7 +16,7 @@ _CHUNKS: tuple[dict[str, Any], ...] = (
 )
 
 
-def make_sources(d: Dice, text: str, base: int) -> tuple[list[Citation], dict[str, Any]]:
+def make_sources(d: Draws, text: str, base: int) -> tuple[list[Citation], dict[str, Any]]:
     """Return sources of a text, and the fields of a candidate that tell them.
 
     Args:
@@ -49,7 +49,7 @@ def make_sources(d: Dice, text: str, base: int) -> tuple[list[Citation], dict[st
 
 
 def _support(
-    d: Dice, text: str, base: int, numbers: list[int]
+    d: Draws, text: str, base: int, numbers: list[int]
 ) -> tuple[dict[str, Any], list[Citation]]:
     start, end = _span(d, text)
     data, words = text.encode(), text[start:end]
@@ -78,7 +78,7 @@ def _citation(chunk: dict[str, Any], start: int, end: int, *, scored: bool) -> C
     return Citation(kind, fields["uri"], title, words, start, end, extra=extra or None)
 
 
-def _span(d: Dice, text: str) -> tuple[int, int]:
+def _span(d: Draws, text: str) -> tuple[int, int]:
     """Return where some of a text begins and ends, in characters."""
     start = d.below(len(text))
     return start, start + 1 + d.below(len(text) - start)

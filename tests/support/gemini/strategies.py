@@ -18,7 +18,7 @@ from msgspec import Struct
 from streamnorm import Message, StopReason, Usage
 from support.gemini.parts import Bit, Blocks
 from support.made_streams import Source
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_gemini_array", "make_gemini_stream"]
 
@@ -75,7 +75,7 @@ class _Answer(Struct):
     told: dict[str, Any]
 
 
-def _server(d: Dice) -> _Server:
+def _server(d: Draws) -> _Server:
     names = {"responseId": "resp-1", "modelVersion": "gemini-1"}
     return _Server(
         ascii=d.flag(),
@@ -89,7 +89,7 @@ def _server(d: Dice) -> _Server:
     )
 
 
-def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
+def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
     """Return the counts of a chunk, those of the last one, and what they add up to."""
     prompt, out = 1 + d.below(50), 1 + d.below(50)
     cached, thought, tools = (d.pick((None, None, count)) for count in (prompt // 2, 3, 4))
@@ -109,7 +109,7 @@ def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
     return early, last, Usage(*whole, cached, None, thought, extra or None)
 
 
-def make_gemini_stream(d: Dice) -> Source:
+def make_gemini_stream(d: Draws) -> Source:
     """Return a stream that ends well, and what it says."""
     server = _server(d)
     payloads, source = _make(d, server)
@@ -123,7 +123,7 @@ def make_gemini_stream(d: Dice) -> Source:
     return source._replace(frames=frames, lenient=lenient)
 
 
-def make_gemini_array(d: Dice) -> Source:
+def make_gemini_array(d: Draws) -> Source:
     """Return a body that ends well, as it comes without `alt=sse`, and what it says."""
     server = _server(d)
     payloads, source = _make(d, server)
@@ -134,7 +134,7 @@ def make_gemini_array(d: Dice) -> Source:
     return source._replace(frames=frames)
 
 
-def _make(d: Dice, server: _Server) -> tuple[list[dict[str, Any]], Source]:
+def _make(d: Draws, server: _Server) -> tuple[list[dict[str, Any]], Source]:
     """Return the chunks of a stream, and what it says."""
     own = {"createTime": "2026-01-01T00:00:00Z"} if d.flag(4) else {}
     extra = {**own, **({"traceId": "t"} if server.wrapped else {})}
@@ -173,7 +173,7 @@ def _make(d: Dice, server: _Server) -> tuple[list[dict[str, Any]], Source]:
     return payloads, Source([], messages, usage, ())
 
 
-def _answer(d: Dice, server: _Server) -> _Answer:
+def _answer(d: Draws, server: _Server) -> _Answer:
     word, reason = d.pick(_WORDS)
     ends = {"end_turn": "end", "max_tokens": "broken", "refusal": "broken"}
     made = Blocks(d, ascii=server.ascii, last=ends.get(reason, "whole"))
@@ -184,7 +184,7 @@ def _answer(d: Dice, server: _Server) -> _Answer:
     return _Answer(made, word, reason, d.pick(beside))
 
 
-def _chunks(d: Dice, server: _Server, answers: list[_Answer]) -> list[dict[str, Any]]:
+def _chunks(d: Draws, server: _Server, answers: list[_Answer]) -> list[dict[str, Any]]:
     """Return chunks of the candidates, some of several parts or candidates."""
     chunks: list[dict[str, Any]] = []
     left = {number: list(answer.made.bits) for number, answer in enumerate(answers)}
@@ -207,7 +207,7 @@ def _chunks(d: Dice, server: _Server, answers: list[_Answer]) -> list[dict[str, 
     return chunks
 
 
-def _some(d: Dice, left: list[Bit]) -> list[Bit]:
+def _some(d: Draws, left: list[Bit]) -> list[Bit]:
     """Take the next bits, as far as they fit into one chunk."""
     taken: list[Bit] = []
     while left and not any(bit.beside for bit in taken) and (not taken or d.flag(3)):
@@ -215,7 +215,7 @@ def _some(d: Dice, left: list[Bit]) -> list[Bit]:
     return taken
 
 
-def _candidate(d: Dice, server: _Server, number: int, bits: list[Bit]) -> dict[str, Any]:
+def _candidate(d: Draws, server: _Server, number: int, bits: list[Bit]) -> dict[str, Any]:
     parts = [bit.part for bit in bits if bit.part is not None]
     candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}}
     if not parts:
