@@ -1,4 +1,4 @@
-"""Bodies of each dialect for the laws: written, generated, and damaged in some way."""
+"""Bodies of each dialect for the laws: recorded, generated and damaged."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MAKERS: dict[str, Callable[[Draws], Source]] = {
 
 
 def make_source(d: Draws, dialect: str) -> Source:
-    """Return a stream of a dialect that ends well, and what it says."""
+    """Return a stream of a dialect that completes, and its messages."""
     return _MAKERS[dialect](d)
 
 
 def any_body(d: Draws, dialect: str) -> bytes:
-    """Return a stream that is damaged in some way, or is none."""
+    """Return a damaged stream, or bytes that are no stream."""
     if d.flag(3):
         return noise(d)
     written = d.pick(recordings(dialect)).body

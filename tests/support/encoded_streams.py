@@ -14,7 +14,7 @@ __all__ = ["make_encoded_stream"]
 
 
 def make_encoded_stream(d: Draws, dialect: str) -> list[bytes]:
-    """Return the bytes that each event of a stream is written as."""
+    """Return the encoded bytes of each event of a stream."""
     interleaves = d.flag()
     events = make_stream(
         d, 1 + d.below(2), failing=d.flag(4), calls_only=d.flag(), spoken=d.flag(3)
@@ -32,7 +32,7 @@ def make_encoded_stream(d: Draws, dialect: str) -> list[bytes]:
 
 
 def _in_pieces(d: Draws, event: Event) -> Iterator[Event]:
-    """Yield a delta as several, text repeated."""
+    """Yield a delta as several, its text repeated."""
     match event:
         case TextDelta(index, text) | RefusalDelta(index, text):
             yield from (type(event)(index, piece) for piece in d.cut(text * 4, 8))

@@ -73,7 +73,7 @@ def _extra(d: Draws) -> dict[str, Any] | None:
 
 
 def _citation(d: Draws) -> Citation:
-    """Return a citation of some dialect or of nobody."""
+    """Return a citation of some dialect, or a unified one."""
     words: dict[str, Any] = {"title": d.pick((None, "T")), "cited_text": d.pick((None, "é"))}
     options = (
         Citation(
@@ -92,7 +92,7 @@ def _citation(d: Draws) -> Citation:
 
 
 def make_usage(d: Draws) -> Usage:
-    """Return counts of which none is a larger part than its whole."""
+    """Return counts in which no part exceeds its whole."""
     whole, out = (d.pick((None, 0, 7, 50)) for _ in range(2))
     read, write = (d.pick((None, 0, (whole or 0) // 2)) for _ in range(2))
     return Usage(whole, out, read, write, d.pick((None, 0, (out or 0) // 2)), extra=_extra(d))
@@ -103,7 +103,7 @@ def _signed(d: Draws) -> dict[str, Any]:
 
 
 def _block(d: Draws) -> Block:
-    """Return a block as a stream can add up to it."""
+    """Return a block that a stream can accumulate to."""
     parts = [d.text(0, 3) for _ in range(d.below(4))]
     while parts and not parts[-1]:  # nothing in a stream tells of an empty last part
         parts.pop()
@@ -204,7 +204,7 @@ def block_run(d: Draws, index: int, choice: int = 0) -> list[Event]:
 
 
 def _server_call(d: Draws, index: int) -> tuple[Block, list[str]]:
-    """Return a call of a provider, and its arguments in pieces, as its decoder has them."""
+    """Return a server tool call and its arguments in fragments, as its decoder emits them."""
     id = f"s_{index}"
     options = (
         ("f", "", None),
@@ -260,7 +260,7 @@ def interleaved(d: Draws, runs: list[list[Event]], *, calls_only: bool = False) 
     """Return runs' events in some order that keeps the order in each, and of the starts.
 
     Args:
-        d: Choices.
+        d: Draws.
         runs: The events of each block.
         calls_only: Whether nothing but calls may be open when a block of its choice starts.
     """
@@ -300,11 +300,11 @@ def make_stream(
 
     Args:
         d: Draws.
-        choices: How many answers there may be.
+        choices: Largest number of choices.
         failing: Whether it may end in an error.
         calls_only: Whether nothing but calls may overlap.
-        spoken: Whether it has only what every client understands: no data of a dialect's
-            own, and no call of the provider's.
+        spoken: Whether it has only what every client understands: no opaque data and no
+            server tool call.
     """
     owners = d.some(4, lambda: d.below(choices))
     runs: list[list[Event]] = []
@@ -326,14 +326,14 @@ def make_stream(
 
 
 def _is_own(event: Event) -> bool:
-    """Tell whether an event is for the clients of one dialect alone."""
+    """Return whether only clients of one dialect understand an event."""
     if isinstance(event, CitationDelta):
         return event.citation.kind != "url_citation"
     return isinstance(event, Opaque)
 
 
 def _stop(d: Draws, body: list[Event], choice: int) -> MessageStop:
-    """Return the end of an answer, for a reason that its blocks allow."""
+    """Return the stop of a choice, with a reason that its blocks allow."""
     starts = [event for event in body if isinstance(event, BlockStart) and event.choice == choice]
     kinds = {type(event.block) for event in starts}
     reason = "refusal" if Refusal in kinds else d.pick(_REASONS)

@@ -36,7 +36,7 @@ _TOKENS = (
 
 
 def noise(d: Draws, most: int = 60) -> bytes:
-    """Return bytes that look like a stream here and there."""
+    """Return random tokens of streams."""
     return b"".join(d.some(most, lambda: d.pick(_TOKENS)))
 
 
@@ -52,12 +52,12 @@ def cut_anywhere(d: Draws, data: bytes, most: int = 8) -> list[bytes]:
 
 
 def _anywhere(d: Draws, size: int) -> int:
-    """Return a number from 0 to `size`, which may be larger than one die."""
+    """Return a number from 0 to `size`, which may need several bytes."""
     return (d.below(256) * 65536 + d.below(256) * 256 + d.below(256)) % (size + 1)
 
 
 def damaged(d: Draws, body: bytes) -> bytes:
-    """Return a stream with some of its frames and bytes spoilt."""
+    """Return a stream with some of its frames and bytes damaged."""
     frames = re.findall(rb".*?(?:\n\n|\r\n\r\n|\r\r|\Z)", body, re.DOTALL)
     for _ in range(1 + d.below(3)):
         frames = d.pick(_FRAMES)(d, frames)

@@ -1,4 +1,4 @@
-"""Requests of either dialect for a provider that answers without a network."""
+"""Requests to a provider that answers without a network."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def messages(**more: Any) -> WireRequest:
 
 
 def message_in(playback: Playback) -> Message:
-    """Return the message that an answer tells."""
+    """Return the message of an answer."""
     return message_of(playback.body, playback.dialect)
 
 
 def message_of(body: bytes, dialect: str | None) -> Message:
-    """Return the message that a stream tells."""
+    """Return the message of a stream."""
     reader = decoder(dialect)
     return accumulate([*reader.feed(body), *reader.close()])
 

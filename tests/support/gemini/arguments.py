@@ -1,4 +1,4 @@
-"""Arguments as values of paths, and the JSON text that they are."""
+"""Random `partialArgs` of Gemini, and the JSON text they decode to."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Item: TypeAlias = tuple[str, str | None, Any]
 
 
 class Piece(Struct):
-    """One value of a path, or a piece of a string.
+    """One entry of `partialArgs`: a value, or a fragment of a string.
 
     Attributes:
-        entry: What is sent.
+        entry: The entry as sent.
         text: The arguments up to it.
         whole: All arguments.
     """

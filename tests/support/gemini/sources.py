@@ -1,4 +1,4 @@
-"""Sources of a text as Gemini tells them, and what they are."""
+"""Random grounding metadata of Gemini, and the citations it decodes to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CHUNKS: tuple[dict[str, Any], ...] = (
 
 
 def make_sources(d: Draws, text: str, base: int) -> tuple[list[Citation], dict[str, Any]]:
-    """Return sources of a text, and the fields of a candidate that tell them.
+    """Return citations of a text, and the fields of the candidate that hold them.
 
     Args:
-        d: Choices.
+        d: Draws.
         text: The text.
         base: Bytes of the texts before it.
     """
@@ -79,12 +79,12 @@ def _citation(chunk: dict[str, Any], start: int, end: int, *, scored: bool) -> C
 
 
 def _span(d: Draws, text: str) -> tuple[int, int]:
-    """Return where some of a text begins and ends, in characters."""
+    """Return a random range of a text, in characters."""
     start = d.below(len(text))
     return start, start + 1 + d.below(len(text) - start)
 
 
 def _place(text: str, start: int, end: int, base: int) -> dict[str, int]:
-    """Return where characters stand, in bytes."""
+    """Return a range of characters as a range of bytes."""
     first, last = (base + len(text[:at].encode()) for at in (start, end))
     return {"startIndex": first, "endIndex": last}

@@ -1,4 +1,4 @@
-"""Gemini streams made from blocks, so that decoding must give them back.
+"""Random Gemini streams, and the messages that they must decode to.
 
 Written as Google's two services write them (`protocol/responses-gemini.md` §2): parts
 alone or several in a chunk, signatures in all places, finish reasons and counts on each
@@ -36,7 +36,7 @@ _RATINGS = {"safetyRatings": [{"category": "HARM_CATEGORY_HARASSMENT", "probabil
 
 
 class _Server(Struct):
-    """How one server writes.
+    """The style of a server.
 
     Attributes:
         ascii: Whether other characters are escaped.
@@ -60,7 +60,7 @@ class _Server(Struct):
 
 
 class _Answer(Struct):
-    """One answer.
+    """One candidate.
 
     Attributes:
         made: Its blocks, and what is left to send of them.
@@ -90,7 +90,7 @@ def _server(d: Draws) -> _Server:
 
 
 def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
-    """Return the counts of a chunk, those of the last one, and what they add up to."""
+    """Return the counts of a chunk, those of the last chunk, and the final usage."""
     prompt, out = 1 + d.below(50), 1 + d.below(50)
     cached, thought, tools = (d.pick((None, None, count)) for count in (prompt // 2, 3, 4))
     details = [{"modality": "TEXT", "tokenCount": prompt}]
@@ -110,7 +110,7 @@ def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
 
 
 def make_gemini_stream(d: Draws) -> Source:
-    """Return a stream that ends well, and what it says."""
+    """Return a stream that completes, and its message."""
     server = _server(d)
     payloads, source = _make(d, server)
     frames = [_frame(server, payload) for payload in payloads]
@@ -124,7 +124,7 @@ def make_gemini_stream(d: Draws) -> Source:
 
 
 def make_gemini_array(d: Draws) -> Source:
-    """Return a body that ends well, as it comes without `alt=sse`, and what it says."""
+    """Return a JSON array that completes, as sent without `alt=sse`, and its message."""
     server = _server(d)
     payloads, source = _make(d, server)
     between, indent = d.pick((",\r\n", ",", "\n,\n")), d.pick((2, None))
@@ -135,7 +135,7 @@ def make_gemini_array(d: Draws) -> Source:
 
 
 def _make(d: Draws, server: _Server) -> tuple[list[dict[str, Any]], Source]:
-    """Return the chunks of a stream, and what it says."""
+    """Return the chunks of a stream, and its message."""
     own = {"createTime": "2026-01-01T00:00:00Z"} if d.flag(4) else {}
     extra = {**own, **({"traceId": "t"} if server.wrapped else {})}
     early, last, usage = _usage(d)
@@ -208,7 +208,7 @@ def _chunks(d: Draws, server: _Server, answers: list[_Answer]) -> list[dict[str,
 
 
 def _some(d: Draws, left: list[Bit]) -> list[Bit]:
-    """Take the next bits, as far as they fit into one chunk."""
+    """Return the next bits that fit into one chunk."""
     taken: list[Bit] = []
     while left and not any(bit.beside for bit in taken) and (not taken or d.flag(3)):
         taken.append(left.pop(0))

@@ -32,7 +32,7 @@ __all__ = ["make_item"]
 
 
 def make_item(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
-    """Return some item."""
+    """Return a random item."""
     makers: tuple[Callable[[Draws, int, ItemStyle], GeneratedItem], ...] = (
         *(_message, _message, make_function, make_function, _reasoning, _reasoning),
         *(make_custom, make_served, make_result, make_unknown),

@@ -1,4 +1,4 @@
-"""Responses streams made from items, so that decoding must give them back.
+"""Random Responses streams, and the messages that they must decode to.
 
 Written with what OpenAI and compatible servers do (`protocol/responses-gemini.md` §1):
 items that overlap and end in another order, ids that change with each event, numbers
@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[str, str | None, StopReason], ...] = (
 
 
 class _Server(Struct):
-    """How one server writes.
+    """The style of a server.
 
     Attributes:
         names: What its frames are called.
@@ -89,7 +89,7 @@ def _item_style(d: Draws, server: _Server, word: str | None) -> ItemStyle:
 
 
 def _steps(d: Draws, server: _Server, made: list[GeneratedItem]) -> tuple[list[Step], list[Step]]:
-    """Return the events of all items, in the order they are sent, and what begins at the end."""
+    """Return the events of all items in wire order, and those that start at the terminal."""
     runs: list[list[Step]] = []
     late: list[Step] = []
     for number, item in enumerate(made):
@@ -107,7 +107,7 @@ def _steps(d: Draws, server: _Server, made: list[GeneratedItem]) -> tuple[list[S
 
 
 def _placed(d: Draws, server: _Server, number: int, item: GeneratedItem, step: Step) -> Step:
-    """Return an event that tells of which item it is."""
+    """Return an event with the keys of its item."""
     payload = dict(step.payload)
     head: _Value = {"type": payload.pop("type")}
     if server.places != "id":
@@ -137,7 +137,7 @@ def _interleaved(d: Draws, runs: list[list[Step]]) -> list[Step]:
 
 
 def _usage(d: Draws) -> tuple[_Value | None, Usage]:
-    """Return the counts at the end, and what they are."""
+    """Return the counts of the terminal, and the usage they decode to."""
     if d.flag(5):
         return None, Usage()
     given, out = 1 + d.below(50), 1 + d.below(50)
@@ -154,7 +154,7 @@ def _usage(d: Draws) -> tuple[_Value | None, Usage]:
 
 
 def make_responses_stream(d: Draws) -> Source:
-    """Return a stream that ends well, and what it says."""
+    """Return a stream that completes, and its message."""
     server = _server(d)
     status, word, reason = d.pick(_WORDS)
     style = _item_style(d, server, word)
@@ -198,7 +198,7 @@ def make_responses_stream(d: Draws) -> Source:
 
 
 def _asked(d: Draws, style: ItemStyle) -> _Value:
-    """Return what a response says of what was asked for."""
+    """Return the fields in which a response echoes its request."""
     tools: list[_Value] = [{"type": "function", "name": "find"}]
     tools += [{"type": "custom", "name": name} for name in style.tools or ()]
     echoed: _Value = {"tools": tools if style.tools is not None else []}
@@ -226,7 +226,7 @@ def _reason(status: str, reason: StopReason, blocks: tuple[Block, ...]) -> StopR
 
 
 def _frames(d: Draws, server: _Server, payloads: list[_Value]) -> list[bytes]:
-    """Return events as bytes, numbered; some are sent twice, which their number tells."""
+    """Return events as numbered bytes; some are sent twice, with the same number."""
     frames: list[bytes] = []
     number = 2 if server.numbers == "late" else 0  # as one that is read on from there
     for payload in payloads:
