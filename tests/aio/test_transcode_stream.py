@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.asgi_client import transcode
 from support.byte_source import AsyncBytes, AsyncResponse, Cut
 from support.corpus import each_recording, pieces
 from support.openai_chat.chunks import DONE, call, calls, content, frame
@@ -40,10 +41,6 @@ from streamnorm.recording import Recording
 pytestmark = pytest.mark.anyio
 
 ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error"}})
-
-
-def transcode(source: Any, **options: Any) -> streamnorm.Stream[bytes]:
-    return streamnorm.transcode(source, to="anthropic", **options)
 
 
 @each_recording

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.json_texts import nested
 from support.openai_chat.chunks import (
     DONE,
     Decoded,
@@ -25,14 +26,6 @@ from support.openai_chat.chunks import (
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, decoder
 
 BOUND = 40
-
-
-def nested(depth: int) -> Any:
-    """Return a value within `depth` containers, the outermost an object."""
-    value: Any = 1
-    for level in reversed(range(depth)):
-        value = [value] if level % 2 else {"a": value}
-    return value
 
 
 def text_of(*frames: bytes) -> list[bytes]:

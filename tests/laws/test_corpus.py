@@ -25,6 +25,8 @@ from support.terminals import cuts, terminal_was_read
 from streamnorm import (
     Completed,
     Failed,
+    MessageStop,
+    StreamError,
     ToolCall,
     accumulate,
     message_events,
@@ -32,6 +34,7 @@ from streamnorm import (
 )
 
 SMALL_BYTES = 4_000
+PREFIX_BYTES = 12_000
 
 
 def target_of(number: int) -> str:
@@ -84,16 +87,16 @@ def test_real_stream_passes_unchanged_to_its_own_dialect(streams: list[CorpusStr
         assert run.losses == (), stream
 
 
-@each_provider_of("anthropic", "openai_responses", "gemini", one_in=2)
+@each_provider_of(*DIALECTS, one_in=2)
 def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
-    """As test_corpus does for Chat Completions, whose streams are more."""
     for number, stream in enumerate(streams, len(streams)):
         dialect = stream.dialect
         whole = decode([stream.body], dialect)
         rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
         sizes = rng.choices((1, 2, 7, 90, 1_500), k=len(stream.body) // 100)
         small: list[list[int] | int] = [1] if stream.bytes <= SMALL_BYTES else []
-        for split in [64, sizes, *small]:
+        recorded = [stream.chunk_sizes] if stream.chunk_sizes else []
+        for split in [64, sizes, *small, *recorded]:
             assert decode(pieces(stream.body, split), dialect) == whole, stream
         target = target_of(number)
         written, _ = transcode([stream.body], dialect, target)
@@ -102,22 +105,30 @@ def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
 
 
 def samples() -> list[CorpusStream]:
-    """Return the smallest and two middling streams of each provider."""
+    """Return the smallest and a middling stream or two of each provider, and some with choices."""
     found: list[CorpusStream] = []
-    for dialect in ("anthropic", "openai_responses", "gemini"):
+    for dialect in DIALECTS:
+        chat = dialect == "openai_chat"  # with many providers and long streams
         for _, group in groupby(corpus(dialect), lambda stream: stream.provider):
-            streams = sorted(group, key=lambda stream: (stream.bytes, stream.name))
-            found += streams[:1] + streams[len(streams) // 2 :][:2]
-    return found
+            streams = [stream for stream in group if not chat or stream.bytes <= PREFIX_BYTES]
+            streams.sort(key=lambda stream: (stream.bytes, stream.name))
+            found += streams[:1] + streams[len(streams) // 2 :][: 1 if chat else 2]
+    found += [
+        stream
+        for stream in corpus("openai_chat")
+        if stream.bytes <= PREFIX_BYTES and "multiple_choice" in stream.name
+    ]
+    return list(dict.fromkeys(found))
 
 
 @needs_corpus
 @pytest.mark.parametrize("stream", samples() or [None], ids=str)
 def test_cut_stream_is_never_a_success(stream: CorpusStream) -> None:
-    """As test_corpus does for Chat Completions."""
     failed = isinstance(decode([stream.body], stream.dialect).outcome, Failed)
     for cut in cuts(stream.name, stream.body):
-        outcome = decode([stream.body[:cut]], stream.dialect).outcome
+        events, outcome, _ = decode([stream.body[:cut]], stream.dialect)
         whole = terminal_was_read(stream.body[:cut], stream.dialect)
         assert isinstance(outcome, Completed) == (whole and not failed), cut
         assert failed or not isinstance(outcome, Failed)
+        last = MessageStop if isinstance(outcome, Completed) else StreamError
+        assert isinstance(events[-1], last), cut

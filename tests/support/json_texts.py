@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["ANY_TEXT", "NEAR_JSON", "PLAIN", "documents", "exactly", "pieces", "within"]
+__all__ = ["ANY_TEXT", "NEAR_JSON", "PLAIN", "documents", "exactly", "nested", "pieces", "within"]
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 ANY_TEXT = PLAIN | st.text(st.sampled_from('ab"\\é😀\ud83d\ude00\n\x7f'), max_size=6)
@@ -64,3 +65,11 @@ def within(part: object, whole: object) -> bool:
             return whole.startswith(part)
         case _:
             return exactly(part) == exactly(whole)
+
+
+def nested(depth: int) -> Any:
+    """Return a value within `depth` containers, the outermost an object."""
+    value: Any = 1
+    for level in reversed(range(depth)):
+        value = [value] if level % 2 else {"a": value}
+    return value

@@ -24,7 +24,7 @@ from streamnorm import (
 )
 from streamnorm._core.codec import Decoder
 from support.delta_pieces import DeltaStream
-from support.streams import DIALECTS, ENCODER_OPTIONS
+from support.streams import DIALECTS, ENCODER_OPTIONS, transcode
 
 __all__ = [
     "Reading",
@@ -37,6 +37,7 @@ __all__ = [
     "seeded_choice",
     "seeded_sample",
     "stream_routes",
+    "transcode_each_way",
 ]
 
 T = TypeVar("T")
@@ -196,6 +197,30 @@ def _difference(fast: Reading, slow: Reading) -> str:
         elif one != other:
             return f"{name} is {one!r}, expected {other!r}"
     return "nothing that compares"
+
+
+def transcode_each_way(
+    frames: list[bytes], source: str | None, target: str, **options: Any
+) -> tuple[bytes, Transcoder]:
+    """Transcode a stream event by event, with equal output in other chunks and without the run."""
+    out, run = transcode(frames, source, target, **options)
+    with every_frame_in_full():
+        others = [transcode(frames, source, target, **options)]
+    others += [
+        transcode([b"".join(frames)], source, target, **options),
+        transcode(
+            [b"".join(frames[at : at + 2]) for at in range(0, len(frames), 2)],
+            source,
+            target,
+            **options,
+        ),
+        transcode([half for f in frames for half in (f[:30], f[30:])], source, target, **options),
+    ]
+    for other, done in others:
+        assert other == out
+        assert (done.message, done.notes, done.losses) == (run.message, run.notes, run.losses)
+        assert type(done.outcome) is type(run.outcome)
+    return out, run
 
 
 def plain_routes(dialect: str, **options: Any) -> list[Route]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any
 
 import pytest
 from support.anthropic import frames as wire
 from support.delta_runs import read_chunks
 from support.openai_chat.chunks import DONE, call, calls, chunk, content
 from support.openai_responses import frames as responses
-from support.run_comparison import every_frame_in_full
+from support.run_comparison import every_frame_in_full, transcode_each_way
 from support.streams import transcode
 
-from streamnorm import Completed, Failed, Limits, Reasoning, Transcoder
+from streamnorm import Completed, Failed, Limits, Reasoning
 
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
 SOURCES = ("openai_chat", "openai_responses")
@@ -22,30 +21,6 @@ SOURCES = ("openai_chat", "openai_responses")
 each_way = pytest.mark.parametrize(
     ("source", "target"), [(source, target) for source in SOURCES for target in TARGETS]
 )
-
-
-def transcode_each_way(
-    frames: list[bytes], source: str | None, target: str, **options: Any
-) -> tuple[bytes, Transcoder]:
-    """Transcode a stream event by event, which gives what it gives at once and without the run."""
-    out, run = transcode(frames, source, target, **options)
-    with every_frame_in_full():
-        others = [transcode(frames, source, target, **options)]
-    others += [
-        transcode([b"".join(frames)], source, target, **options),
-        transcode(
-            [b"".join(frames[at : at + 2]) for at in range(0, len(frames), 2)],
-            source,
-            target,
-            **options,
-        ),
-        transcode([half for f in frames for half in (f[:30], f[30:])], source, target, **options),
-    ]
-    for other, done in others:
-        assert other == out
-        assert (done.message, done.notes, done.losses) == (run.message, run.notes, run.losses)
-        assert type(done.outcome) is type(run.outcome)
-    return out, run
 
 
 def interleave(source: str, pieces: list[list[str]]) -> list[bytes]:

@@ -9,25 +9,10 @@ from support.anthropic import frames as wire
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, content, reasoning
 from support.openai_responses import frames as responses
-from support.run_comparison import every_frame_in_full
+from support.run_comparison import transcode_each_way
 from support.streams import DIALECTS, transcode
 
 from streamnorm import Failed, Limits, LocalProtocolError, Reasoning, Transcoder
-
-
-def transcode_each_way(
-    frames: list[bytes], source: str, target: str, **options: Any
-) -> tuple[bytes, Transcoder]:
-    """Transcode events one by one, which gives what they give at once and without the run."""
-    out, run = transcode(frames, source, target, **options)
-    with every_frame_in_full():
-        others = [transcode(frames, source, target, **options)]
-    others.append(transcode([b"".join(frames)], source, target, **options))
-    for other, done in others:
-        assert other == out
-        assert (done.message, done.notes) == (run.message, run.notes)
-        assert type(done.outcome) is type(run.outcome)
-    return out, run
 
 
 def compact(frame: bytes) -> bytes:

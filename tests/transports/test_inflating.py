@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.http_families import URL, recorded_in
+from support.mutations import chunked
 
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest
@@ -46,10 +47,6 @@ def written(
     return recording, tuple(str(error) for error in recorder.failures)
 
 
-def pieces(data: bytes, size: int) -> list[bytes]:
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
 @pytest.mark.parametrize("size", [1, 100, 1_000_000])
 @pytest.mark.parametrize(
     ("coding", "packed"),
@@ -65,7 +62,7 @@ def pieces(data: bytes, size: int) -> list[bytes]:
     ],
 )
 def test_body_is_written_decoded(coding: str, packed: bytes, size: int, tmp_path: Path) -> None:
-    recording, failures = written(tmp_path, coding, pieces(packed, size))
+    recording, failures = written(tmp_path, coding, chunked(packed, size))
     assert recording.body == BODY
     assert recording.response.end == "eof"
     assert failures == ()
