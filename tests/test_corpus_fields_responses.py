@@ -119,11 +119,13 @@ def dropped(body: bytes) -> Iterator[str]:
         known = READ.get(kind, event.keys() - {"obfuscation"})
         if not kind.startswith("response.") or "response" in event:
             continue
-        yield from (f"{kind}.{key}" for key in given(event) - known)
+        yield from (f"{kind}.{key}" for key in present_fields(event) - known)
         part = event.get("part")
         if isinstance(part, dict):
             piece = str(part.get("type"))
-            yield from (f"{piece}.{key}" for key in given(part) - PARTS.get(piece, part.keys()))
+            yield from (
+                f"{piece}.{key}" for key in present_fields(part) - PARTS.get(piece, part.keys())
+            )
 
 
 def late(body: bytes) -> Iterator[str]:
@@ -137,12 +139,12 @@ def late(body: bytes) -> Iterator[str]:
             starts[place] = item
             continue
         known = ENDS.get(str(item.get("type")), item.keys())
-        for key in given(item) - known:
+        for key in present_fields(item) - known:
             if starts[place].get(key) != item[key]:
                 yield f"{item['type']}.{key}"
 
 
-def given(value: dict[str, Any]) -> set[str]:
+def present_fields(value: dict[str, Any]) -> set[str]:
     return {key for key, item in value.items() if item is not None}
 
 

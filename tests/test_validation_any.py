@@ -133,15 +133,15 @@ def test_violations_quote_no_payload(d: Draws) -> None:
             assert 0 <= violation.position <= len(body.splitlines())
 
 
-def spoilt(d: Draws, value: Any) -> Any:
+def mutated(d: Draws, value: Any) -> Any:
     """Return a JSON value with another in one of its places, or with a field less."""
     if isinstance(value, dict) and value and d.flag():
         name = d.pick(list(value))
         if d.flag(4):
             return {other: field for other, field in value.items() if other != name}
-        return {**value, name: spoilt(d, value[name])}
+        return {**value, name: mutated(d, value[name])}
     if isinstance(value, list) and value and d.flag():
-        return [spoilt(d, value[0]), *value[d.below(2) :]]
+        return [mutated(d, value[0]), *value[d.below(2) :]]
     return d.pick(VALUES)
 
 
@@ -149,7 +149,8 @@ def spoilt(d: Draws, value: Any) -> Any:
 def test_payloads_of_any_shape_can_be_validated(d: Draws) -> None:
     for dialect, frames in RICH.items():
         frames = [
-            spoilt(d, frame) if isinstance(frame, dict) and d.flag(3) else frame for frame in frames
+            mutated(d, frame) if isinstance(frame, dict) and d.flag(3) else frame
+            for frame in frames
         ]
         for violation in validate(written(frames), dialect):
             assert ", expected " in violation.message

@@ -41,7 +41,7 @@ def open_transcode(source: Bytes, outcomes: list[Outcome]) -> SyncStream[Any]:
 each_kind = pytest.mark.parametrize("kind", [open_events, open_transcode])
 
 
-def told(stream: Any, items: list[Any], exc: Exception | None) -> tuple[Any, ...]:
+def observable_state(stream: Any, items: list[Any], exc: Exception | None) -> tuple[Any, ...]:
     return (
         items,
         type(exc),
@@ -73,8 +73,8 @@ def test_sync_stream_equals_its_asynchronous_twin(
             for item in stream:
                 items.append(item)  # noqa: PERF402 - those before an exception count
         except StreamnormError as exc:
-            return told(stream, items, exc)
-        return told(stream, items, None)
+            return observable_state(stream, items, exc)
+        return observable_state(stream, items, None)
 
     async def run_async() -> tuple[Any, ...]:
         stream = getattr(streamnorm, twins)(AsyncBytes(chunks, error=error), **options)
@@ -83,8 +83,8 @@ def test_sync_stream_equals_its_asynchronous_twin(
             async for item in stream:
                 items.append(item)  # noqa: PERF401 - those before an exception count
         except StreamnormError as exc:
-            return told(stream, items, exc)
-        return told(stream, items, None)
+            return observable_state(stream, items, exc)
+        return observable_state(stream, items, None)
 
     assert run_sync() == anyio.run(run_async)
 

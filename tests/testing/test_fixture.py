@@ -101,7 +101,7 @@ async def test_asynchronous_client_records_and_replays(make: Make, kind: Any) ->
 
 
 def test_official_client_records_and_replays(make: Make) -> None:
-    def said(http: httpx2.Client) -> str:
+    def streamed_text(http: httpx2.Client) -> str:
         with openai.OpenAI(http_client=http, api_key="none", base_url="https://a.example/v1") as ai:
             stream = ai.chat.completions.create(
                 model="m", messages=[{"role": "user", "content": "a"}], stream=True
@@ -109,9 +109,11 @@ def test_official_client_records_and_replays(make: Make) -> None:
             return "".join(chunk.choices[0].delta.content or "" for chunk in stream)
 
     fixture = make("once")
-    assert said(fixture.client(openai.DefaultHttpxClient, transport=network(httpx2))) == "Hoi"
+    assert (
+        streamed_text(fixture.client(openai.DefaultHttpxClient, transport=network(httpx2))) == "Hoi"
+    )
     fixture.finish(passed=True)
-    assert said(make().client(openai.DefaultHttpxClient)) == "Hoi"
+    assert streamed_text(make().client(openai.DefaultHttpxClient)) == "Hoi"
 
 
 def test_clients_of_a_test_share_its_recordings(make: Make) -> None:

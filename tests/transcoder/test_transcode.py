@@ -57,8 +57,8 @@ def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
     return read(outs[0]), run
 
 
-def names(data: list[bytes]) -> list[str]:
-    """Return the types of the frames in one answer of `feed`."""
+def event_types(data: list[bytes]) -> list[str]:
+    """Return the types of the events that one `feed` returned."""
     assert len(data) <= 1
     return [event["type"] for piece in data for event in frames(piece)]
 
@@ -68,14 +68,14 @@ def names(data: list[bytes]) -> list[str]:
 
 def test_each_chunk_is_written_in_the_same_feed() -> None:
     run = transcoder()
-    assert names(run.feed(chunk({"role": "assistant"}))) == ["message_start"]
-    assert names(run.feed(reasoning("t"))) == ["content_block_start", "content_block_delta"]
-    assert names(run.feed(reasoning("t"))) == ["content_block_delta"]
-    assert names(run.feed(TEXT)) == [
+    assert event_types(run.feed(chunk({"role": "assistant"}))) == ["message_start"]
+    assert event_types(run.feed(reasoning("t"))) == ["content_block_start", "content_block_delta"]
+    assert event_types(run.feed(reasoning("t"))) == ["content_block_delta"]
+    assert event_types(run.feed(TEXT)) == [
         *("content_block_stop", "content_block_start", "content_block_delta"),
     ]
-    assert names(run.feed(TEXT)) == ["content_block_delta"]
-    assert names(run.feed(calls(call(0, "x", "f", '{"')))) == [
+    assert event_types(run.feed(TEXT)) == ["content_block_delta"]
+    assert event_types(run.feed(calls(call(0, "x", "f", '{"')))) == [
         *(
             "content_block_stop",
             "content_block_start",
@@ -83,10 +83,10 @@ def test_each_chunk_is_written_in_the_same_feed() -> None:
             "content_block_delta",
         ),
     ]
-    assert names(run.feed(calls(call(0, arguments='a":1}')))) == ["content_block_delta"]
-    assert names(run.feed(END)) == []
-    assert names(run.feed(USAGE)) == []
-    assert names(run.feed(DONE)) == ["content_block_stop", "message_delta", "message_stop"]
+    assert event_types(run.feed(calls(call(0, arguments='a":1}')))) == ["content_block_delta"]
+    assert event_types(run.feed(END)) == []
+    assert event_types(run.feed(USAGE)) == []
+    assert event_types(run.feed(DONE)) == ["content_block_stop", "message_delta", "message_stop"]
     assert run.close() == []
 
 
@@ -108,14 +108,14 @@ def test_first_open_call_is_written_while_the_next_is_held() -> None:
     run = transcoder()
     run.feed(calls(call(0, "x", "f", '{"a"')))
     assert run.feed(calls(call(1, "y", "g", '{"b"'))) == []
-    assert names(run.feed(calls(call(0, arguments=":")))) == ["content_block_delta"]
+    assert event_types(run.feed(calls(call(0, arguments=":")))) == ["content_block_delta"]
     assert run.feed(calls(call(1, arguments=":"))) == []
     assert run.feed(calls(call(1, arguments="2"))) == []
-    assert names(run.feed(calls(call(0, arguments="1}")))) == [
+    assert event_types(run.feed(calls(call(0, arguments="1}")))) == [
         *("content_block_delta", "content_block_stop", "content_block_start"),
         *("content_block_delta", "content_block_delta"),
     ]
-    assert names(run.feed(calls(call(1, arguments="}")))) == ["content_block_delta"]
+    assert event_types(run.feed(calls(call(1, arguments="}")))) == ["content_block_delta"]
 
 
 def test_delta_of_a_held_block_is_not_written_to_the_open_one() -> None:
@@ -229,7 +229,7 @@ def test_held_events_are_dropped_and_counted_at_a_failure() -> None:
     assert run.losses == (Loss("held", "failed stream", 1, f"{waiting + 1} bytes dropped"),)
     strict = transcoder(strict=True)
     strict.feed(calls(call(0, "x", "f", "["), call(1, "y", "g", "[")))
-    assert names(strict.close()) == ["error"]
+    assert event_types(strict.close()) == ["error"]
     assert [loss.feature for loss in strict.losses] == ["held"]
 
 
@@ -246,7 +246,7 @@ def test_held_events_beyond_the_bound_are_counted() -> None:
 def test_nothing_follows_an_exceeded_limit() -> None:
     run = transcoder(limits=Limits(max_accumulated_bytes=30))
     (piece,) = run.feed(content("x" * 40) + TEXT)
-    assert names([piece])[-1] == "error"
+    assert event_types([piece])[-1] == "error"
     assert run.feed(TEXT + END + DONE) == run.close() == run.abort(OSError()) == []
     assert run.outcome == Failed(
         StreamError(
@@ -304,9 +304,9 @@ def test_minted_id_is_the_same_in_output_and_message() -> None:
 
 def test_ping_is_empty_after_the_end() -> None:
     run = transcoder()
-    assert names([run.ping()]) == ["ping"]
+    assert event_types([run.ping()]) == ["ping"]
     run.feed(TEXT + END)
-    assert names([run.ping()]) == ["ping"]
+    assert event_types([run.ping()]) == ["ping"]
     run.feed(DONE)
     assert run.ping() == b""
 

@@ -42,8 +42,8 @@ def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
     return read(outs[0]), run
 
 
-def told(data: list[bytes]) -> list[Any]:
-    """Return the deltas in one answer of `feed`, or what stands in their place."""
+def deltas_in(data: list[bytes]) -> list[Any]:
+    """Return the delta of each chunk that one `feed` returned, or else its usage."""
     assert len(data) <= 1
     found: list[Any] = []
     for chunk in (chunk for piece in data for chunk in chunks(piece)):
@@ -58,25 +58,25 @@ def argument(index: int, text: str) -> dict[str, Any]:
 
 def test_each_event_is_written_in_the_same_feed() -> None:
     run = transcoder()
-    assert told(run.feed(start(usage=USAGE))) == [{"role": "assistant", "content": None}]
+    assert deltas_in(run.feed(start(usage=USAGE))) == [{"role": "assistant", "content": None}]
     assert run.feed(event("ping")) == [b": ping\n\n"]
     assert run.feed(block(0, "thinking", thinking="", signature="")) == []
     for piece in ("a", "b", "c"):
         wire = delta(0, "thinking_delta", thinking=piece)
-        assert told(run.feed(wire)) == [{"reasoning_content": piece}]
+        assert deltas_in(run.feed(wire)) == [{"reasoning_content": piece}]
     assert run.feed(stop(0)) == []
     assert run.feed(block(1, "text", text="")) == []
     for piece in ("d", "e", "f"):
-        assert told(run.feed(delta(1, "text_delta", text=piece))) == [{"content": piece}]
+        assert deltas_in(run.feed(delta(1, "text_delta", text=piece))) == [{"content": piece}]
     run.feed(stop(1))
-    (named,) = told(run.feed(block(2, "tool_use", id="toolu_1", name="f", input={})))
+    (named,) = deltas_in(run.feed(block(2, "tool_use", id="toolu_1", name="f", input={})))
     assert named["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}
     for piece in ('{"a"', ":", "1}"):
         wire = delta(2, "input_json_delta", partial_json=piece)
-        assert told(run.feed(wire)) == [argument(0, piece)]
+        assert deltas_in(run.feed(wire)) == [argument(0, piece)]
     assert run.feed(stop(2)) == run.feed(END) == []
     counts = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
-    assert told(run.feed(STOP)) == [{}, counts, None]
+    assert deltas_in(run.feed(STOP)) == [{}, counts, None]
     assert run.close() == []
 
 
@@ -93,8 +93,8 @@ def test_missing_terminal_is_written_at_the_end() -> None:
     run = transcoder()
     out = [data for piece in (start(), text(0, "a"), END) for data in run.feed(piece)]
     assert b"[DONE]" not in b"".join(out)
-    assert told(run.close())[0] == {}
-    assert told(run.close()) == []
+    assert deltas_in(run.close())[0] == {}
+    assert deltas_in(run.close()) == []
 
 
 def test_overlapping_calls_are_written_as_they_arrive() -> None:
@@ -104,7 +104,7 @@ def test_overlapping_calls_are_written_as_they_arrive() -> None:
         run.feed(block(index, "tool_use", id=f"toolu_{index}", name="f", input={}))
     for index, piece in [(0, "["), (1, "["), (0, "1"), (1, "2"), (1, "]"), (0, "]")]:
         wire = delta(index, "input_json_delta", partial_json=piece)
-        assert told(run.feed(wire)) == [argument(index, piece)]
+        assert deltas_in(run.feed(wire)) == [argument(index, piece)]
     out = b"".join(run.feed(stop(0) + stop(1) + end("tool_use") + STOP))
     assert out.endswith(b"data: [DONE]\n\n")
     assert run.message.tool_calls == (
