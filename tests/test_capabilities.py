@@ -1,4 +1,4 @@
-"""What each dialect carries, by the rooms' tables and by the options of their encoders."""
+"""Capabilities of each dialect, by default and with the options of its encoder."""
 
 from __future__ import annotations
 

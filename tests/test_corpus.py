@@ -212,7 +212,7 @@ def test_sequential_calls_are_not_held(streams: list[CorpusStream]) -> None:
         assert accumulate([e for part in passed for e in part]) == accumulate(projected), stream
 
 
-# Whose text is not held: a call's start waits for its name, `{}` for what is behind it
+# Not held: text; the start of a call waits for its name, `{}` for the content after it
 
 
 @each_other_stream

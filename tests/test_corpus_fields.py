@@ -1,4 +1,4 @@
-"""What the decoder drops: the fields of the corpus that no wire struct declares.
+"""Fields of the corpus that the decoder drops: those that no wire struct declares.
 
 A field within the stream is dropped unless it is declared; those of the first and the
 last chunks are kept.  A new one shows up here, to be read or to be listed.

@@ -1,4 +1,4 @@
-"""What the Anthropic decoder drops: the fields of the corpus that it neither reads nor keeps.
+"""Fields of the corpus that the Anthropic decoder drops: those that it neither reads nor keeps.
 
 Those of a message, of a block's start, of usage and of the end are kept; a piece of a block
 is text and no more.  A new field there shows up here, to be read or to be listed.

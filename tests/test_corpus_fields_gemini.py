@@ -1,4 +1,4 @@
-"""What the Gemini decoder drops: the fields of the corpus that it neither reads nor keeps.
+"""Fields of the corpus that the Gemini decoder drops: those that it neither reads nor keeps.
 
 A chunk that only continues a text is read fast, for its text and its counts; what else it
 says of the message is dropped.  Of other chunks, fields nobody knows are kept.  A new

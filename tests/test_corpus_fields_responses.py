@@ -1,4 +1,4 @@
-"""What the Responses decoder drops: the fields of the corpus that it neither reads nor keeps.
+"""Fields of the corpus that the Responses decoder drops: those that it neither reads nor keeps.
 
 Those of a response and of the start of an item are kept, and events that the decoder does
 not know are kept whole; a piece of an item is text and no more.  A new field there shows
@@ -78,7 +78,7 @@ ENDS = {
     "function_call": {"id", "status", "arguments"},
     "custom_tool_call": {"id", "status", "input"},
 }
-"""What is read of the ends of items; the ends of all others are kept whole."""
+"""Fields read of complete items; items of other types are stored whole."""
 
 
 @needs_corpus

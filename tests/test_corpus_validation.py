@@ -1,4 +1,4 @@
-"""What the vendors themselves send is legal, but for a few streams that are explained."""
+"""Streams of the vendors pass the strict validator, except for a few that are explained."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def vendors_streams() -> list[CorpusStream]:
 
 
 def is_event_stream(stream: CorpusStream) -> bool:
-    """Tell a stream from the JSON array that Gemini sends where nobody asks for events."""
+    """Return whether a body is an event stream, and not the JSON array of Gemini."""
     return not stream.body.startswith(b"[")
 
 

@@ -151,7 +151,7 @@ async def torture(kind: Open, chunks: list[bytes], strike: int) -> tuple[Torture
 async def test_cancelling_at_any_await_never_completes_the_stream(
     kind: Open, recording: Recording
 ) -> None:
-    """What was delivered is a beginning of the whole, and no success unless all was."""
+    """The items are a prefix of all items; the outcome is a success only if all were returned."""
     chunks = pieces(recording.body, -(-len(recording.body) // 8))
     source, whole, outcome = await torture(kind, chunks, 0)
     for strike in range(1, source.awaits + 1):

@@ -160,7 +160,7 @@ async def test_cookies_of_one_answer_are_not_sent_with_the_next_request() -> Non
     assert "cookie" not in upstream.requests[1].headers
 
 
-# What fails
+# Failures
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_upstream_that_is_no_base_url_is_refused(url: str) -> None:
         RecordingProxy(url, "out")
 
 
-# What is recorded
+# Recordings
 
 
 async def test_exchange_is_recorded_read_by_read_and_without_credentials(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None
         assert client.post(url, json={"content": "hi"}).content == b"\xef\xbb\xbf" + BODY
 
 
-# What cannot be done
+# Errors
 
 
 @pytest.mark.parametrize(

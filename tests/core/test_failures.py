@@ -1,4 +1,4 @@
-"""What a failure means, whatever the dialect."""
+"""Kinds, statuses and outcomes of errors in every dialect."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_output_does_not_depend_on_the_interleaving(d: Draws) -> None:
 
 @given(event_streams(choices=3, failing=True))
 def test_choices_never_wait_for_each_other(events: list[Event]) -> None:
-    """What goes out of each is what would go out if there were no other."""
+    """The output of each choice is the same as without the others."""
     owner = {event.index: event.choice for event in events if isinstance(event, BlockStart)}
     for choice in range(3):
         alone = [e for e in events if owner.get(getattr(e, "index", -1), choice) == choice]

@@ -20,7 +20,7 @@ from streamnorm._core.snapshots import OpenContainer
 
 @given(pieces(documents()), st.data())
 def test_snapshot_never_changes(fragments: list[str], data: st.DataObject) -> None:
-    """Whatever is kept of a value: all of it, or one part."""
+    """Snapshots that a caller keeps: the whole value, or one part."""
     parser = PartialJSON()
     kept: list[tuple[object, str]] = []
     for fragment in fragments:

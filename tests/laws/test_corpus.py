@@ -38,7 +38,7 @@ PREFIX_BYTES = 12_000
 
 
 def target_of(number: int) -> str:
-    """Return what the stream of a number is written as: each dialect in turn."""
+    """Return the target of a numbered stream: each dialect in turn."""
     return DIALECTS[number % len(DIALECTS)]
 
 
@@ -73,13 +73,13 @@ def test_real_streams_obey_the_laws(streams: list[CorpusStream]) -> None:
 
 @each_provider_of(*DIALECTS, one_in=2)
 def test_real_stream_passes_unchanged_to_its_own_dialect(streams: list[CorpusStream]) -> None:
-    """However it arrives; in place of what is no whole event at its end stands an error."""
+    """In any chunking; an incomplete last event is replaced by an error."""
     for stream in streams:
         chunks = pieces(stream.body, stream.chunk_sizes or 64)
         out, run = transcode(chunks, stream.dialect, stream.dialect, verbatim=True)
         outcome = decode([stream.body], stream.dialect).outcome
         if not stream.body.startswith(b"["):  # which becomes a stream
-            # What is no whole event, as a bare error at the end, gives way to ours.
+            # An incomplete event, such as a bare error at the end, is replaced by our error.
             *whole, _ = [b"", *events_of(stream.body + b"x")]
             assert out.startswith(b"".join(whole)), stream
             assert out == stream.body or not isinstance(outcome, Completed), stream

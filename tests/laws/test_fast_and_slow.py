@@ -56,7 +56,7 @@ ON_THE_RUN = (
     *("responses summaries, interleaved", "responses call", "responses calls, interleaved"),
     *("gemini text", "gemini text, LF", "gemini thought"),
 )
-"""The streams whose deltas are what servers send nearly always."""
+"""The streams whose deltas are the usual ones of servers."""
 
 
 def chunkings_for(body: bytes) -> list[str]:
@@ -144,7 +144,7 @@ def test_long_stream_reads_the_same_without_the_run(name: str) -> None:
 
 @each_delta_stream
 def test_other_event_amid_deltas_reads_the_same_without_the_run(name: str) -> None:
-    """A start, a stop or an end out of place, a sign of life, an event of another dialect."""
+    """A misplaced start, stop or end, a ping, an event of another dialect."""
     stream = delta_stream(name, 5)
     at = stream.middle
     foreign = [delta_stream(other, 5).deltas[1] for other in FOREIGN]
@@ -159,7 +159,7 @@ def test_other_event_amid_deltas_reads_the_same_without_the_run(name: str) -> No
 
 @each_delta_stream
 def test_deltas_read_the_same_without_the_run_in_every_chunking(name: str) -> None:
-    """And the stream says the same whatever the chunking."""
+    """The chunking changes nothing either."""
     stream = delta_stream(name)
     for route in seeded_sample(stream_routes(stream), name, 4):
         expected = assert_same_without_run(stream.events, route).whole
@@ -170,7 +170,7 @@ def test_deltas_read_the_same_without_the_run_in_every_chunking(name: str) -> No
 
 @each_delta_stream
 def test_state_read_amid_deltas_is_up_to_date(name: str) -> None:
-    """And asking changes nothing that comes."""
+    """Reading the state changes no later event."""
     stream = delta_stream(name)
     for route in seeded_sample(stream_routes(stream), name, 3):
         for cut in seeded_sample(AMID, f"{name} {route}", 1):

@@ -1,7 +1,6 @@
-"""Law 18 of DESIGN §9 where a stream is ended amid deltas: by a bound, or by a loss if strict.
+"""Law 18 of DESIGN §9 where a stream ends amid deltas: at a bound, or at a loss if strict.
 
-The error comes with the same event and stands in the same place, with and without the delta
-run and whatever the chunking.
+The error comes with the same event, with and without the delta run, in any chunking.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ each_delta_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
 def assert_same_under_bounds(
     stream: DeltaStream, routes: list[Route], limit: str, bounds: Iterable[int]
 ) -> list[Reading]:
-    """Check a stream under each bound; return what came of it event by event."""
+    """Check a stream under each bound, and return its readings event by event."""
     readings: list[Reading] = []
     for number, bound in enumerate(bounds):
         seed = f"{number}: {limit} {bound}"

@@ -1,4 +1,4 @@
-"""Law 9 of DESIGN §9 for what goes out: one block at a time, and nothing held in vain."""
+"""Law 9 of DESIGN §9 for output: one open block at a time, and nothing held needlessly."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_anthropic_output_has_one_open_block_at_a_time(source: str, d: Draws) ->
 @with_half_the_examples
 @given(d=draws(300))
 def test_responses_output_has_one_open_item_at_a_time(source: str, d: Draws) -> None:
-    """And in a message one part."""
+    """In a message, one part at a time."""
     out, _ = transcode(make_source(d, source).frames, source, "openai_responses")
     items = parts = 0
     opened: list[str] = []
@@ -67,7 +67,7 @@ def test_responses_output_has_one_open_item_at_a_time(source: str, d: Draws) -> 
 @with_half_the_examples
 @given(d=draws(300))
 def test_chat_output_interleaves_only_calls(source: str, d: Draws) -> None:
-    """Reasoning or text that has ended is never taken up where a client would join it."""
+    """Ended reasoning or text is never continued where a client would join it."""
     stream = make_source(d, source)
     out, _ = transcode(stream.frames, source, "openai_chat")
     runs: dict[int, list[list[str]]] = {}
@@ -109,7 +109,7 @@ def test_only_overlapping_blocks_are_held(recording: Recording) -> None:
 @each_dialect
 @given(d=draws(300))
 def test_text_is_written_in_the_feed_of_its_frame(source: str, d: Draws) -> None:
-    """All of it but white space that opens a text, and what waits for an open call."""
+    """Except leading white space and text held behind an open call."""
     target = d.pick(DIALECTS)
     note(f"written as {target}")
     stream = make_source(d, source)

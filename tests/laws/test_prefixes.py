@@ -1,4 +1,4 @@
-"""Law 14 of DESIGN §9: nothing that is cut off passes for a whole stream."""
+"""Law 14 of DESIGN §9: no prefix of a stream passes for the whole."""
 
 from __future__ import annotations
 

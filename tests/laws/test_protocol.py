@@ -1,8 +1,7 @@
-"""What is written is legal by the letter of its protocol, whatever server it came from.
+"""Every output passes the strict validator of its dialect, whatever server the source is from.
 
-The judge is `validate`, which shares nothing with decoders and encoders.  What it finds all
-the same is what the source said and no encoder may mend; each kind stands here with its
-reason, and one that no stream shows any more is stale.
+`validate` shares nothing with decoders and encoders.  The excused violations come from the
+source and no encoder may repair them; each is listed with its reason, and must still occur.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ EXCUSED = {
 
 
 ONE_IN = {"openai_chat": 8, "anthropic": 4}
-"""Of the real streams of a dialect, one in so many is asked, where there are many of one kind."""
+"""Sampling of the real streams of a dialect with many of one kind: one in so many."""
 
 
 @cache
 def violations(source: str, target: str, *, real: bool) -> dict[str, str]:
-    """Return each departure of what is written, and a stream that it was written for."""
+    """Return the violations in the output, each with a stream that shows it."""
     found: dict[str, str] = {}
     streams = corpus(source)[:: ONE_IN.get(source, 1)] if real else recordings(source)
     for stream in streams:

@@ -1,6 +1,6 @@
 """Laws 1, 2 and 3 of DESIGN §9 for decoders: chunking, totality, grammar.
 
-And that of every generator: what was written is what is read.
+And the law of every generator: a generated stream decodes to its message.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_decoded_events_are_legal(recording: Recording) -> None:
 
 @each_recording_of(*DIALECTS, arrays=True)
 def test_message_of_a_recording_equals_that_of_its_message_events(recording: Recording) -> None:
-    """Law 7; what hypothesis makes for it stands in test_accumulate."""
+    """Law 7; its generated messages are in `core/test_accumulate.py`."""
     message = accumulate(decode([recording.body], recording.dialect).events)
     assert accumulate(message_events(message)) == message
 

@@ -1,4 +1,4 @@
-"""The laws where a stream stays in its dialect: untouched, or written anew."""
+"""The laws for transcoding to the same dialect: verbatim and re-encoded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
-# Fields of a chunk or of its choice that are told once, where they belong.
+# Fields of a chunk or of its choice that are written only once.
 MOVED = {"created", "service_tier"}
 
 _BOM = b"\xef\xbb\xbf"
@@ -32,11 +32,11 @@ ERRORS = {
     "openai_responses": b"event: error\n",
     "gemini": b'data: {"error":',
 }
-"""How an error of our own begins."""
+"""First bytes of an appended error."""
 
 
 def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
-    """Check that a stream is what it was; or its whole events, and an error where it broke."""
+    """Check that a stream is unchanged, or its whole events followed by an error where it broke."""
     reader = decoder(dialect)
     events = reader.feed(body) + reader.close()
     last = events[-1]
@@ -111,7 +111,7 @@ def beside(message: Message) -> list[Any]:
 
 
 def _of(got: dict[str, Any] | None, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the fields that were wanted of those there are."""
+    """Return the wanted fields of those present."""
     return None if got is None or wanted is None else {key: got.get(key) for key in wanted}
 
 

@@ -1,7 +1,7 @@
-"""Signatures survive a trip through another dialect, and are never shown as its own.
+"""Signatures survive a round trip through another dialect, and never look like its own.
 
-Who serves one dialect from another gets back from clients what it gave them, and what was
-signed must reach its issuer byte for byte.
+Clients of a transcoded stream send its signatures back, and each must reach its issuer byte
+for byte.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def signatures(events: list[Event]) -> Signed:
 
 
 def assert_survives(body: bytes, source: str, through: str, server: str | None) -> bool:
-    """Check a trip, and return whether there was anything to carry."""
+    """Check a round trip, and return whether there was a signature."""
     there = decode([body], source, server=server)
     signed = signatures(there.events)
     if not signed or not isinstance(there.outcome, Completed):

@@ -1,6 +1,6 @@
 """Laws 1, 2 and 6 of DESIGN §9 for transcoding: chunking, totality, commutation.
 
-Each dialect is read and each is written, its own anew.
+Each dialect is transcoded to each, to its own by re-encoding.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 def pick_target(d: Draws) -> str:
-    """Return the dialect that is written, and tell it should the law not hold."""
+    """Return the target dialect, noted for a failing example."""
     target = d.pick(DIALECTS)
     note(f"written as {target}")
     return target
@@ -67,7 +67,7 @@ def test_any_stream_transcodes_the_same_in_any_chunking(source: str, d: Draws) -
     for named in (source, None):
         whole, _ = transcode([body], named, target, verbatim=verbatim)
         out, _ = transcode(pieces, named, target, verbatim=verbatim)
-        # What is blank before a body that is no stream may have gone out, or not.
+        # Blank bytes before a body that is no stream may have been passed or not.
         assert out.lstrip(BLANK) == whole.lstrip(BLANK)
 
 
@@ -81,7 +81,7 @@ def test_any_bytes_transcode_to_a_stream_that_ends(source: str, d: Draws) -> Non
 
 
 def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict[str, Any]) -> None:
-    """Check law 6, with our decoder on the way back and with a client."""
+    """Check law 6, with our decoder and with an independent client."""
     events, outcome, _ = decode(pieces, source)
     out, transcoder = transcode(pieces, source, target, **options)
     passed, losses = projected(events, target, **options)
@@ -94,7 +94,7 @@ def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict
     assert isinstance(back.outcome, Completed) == isinstance(transcoder.outcome, Completed)
     got, wanted = (content_of(each, target, **options) for each in (back.events, passed))
     if overlaps(events, (ToolCall, ServerToolCall)):
-        # One may overtake another that has not begun to say something.
+        # A text may overtake another that has no content yet.
         if target != "openai_chat":
             assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         assert got.messages[0].tool_calls == wanted.messages[0].tool_calls

@@ -1,6 +1,6 @@
-"""Laws 3, 4 and 5 of DESIGN §9 for encoders: what is illegal, and the way there and back.
+"""Laws 3, 4 and 5 of DESIGN §9 for encoders: illegal events, and round trips.
 
-Judged twice: by our decoder on the way back, and by clients that are none of our code.
+The output is read twice: by our decoder, and by the independent clients.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_encoder_refuses_exactly_the_illegal_streams(dialect: str, d: Draws) -> 
 
 
 def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]) -> None:
-    """Check law 4: what is encoded is what was projected, and the losses are the same."""
+    """Check law 4: the encoded events are the projected ones, with the same losses."""
     passed, losses = projected(events, dialect, **options)
     out, counted = encode(events, dialect, **options)
     assert counted == losses
@@ -66,7 +66,7 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
         content_of(each, dialect, **options) for each in (decode([out], dialect).events, passed)
     )
     if carries(passed) and overlaps(events):
-        # What carries a signature of one that waits goes before all that wait.
+        # Reasoning that carries the signature of a held block precedes all held blocks.
         assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         for choice, message in wanted.messages.items():
             assert got.messages[choice].tool_calls == message.tool_calls
@@ -76,7 +76,7 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
 
 
 def carries(events: list[Event]) -> bool:
-    """Tell whether there are blocks that only carry the signatures of others."""
+    """Return whether there are blocks that only carry the signatures of others."""
     signed = [event for event in events if isinstance(event, SignatureDelta)]
     return any(carried_signature(event.signature) is not None for event in signed)
 
@@ -112,7 +112,7 @@ def test_events_without_losses_round_trip(dialect: str, d: Draws) -> None:
 
 @given(draws(300))
 def test_overlapping_texts_round_trip_in_any_order(d: Draws) -> None:
-    """One may overtake another that has not got beyond white space."""
+    """A text may overtake another that has only white space so far."""
     events = make_stream(d)
     out, counted = encode(events, "anthropic")
     passed, losses = projected(events, "anthropic")

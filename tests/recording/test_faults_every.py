@@ -1,4 +1,4 @@
-"""What `every` goes through: all that fits a recording, each once."""
+"""`every`: all faults that fit a recording, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of whole recordings of every dialect that is read, when they are spoilt."""
+"""Outcomes of recordings of every dialect with injected faults."""
 
 from __future__ import annotations
 

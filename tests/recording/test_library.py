@@ -33,7 +33,7 @@ def script(tmp_path: Path) -> Path:
     return write_script(tmp_path)
 
 
-# What answers
+# The recording that answers
 
 
 def test_each_recording_answers_the_request_it_was_recorded_for(script: Path) -> None:

@@ -31,7 +31,7 @@ def says(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-# What JSON is the same
+# Equality of JSON
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_headers_and_host_are_ignored() -> None:
     assert normalise(request) == RecordedRequest("POST", "/v1/x?a=1&b=2", {}, {})
 
 
-# What clients vary
+# Values that vary between runs of a client
 
 
 def test_session_and_user_ids_are_ignored() -> None:

@@ -1,4 +1,4 @@
-"""What a URL tells: dialect, server, and a name for a file."""
+"""The dialect, the server and the file name that a URL implies."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_requests_are_a_snapshot() -> None:
     assert (before, len(provider.requests)) == ((), 1)
 
 
-# What stands before it
+# Clients and applications
 
 
 @pytest.mark.parametrize("package", [httpx, httpx2])

@@ -90,7 +90,7 @@ def test_array_transcodes_like_its_event_stream(source: str | None, size: int, t
 def test_elements_pass_unchanged_as_events_to_the_same_dialect(
     source: str | None, size: int, before: bytes
 ) -> None:
-    """Who reads what is written reads events: an array could carry no error, and no ping."""
+    """The output is an event stream: an array could carry neither an error nor a ping."""
     out, done = run(before + WHOLE + b"more", source, size)
     assert payloads(out.lstrip(b" \r\n\t\xef\xbb\xbf")) == CHUNKS
     assert decode([out], "gemini").events == decode([WHOLE], "gemini").events

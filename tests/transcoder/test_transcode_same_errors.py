@@ -1,4 +1,4 @@
-"""What breaks a stream that goes out untouched: whole events, then the error, and nothing else."""
+"""Failures of a verbatim stream: whole events, then the error, and nothing else."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_error_of_the_provider_passes_without_another_error(dialect: str) -> Non
 def test_body_that_is_no_stream_becomes_an_error_event(
     dialect: str, body: bytes, message: str, *, named: bool
 ) -> None:
-    """Who reads a stream sees nothing in such a body, and would wait or take it for empty."""
+    """A client of the stream finds no event in such a body: it would wait or find it empty."""
     for pieces in ([body], chunked(body, 1)):
         run = Transcoder(dialect if named else None, dialect)
         out = b"".join([data for piece in pieces for data in run.feed(piece)] + run.close())

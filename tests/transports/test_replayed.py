@@ -45,7 +45,7 @@ def save(directory: Path, name: str, reads: list[bytes], *, body: object = None)
     Recording(b"".join(reads), companion, reads=chunks).save(directory / f"{name}.sse")
 
 
-# What the client gets
+# Responses
 
 
 @each_family
@@ -95,7 +95,7 @@ def test_rechunk_option_is_applied(family: FamilyUnderTest, tmp_path: Path) -> N
     assert family.fetch(transport) == [body[:20], body[20:40], body[40:]]
 
 
-# What the connection does
+# Ends of the connection
 
 
 @pytest.mark.anyio
@@ -254,7 +254,7 @@ def test_body_stops_after_an_interrupted_read(
         next(body)
 
 
-# What is asked
+# Requests
 
 
 @pytest.mark.anyio
