@@ -54,6 +54,7 @@ __all__ = [
     "overlaps",
     "projected",
     "transcode",
+    "transcode_in_any_chunks",
     "transcode_same",
     "with_sorted_blocks",
 ]
@@ -117,21 +118,29 @@ def transcode(
     return b"".join(out + transcoder.close()), transcoder
 
 
-def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
-    """Transcode a stream to its own dialect: in chunks, at once and by bytes, with equal output.
+def transcode_in_any_chunks(
+    pieces: Iterable[bytes], source: str, target: str, **options: Any
+) -> tuple[bytes, Transcoder]:
+    """Transcode a stream in pieces, at once and by bytes, with equal output.
 
     A CR ends its line, and so its event, before the LF after it is known: an appended error
     may then replace the LF.
     """
+    pieces = list(pieces)
     body = b"".join(pieces)
     outs = []
     for parts in (pieces, [body], [body[i : i + 1] for i in range(len(body))]):
-        run = Transcoder(dialect, dialect, **options)
+        run = Transcoder(source, target, **options)
         outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
     assert outs[0] == outs[1], f"by pieces {outs[0]!r}, at once {outs[1]!r}"
     whole, bytewise = (re.sub(rb"\r\n?", b"\n", out) for out in outs[1:])
     assert whole == bytewise, f"at once {outs[1]!r}, by bytes {outs[2]!r}"
     return outs[0], run
+
+
+def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
+    """Transcode a stream to its own dialect in any chunks."""
+    return transcode_in_any_chunks(pieces, dialect, dialect, **options)
 
 
 def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes, tuple[Loss, ...]]:

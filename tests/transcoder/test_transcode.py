@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from support.anthropic.reader import Read, frames, read
-from support.mutations import chunked
 from support.openai_chat.chunks import (
     DONE,
     anonymous,
@@ -17,6 +16,7 @@ from support.openai_chat.chunks import (
     frame,
     reasoning,
 )
+from support.streams import transcode_in_any_chunks
 
 from streamnorm import (
     Completed,
@@ -47,14 +47,8 @@ def transcoder(**options: Any) -> Transcoder:
 
 
 def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
-    """Transcode a whole stream, by frames, at once and by bytes."""
-    body = b"".join(pieces)
-    outs = []
-    for chunks in (pieces, (body,), chunked(body, 1)):
-        run = transcoder(**options)
-        outs.append(b"".join([data for piece in chunks for data in run.feed(piece)] + run.close()))
-    assert outs[0] == outs[1] == outs[2]
-    return read(outs[0]), run
+    out, run = transcode_in_any_chunks(pieces, "openai_chat", "anthropic", **options)
+    return read(out), run
 
 
 def event_types(data: list[bytes]) -> list[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from support.anthropic.frames import STOP, block, delta, end, event, start, stop, text, thinking
-from support.mutations import chunked
 from support.openai_chat.reader import Read, chunks, read
+from support.streams import transcode_in_any_chunks
 
 from streamnorm import (
     Completed,
@@ -32,14 +32,8 @@ def transcoder(**options: Any) -> Transcoder:
 
 
 def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
-    """Transcode a whole stream, by frames, at once and by bytes."""
-    body = b"".join(pieces)
-    outs = []
-    for parts in (pieces, (body,), chunked(body, 1)):
-        run = transcoder(**options)
-        outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
-    assert outs[0] == outs[1] == outs[2]
-    return read(outs[0]), run
+    out, run = transcode_in_any_chunks(pieces, "anthropic", "openai_chat", **options)
+    return read(out), run
 
 
 def deltas_in(data: list[bytes]) -> list[Any]:
