@@ -5,8 +5,6 @@ The recordings of Chat Completions have tests of their own in their room.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from support.corpus import recordings
 from support.recordings import assert_outcome, comparable, decode
@@ -60,7 +58,7 @@ def id_of(recording: Recording) -> str:
 
 RECORDINGS = {id_of(recording): recording for recording in recordings(*DIALECTS, arrays=True)}
 
-each_recording: Any = pytest.mark.parametrize("recording", RECORDINGS.values(), ids=id_of)
+each_recording = pytest.mark.parametrize("recording", RECORDINGS.values(), ids=id_of)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

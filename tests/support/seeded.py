@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -67,4 +67,5 @@ def draws(size: int = 250) -> st.SearchStrategy[Draws]:
 
 
 # Older names, still in use.
-Dice, dice = Draws, draws
+Dice: TypeAlias = Draws
+dice = draws
