@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
-from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, FormatSniffer
+from streamnorm._core.codec import (
+    Checker,
+    DecodeOptions,
+    Decoder,
+    Dialect,
+    DialectOptions,
+    Encoder,
+    FormatSniffer,
+)
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
@@ -113,14 +121,15 @@ def decoder(
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
     """
-    options = {"server": server, "think_tags": think_tags, "limits": limits}
+    shared: DecodeOptions = {"server": server, "limits": limits, "on_note": on_note}
+    own = {"think_tags": think_tags}
     if dialect is None:
-        return _UnnamedDecoder(options, limits=limits, on_note=on_note)
+        return _UnnamedDecoder(own, **shared)
     known = lookup(dialect)
     variants = [other for other in DIALECTS.values() if other.variant_of == known.name]
     if variants:
-        return _VariantDecoder(known, variants, options, limits=limits, on_note=on_note)
-    return _make_decoder(dialect, on_note=on_note, **options)
+        return _VariantDecoder(known, variants, own, **shared)
+    return _make_decoder(known, own, **shared)
 
 
 def encoder(
@@ -154,13 +163,14 @@ def encoder(
         UnknownDialect: There is no such dialect, or it cannot be written.
     """
     make: Callable[..., Encoder] = _part(dialect, "encoder")
+    own = {"include_usage": include_usage, "reasoning": reasoning}
     return make(
         model=model,
         strict=strict,
         on_loss=on_loss,
-        include_usage=include_usage,
-        reasoning=reasoning,
         extras=extras,
+        capabilities=capabilities(dialect, reasoning=reasoning, include_usage=include_usage),
+        **_own_options(lookup(dialect), own),
     )
 
 
@@ -186,12 +196,23 @@ def capabilities(
         UnknownDialect: There is no such dialect, or it has no capabilities.
     """
     can: Capabilities = _part(dialect, "capabilities")
-    return can.with_options(reasoning=reasoning, include_usage=include_usage)
+    own = {"include_usage": include_usage, "reasoning": reasoning}
+    for options in _own_options(lookup(dialect), own).values():
+        can = options.limit(can)
+    return can.without_reasoning() if reasoning is None else can
 
 
-def _make_decoder(name: str, **options: Any) -> Decoder:
-    make: Callable[..., Decoder] = _part(name, "decoder")
-    return make(**options)
+def _make_decoder(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> Decoder:
+    make: Callable[..., Decoder] = _part(known.name, "decoder")
+    return make(**shared, **_own_options(known, own))
+
+
+def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectOptions]:
+    """Return `options` for a part of a dialect that has some, of the keywords that they name."""
+    if known.options is None:
+        return {}
+    names = known.options.__struct_fields__
+    return {"options": known.options(**{n: v for n, v in keywords.items() if n in names})}
 
 
 def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encoder"]) -> Any:
@@ -211,10 +232,11 @@ def _part(name: str, what: Literal["capabilities", "checker", "decoder", "encode
 class _UnnamedDecoder(Decoder):
     """Detects the dialect from the first frames, then delegates to its decoder."""
 
-    def __init__(self, options: dict[str, Any], *, limits: Limits, on_note: OnNote | None) -> None:
-        super().__init__(limits=limits, on_note=on_note)
+    def __init__(self, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> None:
+        super().__init__(**shared)
         self.formats = tuple(format for known in DIALECTS.values() for format in known.formats)
-        self._options = options
+        self._own = own
+        self._shared: DecodeOptions = {**shared, "on_note": self._pass_on}
         self._room: Decoder | None = None
         self._waiting: list[Frame] = []
         self._is_known = False  # whether `_room` is certain to be that of the stream
@@ -312,7 +334,7 @@ class _UnnamedDecoder(Decoder):
     def _enter(self, known: Dialect) -> Decoder:
         """Make the decoder of a dialect, and let it read from now on."""
         try:
-            self._room = _make_decoder(known.name, on_note=self._pass_on, **self._options)
+            self._room = _make_decoder(known, self._own, **self._shared)
         except UnknownDialect as exc:
             raise self.malformed(str(exc)) from exc
         self._is_known = True
@@ -328,24 +350,21 @@ class _VariantDecoder(_UnnamedDecoder):
     Args:
         known: The dialect that was named.
         variants: Its variants.
-        options: Options of their decoders.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        own: Options that one of them alone has.
+        shared: Options of all decoders.
     """
 
     def __init__(
         self,
         known: Dialect,
         variants: list[Dialect],
-        options: dict[str, Any],
-        *,
-        limits: Limits,
-        on_note: OnNote | None,
+        own: dict[str, Any],
+        **shared: Unpack[DecodeOptions],
     ) -> None:
-        super().__init__(options, limits=limits, on_note=on_note)
+        super().__init__(own, **shared)
         self.dialect = known.name
         self._variants = variants
-        self._room = self._named = _make_decoder(known.name, on_note=self._pass_on, **options)
+        self._room = self._named = _make_decoder(known, own, **self._shared)
 
     def sniffer(self, start: bytes) -> FormatSniffer | None:
         return self._named.sniffer(start)

@@ -1,8 +1,8 @@
-"""Every departure of a stream from its protocol: an oracle for tests of gateways.
+"""Strict validation of a stream: an oracle for tests of gateways.
 
-`validate` judges events by the grammar, and bytes of the wire by the strict rules of a
-dialect.  It shares nothing with the decoders, which forgive.  Framing is judged here
-for all dialects; what stands in the frames, by the checker of the room.
+Events are checked against the grammar, bytes against the strict rules of a dialect.  No code
+is shared with the decoders, which forgive.  Framing is checked here for all dialects, payloads
+by the checker of the dialect.
 
 Legal in every dialect are blank lines, CR, LF and CRLF, and payloads of several `data`
 lines; in all but Gemini comments and `data:` without a space.
@@ -42,17 +42,16 @@ def validate(
     *,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> list[Violation]:
-    """Return every departure of a whole stream from its protocol; none means legal.
+    """Return every violation of the protocol in a whole stream; none means that it is legal.
 
-    Of events, a violation's position is the number of the event; of bytes, that of the
-    frame, from 0.  It is how many there are for what is missing, and for the last frame
-    of bytes if its blank line is.  More than 1,000 violations are cut off, and the last
-    says so.
+    The position of a violation is the number of the event or, in bytes, of the frame, from 0.
+    Something that is missing at the end has the position after the last one, as has a last
+    frame without its blank line.  After 1,000 violations one more says that there are more.
 
     Args:
         source: All events, or all bytes of the wire.
-        dialect: What the bytes should be; without it, `source` is events.
-        limits: Bounds; of bytes, `max_event_bytes` is kept.
+        dialect: Dialect of the bytes; without it, `source` is events.
+        limits: Bounds, of which `max_event_bytes` applies to bytes.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be checked.
@@ -71,10 +70,7 @@ def validate(
 
 def _violations(data: bytes, judge: Checker, max_event_bytes: int) -> Iterator[Violation]:
     position = 0
-    framing = _Framing(
-        bare=judge.bare, data_alone=judge.data_alone, max_event_bytes=max_event_bytes
-    )
-    for found in framing.read(data):
+    for found in _Framing(judge, max_event_bytes).read(data):
         if isinstance(found, str):
             yield Violation(position, found)
             continue
@@ -86,17 +82,15 @@ def _violations(data: bytes, judge: Checker, max_event_bytes: int) -> Iterator[V
 
 
 class _Framing:
-    """Cut bytes into frames, and tell what is wrong with their lines.
+    """Strict reader of frames.
 
     Args:
-        bare: Whether lines other than `data` are wrong.
-        data_alone: Whether comments are, too, and `data:` without a space.
+        judge: The checker, which says what lines the dialect's clients break on.
         max_event_bytes: Bytes of one event's lines, each with its line end.
     """
 
-    def __init__(self, *, bare: bool, data_alone: bool, max_event_bytes: int) -> None:
-        self._bare = bare
-        self._data_alone = data_alone
+    def __init__(self, judge: Checker, max_event_bytes: int) -> None:
+        self._judge = judge
         self._max_event_bytes = max_event_bytes
         self._begin()
 
@@ -104,7 +98,7 @@ class _Framing:
         """Yield frames and problems, in their order.
 
         A frame that cannot be read is empty.  An event without its blank line, which
-        clients drop, is a problem and a frame, so that one mistake is told once.
+        clients drop, is a problem and a frame, so that one mistake is reported once.
         """
         start = 0
         if data.startswith(_BOM):
@@ -136,7 +130,7 @@ class _Framing:
             yield f"byte {exc.start} of a line of {len(line)} is invalid, expected UTF-8"
             text = line.decode(errors="replace")
         if text.startswith(":"):
-            if self._data_alone:
+            if self._judge.rejects_comments:
                 yield f"comment of {len(line)} bytes, expected data lines alone"
             return
         self._size += len(line) + 1
@@ -147,13 +141,13 @@ class _Framing:
         value = value.removeprefix(" ")
         match name:
             case "data":
-                if self._data_alone and not text.startswith("data: "):
+                if self._judge.rejects_comments and not text.startswith("data: "):
                     yield "data line without a space, expected one behind the colon"
                 self._data.append(value)
             case "event":
                 self._event = value
             case "id" | "retry":
-                if self._bare:
+                if self._judge.rejects_id_and_retry:
                     yield f"{name} line, expected data lines alone"
             case _:
                 yield f"line of {len(line)} bytes that is no field, expected a data line"

@@ -171,7 +171,7 @@ def test_every_encodable_dialect_has_a_column() -> None:
 
 def test_loss_table_names_every_capability() -> None:
     # These lose nothing: they change how something is written, or which options matter.
-    forms = {"dialect", "redacted_as_signature_of", "usage_on_request", "signing_field"}
+    forms = {"dialect", "redacted_as_signature_of"}
     assert set(FEATURES) == set(Capabilities.__struct_fields__) - forms
 
 

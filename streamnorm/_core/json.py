@@ -22,6 +22,7 @@ __all__ = [
     "convert",
     "count_of",
     "decode_any",
+    "dumps",
     "is_array",
     "is_json",
     "is_object",
@@ -35,9 +36,11 @@ __all__ = [
 T = TypeVar("T")
 
 FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
-"""What `msgspec.json.Decoder.decode` may raise."""
+"""Exceptions that `msgspec.json.Decoder.decode` raises for untrusted input."""
 
-_ENCODER = msgspec.json.Encoder()
+dumps = msgspec.json.Encoder().encode
+"""Serialize a value as compact JSON bytes; a lone surrogate raises `UnicodeEncodeError`."""
+
 _ANY = msgspec.json.Decoder[Any]()
 _GENERAL = json.JSONDecoder(parse_constant=lambda _: None)
 _TOO_MANY = 2**63
@@ -177,9 +180,9 @@ def objects_of(value: object) -> list[dict[str, Any]]:
 def compact(value: Any) -> str:
     """Return a decoded JSON value as JSON text without white space or lone surrogates."""
     try:
-        return _ENCODER.encode(value).decode()
+        return dumps(value).decode()
     except UnicodeEncodeError:
-        return _ENCODER.encode(_clean_tree(value, frozenset())).decode()
+        return dumps(_clean_tree(value, frozenset())).decode()
 
 
 def clean(text: str) -> str:

@@ -91,7 +91,7 @@ class PartialJSON:
     def __init__(self, *, max_depth: int = _MAX_DEPTH) -> None:
         self.error: ArgumentsError | None = None
         self._max_depth = max_depth
-        self._frames = [OpenContainer(None, None, "the end of the text")]
+        self._containers = [OpenContainer(None, None, "the end of the text")]
         self._expected = "a value"
         self._read = 0  # characters of the pieces before
         self._rest = ""  # begun escape or literal, to be read again with what follows
@@ -107,7 +107,7 @@ class PartialJSON:
     @property
     def complete(self) -> bool:
         """Whether the value has ended."""
-        return bool(self._frames[0].values)
+        return bool(self._containers[0].values)
 
     @property
     def value(self) -> object:
@@ -143,7 +143,7 @@ class PartialJSON:
         A number that stands alone ends here.
         """
         self._root = None
-        if self._reading == "number" and len(self._frames) == 1:
+        if self._reading == "number" and len(self._containers) == 1:
             self._close_number("", "")
         if self.error is None and not self.complete:
             position = self._read + len(self._rest)
@@ -166,7 +166,7 @@ class PartialJSON:
     def _snapshot(self) -> list[object]:
         if self._root is None:
             text = self._text if self._reading == "string" else None
-            self._root = self._snapshots.read(self._frames, text)
+            self._root = self._snapshots.read(self._containers, text)
         return self._root
 
     def _next(self, text: str, at: int) -> int:
@@ -189,7 +189,7 @@ class PartialJSON:
             case "array":
                 self._open(None, "a value or ]", "] at this depth", "a comma or ]")
             case "end":
-                self._close_member(self._frames.pop().closed())
+                self._close_member(self._containers.pop().to_value())
             case None:
                 return self._fail(text, self._read + at, self._expected)
             case expected:
@@ -197,20 +197,20 @@ class PartialJSON:
         return at + 1
 
     def _open(self, names: list[str] | None, first: str, too_deep: str, then: str) -> None:
-        place = self._frames[-1].place()
+        path = self._containers[-1].member_path()
         if self._log is not None:
-            self._log.append(ValueDelta(place, [] if names is None else {}))
+            self._log.append(ValueDelta(path, [] if names is None else {}))
         # Where no value may stand, there may be an empty container around it.
-        self._expected = first if len(self._frames) <= self._max_depth else too_deep
-        self._frames.append(OpenContainer(place, names, then))
+        self._expected = first if len(self._containers) <= self._max_depth else too_deep
+        self._containers.append(OpenContainer(path, names, then))
 
     def _close_member(self, value: object) -> None:
-        self._frames[-1].values.append(value)
-        self._expected = self._frames[-1].then
+        self._containers[-1].values.append(value)
+        self._expected = self._containers[-1].expected
 
     def _close_scalar(self, value: object) -> None:
         if self._log is not None:
-            self._log.append(ValueDelta(self._frames[-1].place(), value))
+            self._log.append(ValueDelta(self._containers[-1].member_path(), value))
         self._close_member(value)
 
     def _literal(self, text: str, at: int) -> int:
@@ -241,7 +241,7 @@ class PartialJSON:
             self._fail("", self._number_at + valid, "a number")
             return
         if following not in _AFTER_NUMBER:  # who knows what 1O0 was meant to be
-            self._fail("", self._number_at + valid, self._frames[-1].then)
+            self._fail("", self._number_at + valid, self._containers[-1].expected)
             return
         try:
             value = float(number) if _FRACTION_OR_EXPONENT & {*number} else int(number)
@@ -275,7 +275,7 @@ class PartialJSON:
 
     def _close_string(self, piece: str) -> None:
         whole = self._text.decode() + piece if self._text else piece
-        names = self._frames[-1].names
+        names = self._containers[-1].names
         if self._reading == "key" and names is not None:
             names.append(whole)
             self._expected = "a colon"
@@ -287,7 +287,7 @@ class PartialJSON:
     def _show(self, piece: str) -> None:
         """Log more of a string."""
         if self._log is not None and self._reading == "string" and (piece or not self._shown):
-            self._log.append(ValueDelta(self._frames[-1].place(), piece, self._shown))
+            self._log.append(ValueDelta(self._containers[-1].member_path(), piece, self._shown))
         self._shown = True
 
     def _fail(self, text: str, position: int, expected: str) -> int:

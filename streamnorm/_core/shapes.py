@@ -1,8 +1,7 @@
-"""Shapes of JSON values, and messages about what violates them.
+"""Shapes of JSON values, and the checks that the strict validators of several dialects share.
 
-For checkers of a protocol, which are strict where decoders forgive.  Each problem says
-what was found, then what was expected; it holds words of the protocol, types, sizes and
-indexes, never text of the payload.
+Each problem says what was found, then what was expected.  It holds words of the protocol,
+types, sizes and indexes, never text of the payload.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ __all__ = [
     "TEXT",
     "Shape",
     "array",
+    "changed_fields",
+    "either",
     "found",
     "holds_object",
     "is_count",
@@ -37,12 +38,13 @@ __all__ = [
     "parse_object",
     "problems",
     "tagged",
+    "token_problems",
     "word",
 ]
 
 _MAX_DEPTH = Limits().max_json_depth
 _NO_JSON = object()
-# No more than other languages read; the sum of larger ones may not even be printed.
+# Other languages read no larger integers; Python refuses to print sums of very large ones.
 _TOO_LARGE = 2**63
 
 
@@ -50,9 +52,9 @@ class Shape(Struct, frozen=True):
     """The shape that a JSON value must have.
 
     Attributes:
-        expected: The words for it.
-        fits: Whether a value is of this kind.
-        inside: What is wrong within a value that is, which stands at the path given.
+        expected: Its name in problems.
+        fits: Returns whether a value is of this kind.
+        inside: Yields the problems within a value that is, given its path.
     """
 
     expected: str
@@ -61,12 +63,12 @@ class Shape(Struct, frozen=True):
 
 
 def problems(shape: Shape, value: object, where: str) -> Iterator[str]:
-    """Yield what is wrong with a value.
+    """Yield the problems of a value.
 
     Args:
-        shape: What it must look like.
+        shape: The shape that it must have.
         value: Decoded JSON.
-        where: Where it stands (`message.usage`); empty for the whole payload.
+        where: Its path, such as `message.usage`; empty for the whole payload.
     """
     if not shape.fits(value):
         yield f"{where or 'payload'} is {found(value)}, expected {shape.expected}"
@@ -75,7 +77,7 @@ def problems(shape: Shape, value: object, where: str) -> Iterator[str]:
 
 
 def found(value: object) -> str:
-    """Return the words for what a JSON value is."""
+    """Return a description of a JSON value: its type, sign or size."""
     match value:
         case None:
             return "null"
@@ -96,7 +98,7 @@ def found(value: object) -> str:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Return whether a JSON value is an integer from 0, of 63 bits at most."""
+    """Return whether a JSON value is an integer from 0 to 2**63 - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_LARGE
 
 
@@ -127,13 +129,21 @@ def nullable(shape: Shape) -> Shape:
 NULL_OR_TEXT = nullable(TEXT)
 
 
+def either(*shapes: Shape) -> Shape:
+    """Return the shape of a value of one of several kinds; its inside is not checked."""
+    return Shape(
+        " or ".join(shape.expected for shape in shapes),
+        lambda value: any(shape.fits(value) for shape in shapes),
+    )
+
+
 def word(*words: str) -> Shape:
-    """Return the shape of a string that is one of some."""
+    """Return the shape of a string that is one of `words`."""
     return Shape(" or ".join(words), lambda value: isinstance(value, str) and value in words)
 
 
 def array(shape: Shape) -> Shape:
-    """Return the shape of an array of some."""
+    """Return the shape of an array whose items have a shape."""
 
     def inside(value: list[object], where: str) -> Iterator[str]:
         for number, item in enumerate(value):
@@ -143,11 +153,11 @@ def array(shape: Shape) -> Shape:
 
 
 def object_of(required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    """Return the shape of an object.  Fields that neither names may be there.
+    """Return the shape of an object.  Other fields are allowed.
 
     Args:
-        required: Fields that must be there.
-        optional: Fields that may be absent.
+        required: Shapes of the fields that must be present.
+        optional: Shapes of the fields that may be absent.
     """
     known = {**required, **(optional or {})}
 
@@ -163,7 +173,7 @@ def object_of(required: Mapping[str, Shape], optional: Mapping[str, Shape] | Non
 
 
 def tagged(shapes: Mapping[str, Shape]) -> Shape:
-    """Return the shape of an object whose `type` decides which of some it must have."""
+    """Return the shape of an object whose `type` selects one of `shapes`."""
 
     def inside(value: dict[str, object], where: str) -> Iterator[str]:
         tag = value.get("type")
@@ -181,12 +191,12 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> Iterator[str]:
-    """Yield what is wrong with an event's type and its line, which must say the same.
+    """Yield the problems of an event's `type` and event line, which must be equal.
 
     Args:
         event: The event.
-        line: What its frame says it is.
-        known: The types there are.
+        line: The event name of its frame.
+        known: The types of the protocol.
     """
     kind = event.get("type")
     if "type" not in event:
@@ -202,8 +212,53 @@ def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> 
         yield f"event line says {said}, expected {kind}"
 
 
+def changed_fields(
+    known: dict[str, object], chunk: Mapping[str, object], types: Mapping[str, type]
+) -> Iterator[str]:
+    """Yield a problem for each field that must be constant and is not.
+
+    Args:
+        known: The values of the chunks before, by name; updated.
+        chunk: The next chunk.
+        types: The constant fields; values of other types are ignored.
+    """
+    for name, kind in types.items():
+        value = chunk.get(name)
+        if type(value) is kind:
+            if known.get(name, value) != value:
+                yield f"{name} is not that of the chunk before, expected one throughout"
+            known[name] = value
+
+
+def token_problems(
+    usage: Mapping[str, Any], path: str, input_name: str, output_name: str
+) -> Iterator[str]:
+    """Yield the contradictions between the token counts of a usage.
+
+    Args:
+        usage: The usage, with a total and with details of both counts.
+        path: Its path within the payload.
+        input_name: Word for the input in its field names, such as `prompt`.
+        output_name: Word for the output in its field names, such as `completion`.
+    """
+    made_of: dict[str, tuple[str, ...]] = {
+        input_name: ("cached_tokens", "cache_write_tokens"),
+        output_name: ("reasoning_tokens",),
+    }
+    counts = {name: usage.get(f"{name}_tokens") for name in made_of}
+    total, sizes = usage.get("total_tokens"), [n for n in counts.values() if is_count(n)]
+    if is_count(total) and len(sizes) == len(counts) and total != sum(sizes):
+        yield f"{path}.total_tokens is {total}, expected {sum(sizes)}"
+    for name, fields in made_of.items():
+        details, count = usage.get(f"{name}_tokens_details"), counts[name]
+        parts = [details.get(field) for field in fields] if is_object(details) else []
+        detailed = sum(part for part in parts if is_count(part))
+        if is_count(count) and detailed > count:
+            yield f"{path}.{name}_tokens_details has {detailed} tokens, expected at most {count}"
+
+
 def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return a payload, or None if it is no JSON object, and what is wrong with it."""
+    """Return a payload, or None if it is no JSON object, and its problems."""
     value, is_standard = _parse(text)
     if value is _NO_JSON:
         return None, [f"no JSON in {len(text)} characters, expected an object"]
@@ -220,13 +275,13 @@ def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
 
 
 def holds_object(text: str) -> bool:
-    """Return whether text, such as the arguments of a call, is one JSON object."""
+    """Return whether text, such as the arguments of a call, is one standard JSON object."""
     value, is_standard = _parse(text)
     return is_object(value) and is_standard
 
 
 def _parse(text: str) -> tuple[object, bool]:
-    """Return the value of JSON, and whether it is without `NaN` and the like."""
+    """Return the value of JSON text, and whether it is free of `NaN` and infinities."""
     constants: list[str] = []
 
     def note(constant: str) -> float:

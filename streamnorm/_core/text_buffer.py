@@ -1,6 +1,6 @@
 """A buffer for text that arrives in many small pieces.
 
-A list of pieces, and `io.StringIO` too, holds fifty bytes of Python for each of them;
+A list of pieces, like `io.StringIO`, takes some fifty bytes of overhead for each piece, and
 a provider sends a long answer in tens of thousands.
 """
 
@@ -8,32 +8,32 @@ from __future__ import annotations
 
 __all__ = ["TextBuffer"]
 
-# Few enough to be small, enough that joining them costs little each.
+# Few pieces take little memory; many make joining cheap for each.
 _BATCH = 16
-# A `bytearray` that grows keeps an eighth of its size in reserve.
+# A growing `bytearray` reserves an eighth of its size, so long text is stored as `bytes`.
 _CHUNK_BYTES = 4096
 
 
 class TextBuffer:
-    """Text in pieces.  It may hold lone surrogates.
+    """A growing text.  It may contain lone surrogates.
 
     Attributes:
-        fresh: The last pieces; whoever appends to it, and not by `append`, has to `pack`.
+        fresh: The last pieces.  A caller that appends to it directly must call `pack`.
     """
 
     __slots__ = ("_chunks", "_packed", "_read", "_size", "fresh")
 
     def __init__(self, text: str = "") -> None:
-        self._size = 0  # characters that are packed
+        self._size = 0  # packed characters
         self.fresh: list[str] = []
-        self._chunks: list[bytes] = []  # packed text that is at least a chunk
-        self._packed = bytearray()  # and what is behind it
-        self._read = (0, 0)  # chunks, and bytes behind them, that `unread` has returned
+        self._chunks: list[bytes] = []  # packed text, in chunks of `_CHUNK_BYTES` or more
+        self._packed = bytearray()  # packed text after the chunks
+        self._read = (0, 0)  # chunks, and bytes after them, that `unread` has returned
         if text:
             self.append(text)
 
     def append(self, text: str) -> None:
-        """Add a piece."""
+        """Append a piece."""
         fresh = self.fresh
         fresh.append(text)
         if len(fresh) >= _BATCH:
@@ -41,16 +41,16 @@ class TextBuffer:
 
     @property
     def size(self) -> int:
-        """Characters so far."""
+        """Characters of the text."""
         return self._size + sum(map(len, self.fresh))
 
     def text(self) -> str:
-        """Return all of it."""
+        """Return the whole text."""
         self.pack()
         return b"".join([*self._chunks, self._packed]).decode("utf-8", "surrogatepass")
 
     def unread(self) -> str:
-        """Return what came since the last call."""
+        """Return the text appended since the last call."""
         self.pack()
         chunks, start = self._read
         self._read = len(self._chunks), len(self._packed)
@@ -58,7 +58,7 @@ class TextBuffer:
         return unread.decode("utf-8", "surrogatepass")
 
     def pack(self) -> int:
-        """Store the last pieces as one, and return how many UTF-8 bytes they are."""
+        """Join and store the last pieces, and return their size in UTF-8 bytes."""
         fresh = self.fresh
         if not fresh:
             return 0

@@ -1,19 +1,19 @@
-"""Character offsets of a growing text, by the byte offsets that some vendors report."""
+"""Conversion of the byte offsets that some vendors report into character offsets."""
 
 from __future__ import annotations
 
 __all__ = ["TextOffsets"]
 
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
-_MAX_PENDING = 32  # texts that are appended together
-_MAX_PENDING_CHARS = 256  # of one of them
-_STEP = 1024
+_MAX_PENDING = 32  # texts of one batch
+_MAX_PENDING_CHARS = 256  # a longer text ends its batch
+_STEP = 1024  # bytes between two stored character counts
 
 
 class TextOffsets:
-    """Convert byte offsets within the text of one block into character offsets.
+    """Converter of byte offsets within the growing text of one block.
 
-    The ASCII start of the first block of text is counted and not stored.
+    While all text of the first block is ASCII, it is counted and not stored.
 
     Args:
         base: Bytes of text in earlier blocks.
@@ -21,53 +21,50 @@ class TextOffsets:
     """
 
     def __init__(self, base: int = 0, *, max_bytes: int) -> None:
-        self._pending: list[str] = []
+        self._pending: list[str] = []  # texts that are not counted yet
         self._size = 0
         self._base = base
-        self._room = max_bytes
-        self._ascii_bytes = 0  # of the start, which is not stored
-        self._text = bytearray()  # behind that start
+        self._max_bytes = max_bytes
+        self._ascii_bytes = 0  # size of the ASCII start
+        self._text = bytearray()  # the text after that start
         self._counts = [0]  # characters before each step of `_STEP` bytes
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
-        self._append_pending()
+        """Bytes of the text."""
+        self._count_pending()
         return self._size
 
-    def append_later(self, text: str) -> None:
-        """Append text, batched with the texts that follow it."""
+    def append(self, text: str) -> None:
+        """Append text; short texts are counted in batches."""
         pending = self._pending
         pending.append(text)
         if len(pending) >= _MAX_PENDING or len(text) > _MAX_PENDING_CHARS:
-            self._append_pending()
+            self._count_pending()
 
-    def append(self, text: str) -> None:
-        """Append text."""
-        self._append_pending()
+    def _count_pending(self) -> None:
+        text = "".join(self._pending)
+        self._pending.clear()
         if not self._base and not self._text and text.isascii():
             self._ascii_bytes += len(text)
             self._size += len(text)
             return
         data = text.encode("utf-8", "replace")
         self._size += len(data)
-        if len(self._text) + len(data) <= self._room:
-            self._text += data
-        else:
-            self._room = 0
+        self._text += data[: self._max_bytes - len(self._text)]
 
     def find(self, start: int, end: int, words: str | None) -> tuple[int, int] | None:
-        """Return the character offsets of a range of bytes; None if the text has no such range.
+        """Return the character offsets of a byte range; None if it is not in the text.
 
         Google counts bytes within the part, which is this block, or within the whole text.
-        Where these differ, the quoted words decide; without them, the whole text is meant.
+        The quoted words decide between the two; without them, the whole text is meant.
 
         Args:
             start: First byte.
             end: Byte after the last.
             words: Quoted text of the range, if the vendor sent it.
         """
-        self._append_pending()
+        self._count_pending()
         if not self._base:
             return self._characters(start, end)
         if words is not None and self._is_at(start, end, words):
@@ -76,12 +73,6 @@ class TextOffsets:
         if words is not None and not self._is_at(start, end, words):
             return None
         return self._characters(start, end)
-
-    def _append_pending(self) -> None:
-        if self._pending:
-            text = "".join(self._pending)
-            self._pending.clear()
-            self.append(text)
 
     def _is_at(self, start: int, end: int, words: str) -> bool:
         if not 0 <= start <= end <= len(self._text):

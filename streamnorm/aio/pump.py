@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, Unpack
 
 import msgspec
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import Decoder
+from streamnorm._core.codec import DecodeOptions, Decoder
 from streamnorm._core.errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -26,7 +26,7 @@ from streamnorm._core.errors import (
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
 from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss, Note, OnNote
+from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import NOT_A_STREAM, error_outcome
 from streamnorm._registry import decoder
@@ -43,16 +43,13 @@ OnEnd: TypeAlias = Callable[[Outcome], None]
 """Called once with the outcome of a stream."""
 
 
-class DecodeOptions(TypedDict, total=False):
-    """The options of `decoder`."""
+class DecoderKeywords(DecodeOptions, total=False):
+    """The keyword arguments of `decoder`, those of one dialect included."""
 
-    server: str | None
     think_tags: bool
-    limits: Limits
-    on_note: OnNote | None
 
 
-class ReadOptions(DecodeOptions, total=False):
+class ReadOptions(DecoderKeywords, total=False):
     """The options that `events` and `tap` share."""
 
     on_end: OnEnd | None
@@ -267,7 +264,7 @@ class DecodingPump(Pump[T]):
         *,
         on_end: OnEnd | None = None,
         keep_message: bool = True,
-        **options: Unpack[DecodeOptions],
+        **options: Unpack[DecoderKeywords],
     ) -> None:
         limits = options.get("limits", Limits())
         self._decoder = decoder(dialect, **options)

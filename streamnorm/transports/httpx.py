@@ -13,7 +13,7 @@ _FAMILY: Family[httpx.Request, httpx.Response] = Family(httpx)
 
 
 class RecordingTransport(
-    recorded.RecordingTransport[httpx.Request, httpx.Response],
+    recorded.GenericRecordingTransport[httpx.Request, httpx.Response],
     httpx.BaseTransport,
     httpx.AsyncBaseTransport,
 ):
@@ -22,14 +22,14 @@ class RecordingTransport(
         transport = RecordingTransport(httpx.AsyncHTTPTransport(), "tests/recordings/agent")
         client = httpx.AsyncClient(transport=transport)
 
-    `recorded.RecordingTransport` describes the arguments.
+    `recorded.GenericRecordingTransport` describes the arguments.
     """
 
     _family = _FAMILY
 
 
 class ReplayTransport(
-    replayed.ReplayTransport[httpx.Request, httpx.Response],
+    replayed.GenericReplayTransport[httpx.Request, httpx.Response],
     httpx.BaseTransport,
     httpx.AsyncBaseTransport,
 ):
@@ -37,7 +37,7 @@ class ReplayTransport(
 
         client = httpx.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
-    `replayed.ReplayTransport` describes the arguments.
+    `replayed.GenericReplayTransport` describes the arguments.
     """
 
     _family = _FAMILY

@@ -16,7 +16,7 @@ _FAMILY: Family[httpx2.Request, httpx2.Response] = Family(httpx2)
 
 
 class RecordingTransport(
-    recorded.RecordingTransport[httpx2.Request, httpx2.Response],
+    recorded.GenericRecordingTransport[httpx2.Request, httpx2.Response],
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
@@ -25,14 +25,14 @@ class RecordingTransport(
         transport = RecordingTransport(httpx2.AsyncHTTPTransport(), "tests/recordings/agent")
         client = httpx2.AsyncClient(transport=transport)
 
-    `recorded.RecordingTransport` describes the arguments.
+    `recorded.GenericRecordingTransport` describes the arguments.
     """
 
     _family = _FAMILY
 
 
 class ReplayTransport(
-    replayed.ReplayTransport[httpx2.Request, httpx2.Response],
+    replayed.GenericReplayTransport[httpx2.Request, httpx2.Response],
     httpx2.BaseTransport,
     httpx2.AsyncBaseTransport,
 ):
@@ -40,7 +40,7 @@ class ReplayTransport(
 
         client = httpx2.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
-    `replayed.ReplayTransport` describes the arguments.
+    `replayed.GenericReplayTransport` describes the arguments.
     """
 
     _family = _FAMILY

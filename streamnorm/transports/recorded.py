@@ -26,13 +26,13 @@ from streamnorm.transports.family import (
 )
 from streamnorm.transports.inflating import decoded_writes
 
-__all__ = ["RecordingTransport"]
+__all__ = ["GenericRecordingTransport"]
 
 # Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
 
 
-class RecordingTransport(Generic[RequestT, ResponseT]):
+class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     """Records each exchange of a client while it passes.
 
     The client's reads are those of the inner transport, at their time.  A response that is

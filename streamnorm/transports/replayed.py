@@ -12,13 +12,13 @@ from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Pl
 from streamnorm.recording.recording import Recording
 from streamnorm.transports.family import Family, HTTPRequest, RequestT, ResponseT, subclass
 
-__all__ = ["ReplayTransport"]
+__all__ = ["GenericReplayTransport"]
 
 # openai reads on after [DONE] if the response says HTTP/1.1.
 _EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
 
 
-class ReplayTransport(Generic[RequestT, ResponseT]):
+class GenericReplayTransport(Generic[RequestT, ResponseT]):
     """Answers a client's requests with recordings; nothing is ever sent.
 
     A client that wraps what its transport raises, as the SDKs do, has `UnrecordedRequest`

@@ -1,4 +1,4 @@
-"""What JSON must look like, and how to say what is wrong with it."""
+"""Shapes of JSON values, and the problems that validators report."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from streamnorm._core.shapes import (
     TEXT,
     Shape,
     array,
+    changed_fields,
+    either,
     holds_object,
     nullable,
     object_of,
     parse_object,
     problems,
     tagged,
+    token_problems,
     word,
 )
 
@@ -45,6 +48,7 @@ EITHER = tagged({"one": object_of({"n": COUNT}), "two": OBJECT})
         (nullable(array(TEXT)), []),
         *((array(COUNT), value) for value in ([], [0, 1])),
         *((word("x", "y"), value) for value in ("x", "y")),
+        *((either(TEXT, ARRAY), value) for value in ("", [0])),
         *((PAIR, value) for value in ({"a": ""}, {"a": "", "b": 0}, {"a": "", "other": None})),
         *((EITHER, value) for value in ({"type": "one", "n": 0}, {"type": "two"})),
     ],
@@ -71,6 +75,7 @@ def test_fitting_value_has_no_problem(shape: Shape, value: object) -> None:
         (nullable(PAIR), {"a": 0}, "v.a is an integer, expected a string"),
         (word("x", "y"), "secret", "v is a string of 6 characters, expected x or y"),
         (word("x"), ["x"], "v is an array, expected x"),
+        (either(TEXT, ARRAY), {}, "v is an object, expected a string or an array"),
         (array(TEXT), ["", 1], "v[1] is an integer, expected a string"),
         (PAIR, {}, "v.a is missing, expected a string"),
         (PAIR, {"a": "", "b": None}, "v.b is null, expected an integer from 0"),
@@ -166,3 +171,56 @@ def test_json_that_some_clients_cannot_read_is_reported(text: str, message: str)
 )
 def test_json_text_must_be_an_object(text: str, *, expected: bool) -> None:
     assert holds_object(text) is expected
+
+
+def test_constant_field_is_reported_at_each_change() -> None:
+    known: dict[str, object] = {}
+    chunks: list[dict[str, object]] = [
+        {"id": "a"},
+        {"id": "a", "created": 1},
+        {"id": 0, "created": True},  # of another type, which the shape reports
+        {"id": "b", "created": 1, "other": 2},
+        {"id": "a", "created": 2},
+    ]
+    types = {"id": str, "created": int}
+    assert [list(changed_fields(known, chunk, types)) for chunk in chunks] == [
+        [],
+        [],
+        [],
+        ["id is not that of the chunk before, expected one throughout"],
+        [
+            "id is not that of the chunk before, expected one throughout",
+            "created is not that of the chunk before, expected one throughout",
+        ],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"in_tokens": 3, "out_tokens": 2, "total_tokens": 5}, []),
+        (
+            {"in_tokens": 3, "out_tokens": 2, "total_tokens": 6},
+            ["u.total_tokens is 6, expected 5"],
+        ),
+        ({"in_tokens": 3, "out_tokens": None, "total_tokens": 6}, []),
+        (
+            {
+                "in_tokens": 3,
+                "in_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 2},
+                "out_tokens": 2,
+                "out_tokens_details": {"reasoning_tokens": 2},
+            },
+            ["u.in_tokens_details has 4 tokens, expected at most 3"],
+        ),
+        (
+            {"out_tokens": 2, "out_tokens_details": {"reasoning_tokens": 3}},
+            ["u.out_tokens_details has 3 tokens, expected at most 2"],
+        ),
+        ({"out_tokens": 2, "out_tokens_details": {"reasoning_tokens": "3"}}, []),
+    ],
+)
+def test_contradicting_token_counts_are_reported(
+    usage: dict[str, object], expected: list[str]
+) -> None:
+    assert list(token_problems(usage, "u", "in", "out")) == expected

@@ -1,4 +1,4 @@
-"""Values that were read while they grow: who has one never sees it change."""
+"""Values of partial JSON, read while they grow, never change for their reader."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from streamnorm._core.snapshots import OpenContainer
 
 
 @given(pieces(documents()), st.data())
-def test_snapshot_never_changes(fragments: list[str], data: st.DataObject) -> None:
-    """Snapshots that a caller keeps: the whole value, or one part."""
+def test_value_stays_as_it_was_read(fragments: list[str], data: st.DataObject) -> None:
+    """The reader holds the value, or one part of it."""
     parser = PartialJSON()
     kept: list[tuple[object, str]] = []
     for fragment in fragments:
@@ -52,7 +52,7 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-def test_part_of_a_snapshot_never_changes(hold: Callable[[Any], object]) -> None:
+def test_held_part_of_a_value_never_changes(hold: Callable[[Any], object]) -> None:
     parser = PartialJSON()
     parser.feed(TEXT)
     held = hold(parser.value)
@@ -73,13 +73,13 @@ def test_part_of_a_snapshot_never_changes(hold: Callable[[Any], object]) -> None
             assert list(held) == [("a", "bc")]  # type: ignore[call-overload]
 
 
-def test_snapshot_without_new_fragments_is_the_same_object() -> None:
+def test_value_is_read_again_as_the_same_object_while_nothing_comes() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1,')
     assert parser.value is parser.value
 
 
-def test_closed_containers_are_shared_between_snapshots() -> None:
+def test_closed_part_is_shared() -> None:
     parser = PartialJSON()
     parser.feed('[{"a":1},')
     first: Any = parser.value
@@ -89,7 +89,7 @@ def test_closed_containers_are_shared_between_snapshots() -> None:
     assert first[0] is second[0]
 
 
-def test_complete_value_is_always_the_same_object() -> None:
+def test_finished_value_is_always_the_same_object() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1]}')
     first = parser.value
@@ -98,7 +98,7 @@ def test_complete_value_is_always_the_same_object() -> None:
 
 
 def copied_members(parser: PartialJSON, fragments: list[str], keep: int) -> int:
-    """Return how many members were put into copies, while `keep` values are kept."""
+    """Return how many members were copied while the reader holds the last `keep` values."""
     code, copied = OpenContainer.add_to.__code__, 0
 
     def trace(frame: FrameType, event: str, _arg: object) -> None:
@@ -133,7 +133,7 @@ SHAPES: dict[str, Callable[[int], object]] = {
 def test_reading_in_a_loop_copies_each_member_a_few_times(
     shape: Callable[[int], object], keep: int
 ) -> None:
-    """Three copies take turns, however often they are read."""
+    """Three copies are updated in turn."""
     for count in (100, 400):
         text = json.dumps(shape(count))
         parser = PartialJSON()
@@ -141,12 +141,12 @@ def test_reading_in_a_loop_copies_each_member_a_few_times(
         assert parser.value == shape(count)
 
 
-def test_keeping_every_snapshot_copies_each_time() -> None:
+def test_reader_that_holds_every_value_pays_for_every_copy() -> None:
     parser = PartialJSON()
     assert copied_members(parser, ["["] + ["1,"] * 100, 101) == 100 * 101 // 2
 
 
-def test_released_snapshots_hold_no_memory() -> None:
+def test_released_values_hold_no_memory() -> None:
     parser = PartialJSON()
     parser.feed("[")
     for _ in range(100):
@@ -155,7 +155,7 @@ def test_released_snapshots_hold_no_memory() -> None:
     assert len(parser._snapshots._copies) <= 3
 
 
-def test_copy_of_a_snapshot_can_be_changed() -> None:
+def test_copy_of_a_held_value_may_be_changed() -> None:
     parser = PartialJSON()
     parser.feed('{"a":[1,')
     mine: Any = copy.deepcopy(parser.value)

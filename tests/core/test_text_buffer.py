@@ -1,17 +1,17 @@
-"""Text in many pieces."""
+"""A text that arrives in many small pieces."""
 
 from __future__ import annotations
 
 from hypothesis import given
-from support.seeded import Draws, draws
+from support.seeded import Dice, dice
 
 from streamnorm._core.text_buffer import TextBuffer
 
 ALPHABET = "ab é😀\ud83d\ude00"
 
 
-@given(draws(400))
-def test_appended_texts_are_joined(d: Draws) -> None:
+@given(dice(400))
+def test_text_joins_all_pieces(d: Dice) -> None:
     buffer, whole, seen = TextBuffer(first := d.text(0, 3, ALPHABET)), first, ""
     for _ in range(d.below(200)):
         piece = d.text(0, 2, ALPHABET)
@@ -40,9 +40,14 @@ def test_unread_text_is_returned_once() -> None:
     assert buffer.text() == "ab"
 
 
-def test_buffer_accepts_an_initial_text_and_many_appends() -> None:
-    buffer = TextBuffer("begin")
-    for number in range(300):
+def test_text_of_several_chunks_is_read_whole_and_in_parts() -> None:
+    buffer, unread, whole = TextBuffer("begin"), "", "begin"
+    for number in range(3000):
+        whole += f",{number}"
         buffer.append(f",{number}")
-    assert buffer.text() == "begin" + "".join(f",{number}" for number in range(300))
-    assert buffer.size == len(buffer.text())
+        if number % 700 == 0:
+            unread += buffer.unread()
+            assert unread == whole
+    assert buffer.text() == whole
+    assert buffer.size == len(whole)
+    assert unread + buffer.unread() == whole

@@ -27,6 +27,7 @@ COMMON = (
     "delta_run",
     "encode",
     "capabilities",
+    "options",
     "endpoints",
     "validate",
 )
@@ -39,10 +40,6 @@ OWN = {
     "gemini_interactions": {
         "items": "a step of an interaction is one of many kinds: stands for `blocks`",
     },
-    "openai_chat": {
-        "quirks": "compatible servers contradict each other",
-        "template": "nearly all servers repeat the bytes around each text",
-    },
     "openai_responses": {
         "items": "an output item is one of many kinds: stands for `blocks`",
         "sequence_numbers": "events are numbered",
@@ -51,11 +48,13 @@ OWN = {
 
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
+    "anthropic": {"options"},
+    "gemini": {"options"},
     "gemini_interactions": {
         *("blocks", "tool_calls", "reasoning", "errors", "opaque", "delta_run"),
-        *("encode", "capabilities", "validate"),
+        *("encode", "capabilities", "options", "validate"),
     },
-    "openai_responses": {"blocks", "tool_calls"},  # in `items`
+    "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
 }
 
 

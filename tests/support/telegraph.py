@@ -28,7 +28,6 @@ from streamnorm import (
     Completed,
     Event,
     JSONDelta,
-    Limits,
     LocalProtocolError,
     MessageStart,
     MessageStop,
@@ -45,10 +44,18 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.codec import Checker, Decoder, Dialect, EncodeOptions, Encoder, Endpoints
+from streamnorm._core.codec import (
+    Checker,
+    DecodeOptions,
+    Decoder,
+    Dialect,
+    EncodeOptions,
+    Encoder,
+    Endpoints,
+)
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import FAST_ERRORS, compact, is_json, object_in
-from streamnorm._core.losses import Capabilities, OnNote
+from streamnorm._core.losses import Capabilities
 from streamnorm._core.provider_errors import Fatal, error_outcome, too_large, upstream_error
 from streamnorm.sse import Frame
 
@@ -132,15 +139,8 @@ def frame(event: str, **fields: Any) -> bytes:
 class TelegraphDecoder(Decoder):
     dialect = "telegraph"
 
-    def __init__(
-        self,
-        *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
-    ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
         self._grammar = Grammar()
         self._open: dict[int, type[Block]] = {}
 

@@ -8,9 +8,9 @@ that is no stream, notes and the end of a stream stand here; the room reads one 
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
-from streamnorm._core.codec.decoder import Decoder
+from streamnorm._core.codec.decoder import DecodeOptions, Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
-from streamnorm._core.codec.dialect import Dialect, Endpoints, Feed, on_first_use
+from streamnorm._core.codec.dialect import Dialect, DialectOptions, Endpoints, Feed, on_first_use
 from streamnorm._core.codec.encoder import EncodeOptions, Encoder
 from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.codec.stream_writer import StreamWriter
@@ -21,11 +21,13 @@ __all__ = [
     "BlockOpener",
     "BodyFormat",
     "Checker",
+    "DecodeOptions",
     "Decoder",
     "Delta",
     "DeltaForwarder",
     "DeltaRun",
     "Dialect",
+    "DialectOptions",
     "EncodeOptions",
     "Encoder",
     "Endpoints",

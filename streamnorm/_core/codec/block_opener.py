@@ -66,13 +66,18 @@ class BlockOpener(Struct):
 
     def check_names(self, *names: str) -> None:
         """Bound ids and names to `max_id_chars`."""
-        if max(map(len, names)) > self.limits.max_id_chars:
-            raise too_large("max_id_chars", self.limits.max_id_chars)
+        bound = self.limits.max_id_chars
+        for name in names:
+            if len(name) > bound:
+                raise too_large("max_id_chars", bound)
 
-    def mint_id(self, where: str) -> str:
-        """Return an id for a call that came without one, before its block is numbered."""
+    def mint_id(self, where: str, *keys: object) -> str:
+        """Return an id for a call that came without one, before its block is numbered.
+
+        The id is derived from the seed, from `keys`, and from the number of blocks.
+        """
         self.note("minted_id", where)
-        return mint_id(*self.seed, self.blocks)
+        return mint_id(*self.seed, *keys, self.blocks)
 
     def store(self, chars: int) -> None:
         """Count a payload from which a field is stored, at most `max_accumulated_bytes` in all."""

@@ -12,31 +12,31 @@ from streamnorm.sse import Frame
 __all__ = ["MAX_PROBLEMS", "Checker"]
 
 MAX_PROBLEMS = 1000
-"""How many departures from a protocol are told of one stream."""
+"""Bound on the problems reported of one stream."""
 
 
 class Checker(ABC):
-    """Hold the frames of one stream against the letter of a protocol.
+    """Strict validator of one stream.
 
-    It reads strictly, on its own: what the vendor documents and its clients need, not
-    what decoders forgive.  A problem says what was found, then what was expected, with
-    types, sizes and indexes, never text of the payload.  One mistake is told once.
+    Independent of the decoders: it accepts what the vendor documents and its clients need,
+    not what decoders forgive.  A problem says what was found, then what was expected, with
+    types, sizes and indexes, never text of the payload.  A mistake is reported once.
     """
 
-    bare: ClassVar[bool] = False
-    """Whether the dialect's clients break on lines other than `data`."""
+    rejects_id_and_retry: ClassVar[bool] = False
+    """Whether the dialect's clients break on `id` and `retry` lines."""
 
-    data_alone: ClassVar[bool] = False
-    """Whether they break on comments, too, and on `data:` without a space."""
+    rejects_comments: ClassVar[bool] = False
+    """Whether its clients break on comments, and on `data:` without a space."""
 
     def check(self, frame: Frame) -> list[str]:
-        """Return what is wrong with the next frame, its first 1,000 problems."""
+        """Return the problems of the next frame, at most `MAX_PROBLEMS`."""
         return list(islice(self.read(frame), MAX_PROBLEMS))
 
     @abstractmethod
     def read(self, frame: Frame) -> Iterator[str]:
-        """Yield what is wrong with the next frame."""
+        """Yield the problems of the next frame."""
 
     @abstractmethod
     def missing(self) -> list[str]:
-        """Return what a stream that ends here lacks."""
+        """Return the problems of a stream that ends here."""

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import (
-    Completed,
-    ErrorKind,
-    Event,
-    Outcome,
-    StreamError,
-    Usage,
-)
+from streamnorm._core.events import Completed, ErrorKind, Event, Outcome, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
@@ -30,7 +23,15 @@ from streamnorm._core.provider_errors import (
 )
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
-__all__ = ["Decoder"]
+__all__ = ["DecodeOptions", "Decoder"]
+
+
+class DecodeOptions(TypedDict, total=False):
+    """How a stream is read; see `Decoder`."""
+
+    server: str | None
+    limits: Limits
+    on_note: OnNote | None
 
 
 class Decoder(ABC):
@@ -40,6 +41,7 @@ class Decoder(ABC):
     exactly one `StreamError`, after which the decoder returns nothing.
 
     Args:
+        server: Name of the server; enables its quirks in the dialects that have some.
         limits: Bounds.
         on_note: Called with each note as it happens, with a count of 1.
 
@@ -65,7 +67,13 @@ class Decoder(ABC):
     offers_run: ClassVar[bool] = True
     error_outside_stream: bool = False
 
-    def __init__(self, *, limits: Limits = Limits(), on_note: OnNote | None = None) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        *,
+        server: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_note: OnNote | None = None,
+    ) -> None:
         self.outcome: Outcome | None = None
         self.run: DeltaRun | None = None
         self.is_plain = True

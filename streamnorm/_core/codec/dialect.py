@@ -18,7 +18,7 @@ from streamnorm._core.json import is_object
 from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
 
-__all__ = ["Dialect", "Endpoints", "Feed", "on_first_use"]
+__all__ = ["Dialect", "DialectOptions", "Endpoints", "Feed", "on_first_use"]
 
 T = TypeVar("T")
 
@@ -90,6 +90,18 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return "" if found is None else found[1]
 
 
+class DialectOptions(Struct, frozen=True, kw_only=True):
+    """Options that one dialect alone has.
+
+    Each field has the name of a keyword of `streamnorm.decoder` or `streamnorm.encoder`; both
+    are given as `options` to the dialect's decoder and encoder.
+    """
+
+    def limit(self, capabilities: Capabilities) -> Capabilities:
+        """Return what the encoder can carry with these options."""
+        return capabilities
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """One dialect: its names, its codec, its capabilities and its HTTP interface.
 
@@ -103,6 +115,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         checker: Makes a checker; None if its bytes are not checked.
         formats: Formats of its streams other than server-sent events.
         capabilities: What its streams can carry; None if it is not written.
+        options: Options that only this dialect has; None if it has none.
         endpoints: Its HTTP interface.
         error_body: Returns the body of an error response; None if it is that of the
             encoder.
@@ -123,6 +136,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     checker: Callable[[], Checker] | None = None
     formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
+    options: type[DialectOptions] | None = None
     endpoints: Endpoints = Endpoints()
     error_body: Callable[[StreamError], bytes] | None = None
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None

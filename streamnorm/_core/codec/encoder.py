@@ -1,4 +1,4 @@
-"""The encoder contract, and what all encoders share: projection to the dialect, losses."""
+"""The encoder contract, and what all encoders share: projection, losses, usage, tier."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from streamnorm._core.events import (
     SignatureDelta,
     StreamError,
     TextDelta,
+    Usage,
     UsageUpdate,
 )
 from streamnorm._core.losses import (
@@ -29,35 +30,32 @@ from streamnorm._core.losses import (
     Losses,
     OnLoss,
     Projector,
-    ReasoningField,
 )
 
 __all__ = ["EncodeOptions", "Encoder"]
 
 
 class EncodeOptions(TypedDict, total=False):
-    """How a stream is written; see `Encoder`."""
+    """The keyword arguments of `Encoder`, which describes them."""
 
     model: str | None
     strict: bool
     on_loss: OnLoss | None
-    include_usage: bool
-    reasoning: ReasoningField | None
     extras: bool
+    capabilities: Capabilities | None
 
 
 class Encoder(ABC):
-    """Write events as the SSE of one dialect.
+    """Encoder of events as the SSE of one dialect.
 
     Args:
         model: Model to name in place of the one that answered.
         strict: Whether to raise `LossyEncoding` at the first loss.
         on_loss: Called with each loss as it happens, with a count of 1.
-        include_usage: Whether to write the tokens, where the dialect's clients ask for them.
-        reasoning: Field that reasoning is written to, where the dialect has several; None
-            leaves it out.
         extras: Whether to write the vendor's own fields (`extra`) back: for events that
             were decoded from the same dialect.
+        capabilities: What to write, where options leave something out; None for all that
+            the dialect can carry.
     """
 
     dialect: ClassVar[str]
@@ -70,16 +68,15 @@ class Encoder(ABC):
         model: str | None = None,
         strict: bool = False,
         on_loss: OnLoss | None = None,
-        include_usage: bool = True,
-        reasoning: ReasoningField | None = "reasoning_content",
         extras: bool = False,
+        capabilities: Capabilities | None = None,
     ) -> None:
-        can = self.capabilities.with_options(reasoning=reasoning, include_usage=include_usage)
         self.extras = extras
         self._model = model
-        self._tier: str | None = None
+        self._usage = Usage()  # the last snapshot
+        self._tier: str | None = None  # the service tier, in this dialect's word
         self._losses = Losses(strict=strict, on_loss=on_loss)
-        self._projector = Projector(can, self._losses)
+        self._projector = Projector(capabilities or self.capabilities, self._losses)
 
     def __init_subclass__(cls) -> None:
         cls._renders = {
@@ -114,7 +111,7 @@ class Encoder(ABC):
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
 
     def count_held(self, size: int) -> None:
-        """Count text that still waited for its turn when the stream failed."""
+        """Count text that the sequencer still held when the stream failed."""
         self._losses.count("held", "failed stream", f"{size} bytes dropped")
 
     @property
@@ -123,38 +120,42 @@ class Encoder(ABC):
         return self._projector
 
     def render(self, event: Event) -> bytes:
-        """Return the bytes of an event that the projector let through."""
+        """Return the bytes of an event that the projector returned."""
         return self._renders[type(event)](self, event)
 
     @abstractmethod
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         """Return a fast serializer for further deltas of block `index`.
 
-        It does what `render` does with a delta of the type that the block grows by; some
-        text or arguments of the block must have been written already.
+        Equal to `render` of a delta of the block's type.  Some text or arguments of the block
+        must have been written already.
         """
 
     def resume_after_passthrough(  # noqa: B027 - few need it
         self, start: MessageStart, next_sequence_number: int
     ) -> None:
-        """Prepare to write behind events whose original bytes were passed on.
+        """Prepare to write after events whose original bytes were passed through.
 
         Args:
-            start: The first of them.
-            next_sequence_number: The number of the next event, where the dialect numbers them.
+            start: The first of these events.
+            next_sequence_number: Number of the next event, where the dialect has numbers.
         """
 
     @abstractmethod
     def ping(self) -> bytes:
-        """Return a sign of life that every client of the dialect ignores."""
+        """Return a keep-alive that every client of the dialect ignores."""
 
     @abstractmethod
     def error_body(self, error: StreamError) -> bytes:
-        """Return the JSON body of the error response that stands in for a stream."""
+        """Return the JSON body of an error response, sent in place of a stream."""
 
-    @abstractmethod
     def close(self) -> bytes:
         """Return what follows the last event.  Never a success that was not encoded."""
+        return b""
+
+    def _vendor_fields(self, extra: dict[str, Any] | None) -> dict[str, Any]:
+        """Return a copy of the vendor's own fields of an event; {} if they are not written."""
+        return dict(extra) if self.extras and extra else {}
 
     def _note_tier(self, word: object) -> None:
         """Store the source's service tier if this dialect has a word for it."""
@@ -162,10 +163,10 @@ class Encoder(ABC):
             self._tier = self._projector.capabilities.service_tiers.get(word)
 
     def _tiered(self) -> dict[str, Any]:
-        """Return the field that tells the tier of service, if it is known."""
+        """Return the `service_tier` field; {} if the tier is unknown."""
         return {"service_tier": self._tier} if self._tier is not None else {}
 
-    # One event each; the projector lets through what the dialect has a place for.
+    # One event each; the projector lets through what the dialect has a field or event for.
 
     @abstractmethod
     def _text(self, event: TextDelta) -> bytes: ...
@@ -194,8 +195,10 @@ class Encoder(ABC):
     @abstractmethod
     def _message_start(self, event: MessageStart) -> bytes: ...
 
-    @abstractmethod
-    def _usage_update(self, event: UsageUpdate) -> bytes: ...
+    def _usage_update(self, event: UsageUpdate) -> bytes:
+        self._usage = event.usage
+        self._note_tier((event.usage.extra or {}).get("service_tier"))
+        return b""
 
     @abstractmethod
     def _message_stop(self, event: MessageStop) -> bytes: ...

@@ -6,7 +6,17 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._core.blocks import Document, Image, Reasoning, ToolResult
+from streamnorm._core.blocks import (
+    Block,
+    Document,
+    Image,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    ToolResult,
+)
 
 __all__ = ["Capabilities", "ReasoningField"]
 
@@ -37,7 +47,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         media: Types of blocks that come whole: images, documents, the dialect's own.
         citations: Kinds of citations.
         url_citation: Kind to write for any other citation with a URL; None if there is none.
-        cited_text: The cited text of such a citation.
+        cited_text: The cited text of a citation that is written as `url_citation`.
         not_round_tripped: Names of `Opaque` events of this dialect that the encoder
             cannot write back.
         stop_reasons: Unified stop reasons that have a finish reason.
@@ -47,9 +57,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         usage: Whether token counts are written always, if they are known, or never.
         cache_write: The count of tokens that were written to a cache.
         excess_reasoning: More reasoning tokens than output tokens, as some servers count.
-        usage_on_request: Whether token counts are left out with `include_usage=False`.
-        signing_field: `reasoning` option that gives reasoning signatures and redacted
-            reasoning a field; None if the option makes no difference.
     """
 
     dialect: str
@@ -79,23 +86,32 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     usage: Literal["always", "known", "never"]
     cache_write: bool
     excess_reasoning: bool
-    usage_on_request: bool = False
-    signing_field: ReasoningField | None = None
 
-    def with_options(
-        self, *, reasoning: ReasoningField | None, include_usage: bool
-    ) -> Capabilities:
-        """Return the capabilities of an encoder with these options."""
-        can = self
-        if reasoning is None:
-            can = structs.replace(can, reasoning=False, redacted_reasoning=False)
-        elif reasoning == self.signing_field:
-            can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
-        if self.usage_on_request and not include_usage:
-            can = structs.replace(can, usage="never")
-        return can
+    def without_reasoning(self) -> Capabilities:
+        """Return these capabilities for an encoder that leaves reasoning out."""
+        return structs.replace(self, reasoning=False, redacted_reasoning=False)
 
-    def carries_file(self, block: Image | Document | ToolResult) -> bool:
+    def lacking_feature(self, block: Block) -> str | None:
+        """Return the feature whose lack drops a block; None if the block can be written."""
+        match block:
+            case Reasoning() if not self.reasoning:
+                return "reasoning"
+            case RedactedReasoning() if not self.redacted_reasoning:
+                return "redacted_reasoning"
+            case ServerToolCall(kind=kind) | ServerToolResult(kind=kind) if not kind.endswith(
+                self.server_tools
+            ):
+                return "server_tool"
+            case OpaqueBlock(dialect=dialect) if not (
+                dialect == self.dialect and isinstance(block, self.media)
+            ):
+                return "opaque_block"
+            case Image() | Document() | ToolResult() if not self._carries_file(block):
+                return "media"
+            case _:
+                return None
+
+    def _carries_file(self, block: Image | Document | ToolResult) -> bool:
         """Return whether a block is a file of a known type, inline or by URL, and no more."""
         match block:
             case Image(str(media_type), data, url):

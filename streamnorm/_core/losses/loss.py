@@ -1,4 +1,4 @@
-"""Losses and notes, and how losses are counted."""
+"""Losses, notes, and the counter of losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnorm._core.errors import LossyEncoding
 
 __all__ = ["Loss", "Losses", "Note", "OnLoss", "OnNote"]
 
-# A peer may name things without end.
+# A peer may send any number of different names.
 _MAX_KINDS = 256
 _MAX_WHERE_CHARS = 100
 
@@ -20,10 +20,10 @@ class Loss(Struct, frozen=True):
     """Something the target dialect could not carry.
 
     Attributes:
-        feature: What kind of thing: a row of the loss table.
-        where: Where it stood: an event, a block or a field.
-        count: How often.
-        detail: What became of it.
+        feature: The lost feature: a row of the loss table.
+        where: The event, block or field that had it.
+        count: Number of occurrences.
+        detail: The result, such as `dropped` or `written as text`.
     """
 
     feature: str
@@ -36,9 +36,9 @@ class Note(Struct, frozen=True):
     """A departure from the protocol that a decoder accepted.
 
     Attributes:
-        kind: What kind of thing, such as `minted_id` or `resent_arguments`.
-        where: Where it stood.
-        count: How often.
+        kind: Kind of the departure, such as `minted_id` or `resent_arguments`.
+        where: The event, block or field that departs.
+        count: Number of occurrences.
     """
 
     kind: str

@@ -7,18 +7,11 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
-    Block,
-    Document,
-    Image,
-    OpaqueBlock,
     Reasoning,
-    RedactedReasoning,
     Refusal,
     ServerToolCall,
-    ServerToolResult,
     Text,
     ToolCall,
-    ToolResult,
 )
 from streamnorm._core.events import (
     BlockStart,
@@ -38,11 +31,14 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
-from streamnorm._core.losses.arguments import WholeArguments
-from streamnorm._core.losses.boundaries import Boundaries
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
-from streamnorm._core.losses.metadata import Citations, MessageMetadata
+from streamnorm._core.losses.reducers import (
+    Boundaries,
+    Citations,
+    MessageMetadata,
+    WholeArguments,
+)
 from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.text_buffer import TextBuffer
 
@@ -92,7 +88,7 @@ class Projector:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts what the target cannot carry.
+        losses: Counts every feature that the target cannot carry.
 
     Attributes:
         capabilities: Those of the target.
@@ -208,38 +204,19 @@ class Projector:
             self._metadata.refused = True
             block = Text()
             state.start = structs.replace(event, block=block)
-        match block:
-            case Reasoning() if not can.reasoning:
-                return self._drop(state, "reasoning", block)
-            case RedactedReasoning() if not can.redacted_reasoning:
-                return self._drop(state, "redacted_reasoning", block)
-            case ServerToolCall(kind=kind) | ServerToolResult(kind=kind) if not kind.endswith(
-                can.server_tools
-            ):
-                return self._drop(state, "server_tool", block)
-            case OpaqueBlock(dialect=dialect) if not (
-                dialect == can.dialect and isinstance(block, can.media)
-            ):
-                return self._drop(state, "opaque_block", block)
-            case Image() | Document() | ToolResult() if not (can.carries_file(block)):
-                return self._drop(state, "media", block)
-            case ToolCall(kind="custom") if not can.custom_tools:
-                self._losses.add("custom_tool", "block", "written as a function of one string")
-                state.start = structs.replace(event, block=structs.replace(block, kind="function"))
-                state.wrapped = True
-                return [*self._emit_start(state), *self._json(event.index, '{"input":"')]
-            case Text() if not can.blank_text:
-                state.started = False
-            case Text() | Reasoning() | Refusal() if not can.boundaries:
-                state.started = False  # an empty one is not written
-            case _:
-                return self._emit_start(state)
-        return []
-
-    def _drop(self, state: _BlockState, feature: str, block: Block) -> list[Event]:
-        self._losses.add(feature, type(block).__name__, "dropped")
-        state.dropped = True
-        return []
+        if (lacking := can.lacking_feature(block)) is not None:
+            self._losses.add(lacking, type(block).__name__, "dropped")
+            state.dropped = True
+            return []
+        if isinstance(block, ToolCall) and block.kind == "custom" and not can.custom_tools:
+            self._losses.add("custom_tool", "block", "written as a function of one string")
+            state.start = structs.replace(event, block=structs.replace(block, kind="function"))
+            state.wrapped = True
+            return [*self._emit_start(state), *self._json(event.index, '{"input":"')]
+        if isinstance(block, Text | Reasoning | Refusal):
+            # Held until it has text (that is not blank): if it never does, it is not written.
+            state.started = can.boundaries and (can.blank_text or not isinstance(block, Text))
+        return self._emit_start(state) if state.started else []
 
     def _emit_start(self, state: _BlockState, *, signature_only: bool = False) -> list[Event]:
         """Return the start of a block and the events held for it."""

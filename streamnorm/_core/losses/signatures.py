@@ -1,7 +1,7 @@
 """Signatures of blocks that a dialect cannot sign, carried by empty reasoning blocks.
 
 Some vendors sign tool calls and texts, and require the signature of a call to be sent back
-with it.  For a dialect that can sign only reasoning, an empty reasoning block carries such a
+with it.  For a dialect that can sign only reasoning, an empty reasoning block carries the
 signature: before a call, after a text.  It names its call, since clients move reasoning before
 all calls.  A dialect that can sign calls and texts gets the signature back on the block itself.
 """
@@ -24,7 +24,7 @@ class SignatureCarriers:
 
     Args:
         capabilities: Those of the target.
-        losses: Counts carried signatures whose call does not follow.
+        losses: Counts `signature`, for each carried signature whose call does not follow.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:

@@ -12,7 +12,7 @@ CAPABILITIES = Capabilities(
     choices=False,
     boundaries=True,
     overlapping=(),
-    # The API refuses such a block when the client sends it back.
+    # The API refuses a text of white space when the client sends it back.
     blank_text=False,
     refusal=False,
     reasoning=True,

@@ -7,9 +7,9 @@ deviations of compatible servers.  `blocks` reads the content blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, Unpack
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -27,8 +27,6 @@ from streamnorm._core.json import (
     is_object,
     string_of,
 )
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, named_error, too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
@@ -53,24 +51,14 @@ class AnthropicDecoder(Decoder):
     """Decoder of Anthropic Messages.
 
     Args:
-        server: Name of the server, which decides who issued signatures.
-        think_tags: Ignored; only Chat Completions has text with reasoning tags.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        options: See `Decoder`.
     """
 
     dialect = "anthropic"
 
-    def __init__(
-        self,
-        *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
-    ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
-        self._blocks = MessageBlocks(server, limits, self.note)
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
+        self._blocks = MessageBlocks(options.get("server"), self._limits, self.note)
         self._run = AnthropicRun(self._blocks)
         self._usage = UsageReader()
         self._id: str | None = None  # None before message_start

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack
 
-import msgspec
-
 from streamnorm._core.blocks import (
     Block,
     OpaqueBlock,
@@ -36,9 +34,8 @@ from streamnorm._core.events import (
     SignatureDelta,
     StreamError,
     TextDelta,
-    Usage,
-    UsageUpdate,
 )
+from streamnorm._core.json import dumps
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.citations import citation_to_wire
 from streamnorm.dialects.anthropic.errors import error_to_wire
@@ -49,8 +46,6 @@ from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wir
 from streamnorm.dialects.anthropic.usage import usage_to_wire
 
 __all__ = ["AnthropicEncoder"]
-
-_dumps = msgspec.json.Encoder().encode
 
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
@@ -71,7 +66,6 @@ class AnthropicEncoder(Encoder):
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
-        self._usage = Usage()
         self._next_index = 0
         self._indexes: dict[int, int] = {}  # on the wire, by block
         # By block: the constant start of its delta frames, up to the text.
@@ -80,25 +74,22 @@ class AnthropicEncoder(Encoder):
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         head = self._delta_heads[index]
-        return lambda text: head + _dumps(text) + _DELTA_END
+        return lambda text: head + dumps(text) + _DELTA_END
 
     def ping(self) -> bytes:
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return _dumps({"type": "error", "error": error_to_wire(error)})
-
-    def close(self) -> bytes:
-        return b""
+        return dumps({"type": "error", "error": error_to_wire(error)})
 
     def _text(self, event: TextDelta | ReasoningDelta) -> bytes:
-        return self._delta_heads[event.index] + _dumps(event.text) + _DELTA_END
+        return self._delta_heads[event.index] + dumps(event.text) + _DELTA_END
 
     _reasoning = _text
 
     def _json(self, event: JSONDelta) -> bytes:
         self._without_input.pop(event.index, None)
-        return self._delta_heads[event.index] + _dumps(event.partial_json) + _DELTA_END
+        return self._delta_heads[event.index] + dumps(event.partial_json) + _DELTA_END
 
     def _signature(self, event: SignatureDelta) -> bytes:
         signature = signature_to_wire(event.signature, event.issuer)
@@ -124,8 +115,8 @@ class AnthropicEncoder(Encoder):
             b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
             b'"delta":{"type":"%b","%b":' % (index, kind, field)
         )
-        extra = event.extra if self.extras and event.extra else {}
-        start = _start_frame(index, {**extra, **_block_to_wire(block)})
+        content_block = {**self._vendor_fields(event.extra), **_block_to_wire(block)}
+        start = _start_frame(index, content_block)
         if not isinstance(block, ToolCall | ServerToolCall):
             return start
         self._without_input[event.index] = None
@@ -140,10 +131,9 @@ class AnthropicEncoder(Encoder):
         return arguments + _frame("content_block_stop", {"index": self._indexes[event.index]})
 
     def _message_start(self, event: MessageStart) -> bytes:
-        extra = event.extra or {}
-        self._note_tier(extra.get("service_tier"))
+        self._note_tier((event.extra or {}).get("service_tier"))
         message: dict[str, Any] = {
-            **(extra if self.extras else {}),
+            **self._vendor_fields(event.extra),
             "id": event.id,
             "type": "message",
             "role": "assistant",
@@ -155,21 +145,15 @@ class AnthropicEncoder(Encoder):
         }
         return _frame("message_start", {"message": message})
 
-    def _usage_update(self, event: UsageUpdate) -> bytes:
-        self._usage = event.usage
-        self._note_tier((event.usage.extra or {}).get("service_tier"))
-        return b""
-
     def _message_stop(self, event: MessageStop) -> bytes:
-        extra = event.extra or {}
-        self._note_tier(extra.get("service_tier"))
+        self._note_tier((event.extra or {}).get("service_tier"))
         delta: dict[str, Any] = {
             "stop_reason": stop_reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
         }
         if event.reason == "refusal":
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
-        rest: dict[str, Any] = dict(extra) if self.extras else {}
+        rest = self._vendor_fields(event.extra)
         delta |= {key: rest.pop(key) for key in ("stop_details", "container") if key in rest}
         last = {key: rest.pop(key) for key in list(rest) if key.startswith(_BEDROCK)}
         body = {**rest, "delta": delta, "usage": self._counts()}
@@ -186,12 +170,12 @@ class AnthropicEncoder(Encoder):
 
     def _counts(self) -> dict[str, Any]:
         """Return the `usage` object, with fields of the same dialect and the service tier."""
-        extra = self._usage.extra if self.extras else None
-        return {**(extra or {}), **usage_to_wire(self._usage), **self._tiered()}
+        extra = self._vendor_fields(self._usage.extra)
+        return {**extra, **usage_to_wire(self._usage), **self._tiered()}
 
 
 def _frame(event: str, body: dict[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (event.encode(), _dumps({"type": event, **body}))
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), dumps({"type": event, **body}))
 
 
 def _start_frame(index: int, content_block: object) -> bytes:

@@ -123,7 +123,7 @@ class CandidateBlocks:
         if block is None or block.thought is not thought or block.signature or block.carry:
             return None
         if block.offsets is not None:
-            block.offsets.append_later(text)
+            block.offsets.append(text)
         return block.delta
 
     def read_part(self, part: dict[str, Any], raw: RawPart, events: list[Event]) -> None:

@@ -7,9 +7,9 @@ message: frames, first and last chunk, token counts, errors and the end.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
 from streamnorm._core.json import (
@@ -23,8 +23,6 @@ from streamnorm._core.json import (
     objects_of,
     string_of,
 )
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.blocks import CandidateBlocks
@@ -59,25 +57,15 @@ class GeminiDecoder(Decoder):
     """Decode Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
 
     Args:
-        server: Name of the server; nothing depends on it.
-        think_tags: Not used: tags in text are a matter of Chat Completions.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        options: See `Decoder`.
     """
 
     dialect = DIALECT
     formats = (JSON_ARRAY,)
 
-    def __init__(
-        self,
-        *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
-    ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
-        self._opener = BlockOpener(limits, self.note)
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
+        self._opener = BlockOpener(self._limits, self.note)
         self._started = False
         self._extra: _Value = {}  # fields of the chunks without a unified field
         self._late_extra: _Value = {}  # of these, the fields since the start

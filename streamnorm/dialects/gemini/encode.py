@@ -13,7 +13,6 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, Unpack
 
-import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks import (
@@ -43,8 +42,8 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
     Usage,
-    UsageUpdate,
 )
+from streamnorm._core.json import dumps
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import citations_to_wire
@@ -57,8 +56,6 @@ from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
 __all__ = ["GeminiEncoder"]
-
-_dumps = msgspec.json.Encoder().encode
 
 _PING = b"\r\n"
 _HEAD = b'data: {"candidates":[{"content":{"parts":[{'
@@ -101,7 +98,7 @@ class _OpenBlock(Struct):
 
 
 class GeminiEncoder(Encoder):
-    """Encode Gemini.
+    """Encoder of Gemini's `streamGenerateContent`.
 
     Args:
         options: See `Encoder`.
@@ -117,7 +114,6 @@ class GeminiEncoder(Encoder):
         self._open: dict[int, _OpenBlock] = {}
         self._joined = TextBuffer()  # contiguous text that the next block may extend
         self._joined_start = 0  # bytes of all text before it
-        self._usage = Usage()
         self._blocked = ""  # the `blockReason` of the prompt
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
@@ -129,7 +125,7 @@ class GeminiEncoder(Encoder):
 
         def write(text: str) -> bytes:
             append(text)
-            data = _dumps(text)
+            data = dumps(text)
             return head + (data if data.isascii() else _one_line(data)) + tail
 
         return write
@@ -138,10 +134,7 @@ class GeminiEncoder(Encoder):
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return _dumps(error_to_wire(error, extras=self.extras))
-
-    def close(self) -> bytes:
-        return b""
+        return dumps(error_to_wire(error, extras=self.extras))
 
     # Deltas
 
@@ -165,7 +158,7 @@ class GeminiEncoder(Encoder):
             open_block.signature = signature
             return b""
         self._end_joined()  # unsigned text is another part
-        sealed = _EMPTY + b',"thoughtSignature":' + _dumps(signature)
+        sealed = _EMPTY + b',"thoughtSignature":' + dumps(signature)
         return _HEAD + sealed + open_block.tail
 
     def _citation(self, event: CitationDelta) -> bytes:
@@ -180,7 +173,7 @@ class GeminiEncoder(Encoder):
         if isinstance(block, Reasoning):
             self._end_joined()
             thought = _THOUGHT
-        extra = event.extra if self.extras and event.extra else {}
+        extra = self._vendor_fields(event.extra)
         tail = thought + _CONTENT_END + _CANDIDATE_END + self._tail
         joined = self._joined
         self._open[event.index] = _OpenBlock(
@@ -233,20 +226,16 @@ class GeminiEncoder(Encoder):
     def _message_start(self, event: MessageStart) -> bytes:
         names = {"modelVersion": self._model or event.model, "responseId": event.id}
         self._names = {key: name for key, name in names.items() if name}
-        rest = _dumps(self._names)[1:]
+        rest = dumps(self._names)[1:]
         self._tail = (b"," if self._names else b"") + rest + _END
-        extra = event.extra if self.extras and event.extra else {}
+        extra = self._vendor_fields(event.extra)
         self._blocked = block_reason(extra)
         if self._blocked:
             return _frame({**extra, **self._names})
         return self._candidate({}, extra)
 
-    def _usage_update(self, event: UsageUpdate) -> bytes:
-        self._usage = event.usage
-        return b""
-
     def _message_stop(self, event: MessageStop) -> bytes:
-        extra = event.extra if self.extras and event.extra else {}
+        extra = self._vendor_fields(event.extra)
         chunk_fields = {key: value for key, value in extra.items() if key in CHUNK_LEVEL_FIELDS}
         candidate_fields = {
             key: value for key, value in extra.items() if key not in CHUNK_LEVEL_FIELDS
@@ -295,7 +284,7 @@ class GeminiEncoder(Encoder):
 
     def _part(self, part: dict[str, Any]) -> bytes:
         self._end_joined()
-        fields = _one_line(_dumps(part))[1:-1]
+        fields = _one_line(dumps(part))[1:-1]
         return _HEAD + fields + _CONTENT_END + _CANDIDATE_END + self._tail
 
     def _candidate(
@@ -324,11 +313,11 @@ def _file(block: Image | Document) -> dict[str, Any]:
 
 
 def _frame(payload: dict[str, Any]) -> bytes:
-    return b"data: " + _one_line(_dumps(payload)) + _END
+    return b"data: " + _one_line(dumps(payload)) + _END
 
 
 def _string(text: str) -> bytes:
-    return _one_line(_dumps(text))
+    return _one_line(dumps(text))
 
 
 def _one_line(data: bytes) -> bytes:

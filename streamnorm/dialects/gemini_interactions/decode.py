@@ -9,13 +9,11 @@ former revision, whose steps are called contents, is read alike.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from streamnorm._core.codec import Decoder
+from streamnorm._core.codec import DecodeOptions, Decoder
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error
 from streamnorm.dialects.gemini_interactions.detect import DONE, event_type, is_terminal
 from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
@@ -48,24 +46,14 @@ class InteractionsDecoder(Decoder):
     """Decode one interaction.
 
     Args:
-        server: Name of the server; nothing depends on it.
-        think_tags: Not used: tags in text are a matter of Chat Completions.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        options: See `Decoder`.
     """
 
     dialect = DIALECT
 
-    def __init__(
-        self,
-        *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
-    ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
-        self._blocks = InteractionBlocks(limits, self.note)
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
+        self._blocks = InteractionBlocks(self._limits, self.note)
         self._steps = OpenSteps(self._blocks)
         self._event_id = ""  # of the last event, from which the vendor can continue
         self._start_fields: dict[str, Any] | None = None  # None before the start

@@ -20,12 +20,12 @@ _STEPS = frozenset({"step.start", "step.delta", "step.stop"})
 _CONTENTS = frozenset({"content.start", "content.delta", "content.stop"})
 
 
-class _Head(Struct):
+class _IndexedHead(Struct):
     event_type: str
     index: Any = None
 
 
-_HEAD: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
+_HEAD: msgspec.json.Decoder[_IndexedHead] = msgspec.json.Decoder(_IndexedHead)
 
 
 def is_interaction(frame: Frame) -> bool:

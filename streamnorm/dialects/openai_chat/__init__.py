@@ -4,6 +4,7 @@ from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.detect import recognises
 from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS, is_terminal
+from streamnorm.dialects.openai_chat.options import ChatOptions
 
 __all__ = ["DIALECT"]
 
@@ -16,5 +17,6 @@ DIALECT = Dialect(
     checker=on_first_use("streamnorm.dialects.openai_chat.validate", "ChatChecker"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
+    options=ChatOptions,
     endpoints=ENDPOINTS,
 )

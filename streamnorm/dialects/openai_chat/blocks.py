@@ -1,9 +1,7 @@
 """The blocks of one choice, whose boundaries the wire does not state.
 
-A text, reasoning or refusal block stops when another block starts; a function call stops
-when its arguments are complete and another block has started.  The start of a call is held
-until its name is known and an argument, another block or the end has arrived; content
-behind a held start is queued.
+A text, reasoning or refusal block stops when another block starts; `tool_calls` decides
+when a call starts and stops.  Content behind the held start of a call is queued.
 """
 
 from __future__ import annotations
@@ -23,13 +21,12 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm._core.codec import Delta
+from streamnorm._core.codec import BlockOpener, Delta
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
     Event,
-    JSONDelta,
     MessageStop,
     Opaque,
     ReasoningDelta,
@@ -38,14 +35,10 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.ids import mint_id
 from streamnorm._core.json import clean, compact, rejoin, too_deep
-from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal, too_large
-from streamnorm.dialects.openai_chat.quirks import Quirks
-from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ThinkTags
+from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
 from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
-from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS
 from streamnorm.dialects.openai_chat.tool_calls.calls import Call, ToolCalls
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
@@ -54,7 +47,7 @@ from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
     TextKind,
 )
 
-__all__ = ["ChoiceBlocks", "StreamState"]
+__all__ = ["ChoiceBlocks", "Quirks", "StreamState", "quirks_of"]
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
 _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
@@ -64,27 +57,39 @@ _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
 }
 
 
-class StreamState(Struct):
-    """State that the choices of one stream share.
+class Quirks(Struct, frozen=True, kw_only=True):
+    """Readings of one server's bytes that mean something else at all other servers.
 
     Attributes:
-        limits: Bounds.
-        quirks: Readings that this server needs.
-        note: Counts a deviation that was forgiven.
-        think_tags: Whether `<think>` within text is reasoning.
-        id_seed: Values that minted ids are derived from.
-        blocks: Number of blocks that have started.
-        calls: Number of calls that have begun.
-        may_hold_surrogates: Whether the chunk that is read may hold lone surrogates.
+        cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a
+            fragment that begins like the arguments so far is simply the next one.
     """
 
-    limits: Limits
-    quirks: Quirks
-    note: Callable[[str, str], None]
-    think_tags: bool
-    id_seed: tuple[object, ...] = ()
-    blocks: int = 0
-    calls: int = 0
+    cumulative_arguments: bool = False
+
+
+_QUIRKS = {
+    # NousResearch/hermes-agent#35718
+    "qianfan": Quirks(cumulative_arguments=True),
+}
+
+
+def quirks_of(server: str | None) -> Quirks:
+    """Return the quirks of a server; most have none."""
+    return _QUIRKS.get(server or "", Quirks())
+
+
+class StreamState(BlockOpener):
+    """Opener of the blocks of all choices, and the options that their chunks are read with.
+
+    Attributes:
+        quirks: Quirks of the server.
+        think_tags: Whether `<think>` within text is reasoning.
+        may_hold_surrogates: Whether the current chunk may hold lone surrogates.
+    """
+
+    quirks: Quirks = Quirks()
+    think_tags: bool = False
     may_hold_surrogates: bool = False
 
     def check_depth(self, value: object) -> None:
@@ -100,12 +105,14 @@ class ChoiceBlocks:
         finish_reason: The last finish reason; None until one has arrived.
         extra: Unknown fields of the choice's last chunk.
         text_blocks: Number of text blocks that have started.
+        calls: The tool calls.
     """
 
     def __init__(self, choice: int, state: StreamState) -> None:
         self.finish_reason: str | None = None
         self.extra: dict[str, Any] = {}
         self.text_blocks = 0
+        self.calls = ToolCalls()
         self._choice = choice
         self._state = state
         self._open_text = -1  # index of the open text, reasoning or refusal block
@@ -113,18 +120,13 @@ class ChoiceBlocks:
         self._text_delta: Delta | None = None  # a delta of it, if it is text or reasoning
         self._carry = ""  # high surrogate at the end of its last delta
         self._is_refused = False
-        self._calls = ToolCalls()
-        self._open_calls: dict[int, Call] = {}  # by block
-        self._unsettled: dict[int, Call] = {}  # may be complete when the next block starts
         self._pending = PendingStarts(state.limits.max_held_bytes)
-        self._early_signatures: dict[str, str] = {}  # by id of a call that has not begun
-        self._early_chars = 0
         self._think_tags = ThinkTags() if state.think_tags else None
 
     @property
     def is_empty(self) -> bool:
         """Whether no text block is open and no call has begun."""
-        return self._open_text < 0 and not self._calls.all
+        return self._open_text < 0 and not self.calls.all
 
     @property
     def appendable_delta(self) -> Delta | None:
@@ -135,21 +137,8 @@ class ChoiceBlocks:
 
     @property
     def has_appendable_calls(self) -> bool:
-        """Whether `append_arguments` may accept fragments."""
-        return bool(self._open_calls) and not self._state.quirks.cumulative_arguments
-
-    def append_arguments(self, call_index: int, fragment: str) -> JSONDelta | None:
-        """Append a fragment to an open call, and return a delta of its block.
-
-        None leaves the call unchanged: the fragment may repeat, restart or complete the
-        arguments; read the frame in full.
-        """
-        call = self._calls.by_index.get(call_index)
-        if call is None or not call.append_plain(fragment):
-            return None
-        if fragment:
-            self._calls.last = call
-        return call.delta
+        """Whether `calls.append_plain` may accept fragments."""
+        return bool(self.calls.open) and not self._state.quirks.cumulative_arguments
 
     def add_content(self, text: str, events: list[Event]) -> None:
         """Append the events of `content`, which may hold reasoning between tags."""
@@ -174,23 +163,15 @@ class ChoiceBlocks:
         append = partial(self._append_signature, clean(signature), issuer)
         self._append_in_order(append, signature, events)
 
-    def add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
-        """Append encrypted reasoning.
-
-        Google's signs the call with its id, which may not have begun; that of others
-        signs the open reasoning, or is a block of its own.
-        """
-        owner, issuer, data = encrypted.owner, encrypted.issuer, clean(encrypted.data)
-        if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
-            append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
-            self._append_in_order(append, data, events)
-        elif (call := self._calls.by_id(owner)) is not None:
-            self._sign_call(call, data, issuer, events)
-        else:
-            self._early_signatures[owner] = data
-            self._early_chars += len(data)
-            if self._early_chars > self._state.limits.max_held_bytes:
-                raise too_large("max_held_bytes", self._state.limits.max_held_bytes)
+    def add_reasoning(self, detail: ReasoningDetail, events: list[Event]) -> None:
+        """Append the events of one reasoning detail."""
+        self.add_text("reasoning", detail.text, events)
+        if detail.signature is not None:
+            self.sign_reasoning(*detail.signature, events)
+        if detail.encrypted is not None:
+            self._add_encrypted(detail.encrypted, events)
+        if detail.opaque is not None:
+            self.add_opaque("reasoning_details", detail.opaque, events)
 
     def add_citation(self, citation: Citation, events: list[Event]) -> bool:
         """Append a citation of the open text; False if no text is open."""
@@ -208,17 +189,15 @@ class ChoiceBlocks:
     def add_call_fragment(self, fragment: CallFragment, events: list[Event]) -> None:
         """Append the events of a tool call's fragment."""
         state = self._state
-        known = len(self._calls.all)
-        call = self._calls.resolve(fragment)
-        if len(self._calls.all) > known:
-            state.calls += 1
-            if state.calls > state.limits.max_tool_calls:
-                raise too_large("max_tool_calls", state.limits.max_tool_calls)
+        known = len(self.calls.all)
+        call = self.calls.resolve(fragment)
+        if len(self.calls.all) > known:
+            state.count_call(call.name, fragment.id or "")
             self._pending.add_call(call)
-        if not call.name.endswith(fragment.name):
-            state.note("late_name", "tool call")
-        if max(len(call.name), len(fragment.id or "")) > state.limits.max_id_chars:
-            raise too_large("max_id_chars", state.limits.max_id_chars)
+        elif fragment.id or fragment.name:
+            if not call.name.endswith(fragment.name):
+                state.note("late_name", "tool call")
+            state.check_names(call.name, fragment.id or "")
         text = fragment.arguments
         if state.may_hold_surrogates or call.carry:
             text, call.carry = rejoin(call.carry, text)
@@ -236,18 +215,18 @@ class ChoiceBlocks:
             for kind, text in self._think_tags.close():
                 self.add_text(kind, text, events)
         self._release(events, force=True)
-        for signature in self._early_signatures.values():  # of calls that never began
+        for signature in self.calls.held_signatures.values():  # of calls that never began
             append = partial(self._append_encrypted, signature, "google", is_block=False)
             self._append_in_order(append, "", events)
         if self._pending:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
         self._flush_carry(events)
-        indexes = [self._release_arguments(call, events) for call in self._open_calls.values()]
+        indexes = self.calls.flush(events)
         return [*indexes, self._open_text] if self._open_text >= 0 else indexes
 
     def stop(self) -> MessageStop:
         """Return the stop of the choice."""
-        calls = [call for call in self._calls.all if call.index >= 0]
+        calls = [call for call in self.calls.all if call.index >= 0]
         return stop_from_wire(
             self.finish_reason,
             choice=self._choice,
@@ -300,6 +279,21 @@ class ChoiceBlocks:
         events.append(SignatureDelta(self._open_text, signature, issuer))
         self._kind = self._text_delta = None
 
+    def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
+        """Append encrypted reasoning.
+
+        Google's signs the tool call with the id `owner`, which may begin later; that of
+        others signs the open reasoning, or is a block of its own.
+        """
+        owner, issuer, data = encrypted.owner, encrypted.issuer, clean(encrypted.data)
+        if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
+            append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
+            self._append_in_order(append, data, events)
+        elif (call := self.calls.by_id.get(owner)) is not None:
+            self._sign_call(call, data, issuer, events)
+        else:
+            self.calls.hold_signature(owner, data, self._state.limits.max_held_bytes)
+
     def _append_encrypted(
         self, data: str, issuer: str | None, events: list[Event], *, is_block: bool
     ) -> None:
@@ -312,19 +306,12 @@ class ChoiceBlocks:
         self, block: Block, events: list[Event], *, kind: TextKind | None = None
     ) -> int:
         """Start a block after the stops that it causes, and return its index."""
-        state = self._state
-        if state.blocks >= state.limits.max_blocks:
-            raise too_large("max_blocks", state.limits.max_blocks)
+        index = self._state.next_index()
         self._flush_carry(events)
-        stopped = [] if self._open_text < 0 else [self._open_text]
-        for _, call in sorted(self._unsettled.items()):
-            call.followed = True
-            if call.is_complete():
-                stopped.append(self._stop_call(call, events))
-        self._unsettled.clear()
-        events += [BlockStop(index) for index in sorted(stopped)]
-        index = state.blocks
-        state.blocks += 1
+        stopped = self.calls.stop_complete(events)
+        if self._open_text >= 0:
+            stopped.append(self._open_text)
+        events += [BlockStop(stop) for stop in sorted(stopped)]
         events.append(BlockStart(index, block, self._choice))
         self._open_text = index if kind else -1
         self._kind = kind
@@ -344,18 +331,12 @@ class ChoiceBlocks:
     def _start_call(self, call: Call, events: list[Event]) -> None:
         id = call.id
         if id is None:
-            id = mint_id(*self._state.id_seed, self._choice, self._state.blocks)
-            self._state.note("minted_id", "tool call")
-        if early := self._early_signatures.pop(id, ""):
-            call.signature, call.issuer = early, "google"
+            id = self._state.mint_id("tool call", self._choice)
+        if held := self.calls.held_signatures.pop(id, ""):
+            call.signature, call.issuer = held, "google"
         name, kind = clean(call.name), call.kind
         block = ToolCall(clean(id), name, "", kind, call.signature, call.issuer)
-        call.index = self._start_block(block, events)
-        call.delta = JSONDelta(call.index, "")
-        self._open_calls[call.index] = self._unsettled[call.index] = call
-        if call.arguments.size and not call.has_placeholder:
-            events.append(JSONDelta(call.index, call.arguments.text()))
-        call.update_appendable()
+        self.calls.start(call, self._start_block(block, events), events)
 
     def _sign_call(
         self, call: Call, signature: str, issuer: str | None, events: list[Event]
@@ -377,18 +358,4 @@ class ChoiceBlocks:
             self._pending.mark_ready(text, first=first)
             self._release(events)
         elif text:
-            events.append(JSONDelta(call.index, text))
-            self._unsettled[call.index] = call
-            if call.followed and text[-1] in COMPLETE_ENDS and call.is_complete():
-                events.append(BlockStop(self._stop_call(call, events)))
-
-    def _stop_call(self, call: Call, events: list[Event]) -> int:
-        call.stop()
-        del self._open_calls[call.index], self._unsettled[call.index]
-        return self._release_arguments(call, events)
-
-    def _release_arguments(self, call: Call, events: list[Event]) -> int:
-        """Append the held arguments of a started call, and return its block index."""
-        if held := call.release():
-            events.append(JSONDelta(call.index, held))
-        return call.index
+            self.calls.emit_arguments(call, text, events)

@@ -38,6 +38,4 @@ CAPABILITIES = Capabilities(
     usage="known",
     cache_write=True,
     excess_reasoning=True,
-    usage_on_request=True,
-    signing_field="reasoning_details",
 )

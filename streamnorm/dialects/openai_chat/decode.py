@@ -6,9 +6,9 @@ deviations of some thirty compatible servers.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun
 from streamnorm._core.events import (
     BlockStop,
     Completed,
@@ -28,18 +28,16 @@ from streamnorm._core.json import (
     is_array,
     is_object,
 )
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState, quirks_of
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
-from streamnorm.dialects.openai_chat.detect import DONE, is_terminal
+from streamnorm.dialects.openai_chat.detect import DONE, may_end_stream
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
-from streamnorm.dialects.openai_chat.quirks import quirks_of
-from streamnorm.dialects.openai_chat.reasoning import detail_from_wire
+from streamnorm.dialects.openai_chat.options import ChatOptions
+from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
@@ -51,10 +49,8 @@ class ChatDecoder(Decoder):
     """Decoder of Chat Completions streams.
 
     Args:
-        server: Name of the server (for example `qianfan`); enables its quirks.
-        think_tags: Whether `<think>…</think>` at the start of a choice is reasoning.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        options: Options that only Chat Completions has.
+        shared: See `Decoder`.
     """
 
     dialect = "openai_chat"
@@ -62,20 +58,22 @@ class ChatDecoder(Decoder):
     def __init__(
         self,
         *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
+        options: ChatOptions = ChatOptions(),  # noqa: B008 - frozen
+        **shared: Unpack[DecodeOptions],
     ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
-        self._state = StreamState(limits, quirks_of(server), self.note, think_tags)
+        super().__init__(**shared)
+        self._state = StreamState(
+            self._limits,
+            self.note,
+            quirks=quirks_of(shared.get("server")),
+            think_tags=options.think_tags,
+        )
         self._usage = UsageReader()
-        self._run = ChatRun(self._usage, limits.max_json_depth)
+        self._run = ChatRun(self._usage, self._limits.max_json_depth)
         self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
         self._last_fields: dict[str, Any] = {}  # unknown fields of last chunks
-        self._stored_chars = 0  # of the chunks that unknown fields were stored from
         self._side_fields: dict[str, Any] = {}  # as last emitted
 
     def _delta_run(self) -> DeltaRun:
@@ -92,7 +90,7 @@ class ChatDecoder(Decoder):
 
     def may_end_with(self, frame: Frame) -> bool:
         value = self.json_of(frame.data)
-        return is_terminal(frame, value) or (is_object(value) and self._all_finished())
+        return may_end_stream(frame, value) or (is_object(value) and self._all_finished())
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if not self._choices or not self._all_finished():
@@ -176,9 +174,7 @@ class ChatDecoder(Decoder):
     def _store(self, stored: dict[str, Any], fields: dict[str, Any], data: str) -> None:
         """Store unknown fields of a chunk; a later value replaces an earlier one."""
         if not fields.keys() <= stored.keys():
-            self._stored_chars += len(data)
-            if self._stored_chars > self._limits.max_accumulated_bytes:
-                raise too_large("max_accumulated_bytes", self._limits.max_accumulated_bytes)
+            self._state.store(len(data))
         stored.update(fields)
 
     def _start(self, chunk: wire.Chunk, events: list[Event]) -> None:
@@ -188,10 +184,9 @@ class ChatDecoder(Decoder):
                     self._first_fields.pop(key, None)
             return
         id, model = clean(str(chunk.id or "")), clean(chunk.model or "")
-        if max(len(id), len(model)) > self._limits.max_id_chars:
-            raise too_large("max_id_chars", self._limits.max_id_chars)
+        self._state.check_names(id, model)
         self._started = True
-        self._state.id_seed = (id, model, self._first_fields.get("created"))
+        self._state.seed = (id, model, self._first_fields.get("created"))
         events.append(MessageStart(id, model, self._first_fields or None))
         if self._usage.usage != Usage():
             events.append(UsageUpdate(self._usage.usage))
@@ -205,14 +200,14 @@ class ChatDecoder(Decoder):
             blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
         if delta is None and choice.message is not None and blocks.is_empty:
-            delta = self._message_as_delta(choice.message)
+            delta = self._message_as_delta(choice.message)  # beside deltas it repeats them
         if delta is not None:
             self._read_delta(delta, blocks, events)
         if choice.logprobs is not None:
             blocks.add_opaque("logprobs", choice.logprobs, events)
 
     def _message_as_delta(self, message: Any) -> wire.Delta:
-        """Return a whole message as its only delta; beside deltas it repeats them."""
+        """Return a whole message as one delta."""
         try:
             return convert(message, wire.Delta)
         except InvalidJSON as exc:
@@ -251,7 +246,8 @@ class ChatDecoder(Decoder):
     def _read_delta(self, delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
         """Append the events of one delta: reasoning, text, refusal, then tool calls."""
         if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
-            _read_reasoning(delta, blocks, events)
+            for detail in reasoning_from_wire(delta):
+                blocks.add_reasoning(detail, events)
         content = delta.content
         if content:
             if isinstance(content, str):
@@ -307,23 +303,6 @@ class ChatDecoder(Decoder):
         events += stops.values()
         lenient = () if self._all_finished() else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
-
-
-def _read_reasoning(delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
-    """Append reasoning once, where servers send the same text in several fields."""
-    details = [
-        detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
-    ]
-    if not any(detail.text for detail in details):
-        blocks.add_text("reasoning", delta.reasoning_content or delta.reasoning or "", events)
-    for detail in details:
-        blocks.add_text("reasoning", detail.text, events)
-        if detail.signature is not None:
-            blocks.sign_reasoning(*detail.signature, events)
-        if detail.encrypted is not None:
-            blocks.add_encrypted(detail.encrypted, events)
-        if detail.opaque is not None:
-            blocks.add_opaque("reasoning_details", detail.opaque, events)
 
 
 def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> None:

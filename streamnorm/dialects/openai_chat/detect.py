@@ -1,4 +1,4 @@
-"""Whether a frame belongs to Chat Completions, and whether it ends a stream."""
+"""Detection of Chat Completions frames, and of those that may end a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
-__all__ = ["DONE", "is_terminal", "recognises"]
+__all__ = ["DONE", "may_end_stream", "recognises"]
 
 DONE = "[DONE]"
 """Data of the frame that ends a stream."""
@@ -31,10 +31,10 @@ def recognises(frame: Frame) -> bool:
     return frame.event == "error" or find_error(value) is not None
 
 
-def is_terminal(frame: Frame, value: object) -> bool:
+def may_end_stream(frame: Frame, value: object) -> bool:
     """Return whether a frame is `[DONE]`, an error, or a chunk with a finish reason.
 
-    `value` is its data as JSON, None if that is no JSON.
+    `value` is the data of the frame as JSON; None if it is invalid.
     """
     if frame.data.startswith(DONE):
         return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack
 
-import msgspec
 from msgspec import Struct, field
 
 from streamnorm._core.blocks import Block, Reasoning, RedactedReasoning, Refusal, Text, ToolCall
@@ -29,24 +28,23 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
     Usage,
-    UsageUpdate,
 )
-from streamnorm._core.json import count_of
+from streamnorm._core.json import count_of, dumps
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.errors import error_to_wire
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
+from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import (
+    arguments_frame,
     call_signature_to_wire,
     call_start_to_wire,
 )
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 __all__ = ["ChatEncoder"]
-
-_dumps = msgspec.json.Encoder().encode
 
 _DONE = b"data: [DONE]\n\n"
 _PING = b": ping\n\n"
@@ -76,7 +74,7 @@ class _EncodedChoice(Struct):
 
     def delta(self, delta: dict[str, Any]) -> bytes:
         """Return a chunk with a delta."""
-        return self.head + _dumps(delta)[1:-1] + _DELTA_END
+        return self.head + dumps(delta)[1:-1] + _DELTA_END
 
 
 class _EncodedBlock(Struct):
@@ -103,7 +101,7 @@ class _EncodedBlock(Struct):
     written: Callable[[], int] = int
 
     def set_frame(self, head: bytes, tail: bytes) -> None:
-        """Set the constant bytes around the text, within the delta."""
+        """Set the constant bytes around the text from those within the delta."""
         self.head = self.choice.head + head
         self.tail = tail + _DELTA_END
 
@@ -117,30 +115,33 @@ class ChatEncoder(Encoder):
     """Encoder of Chat Completions streams.
 
     Args:
-        options: See `Encoder`.  `reasoning` is the field that reasoning is written to:
-            `reasoning_content`, `reasoning`, or `reasoning_details`, which has signatures
-            and their issuers; None leaves reasoning out.
+        options: Options that only Chat Completions has.
+        shared: See `Encoder`.
     """
 
     dialect = "openai_chat"
     capabilities = CAPABILITIES
 
-    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
-        super().__init__(**options)
-        self._include_usage = options.get("include_usage", True)
-        self._reasoning_field = options.get("reasoning", "reasoning_content")
+    def __init__(
+        self,
+        *,
+        options: ChatOptions = ChatOptions(),  # noqa: B008 - frozen
+        **shared: Unpack[EncodeOptions],
+    ) -> None:
+        super().__init__(**shared)
+        self._include_usage = options.include_usage
+        self._reasoning_field = options.reasoning
         self._chunk: dict[str, Any] = {}  # the fields of every chunk but its choices
         self._first_fields: dict[str, Any] = {}  # fields of the first chunk alone
         self._choices: dict[int, _EncodedChoice] = {}
         self._blocks: dict[int, _EncodedBlock] = {}
-        self._usage = Usage()
         self._stopped = False
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         block = self._blocks[index]
         head, tail = block.head, block.tail
         if not isinstance(block.block, Text):
-            return lambda text: head + _dumps(text) + tail
+            return lambda text: head + dumps(text) + tail
 
         block.collect_written()
         characters = 0
@@ -148,7 +149,7 @@ class ChatEncoder(Encoder):
         def write(text: str) -> bytes:
             nonlocal characters
             characters += len(text)
-            return head + _dumps(text) + tail
+            return head + dumps(text) + tail
 
         block.written = lambda: characters
         return write
@@ -157,7 +158,7 @@ class ChatEncoder(Encoder):
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return _dumps(error_to_wire(error, extras=self.extras))
+        return dumps(error_to_wire(error, extras=self.extras))
 
     def close(self) -> bytes:
         if not self._stopped:
@@ -173,18 +174,18 @@ class ChatEncoder(Encoder):
     def _text(self, event: TextDelta) -> bytes:
         block = self._blocks[event.index]
         block.characters += len(event.text)
-        return block.head + _dumps(event.text) + block.tail
+        return block.head + dumps(event.text) + block.tail
 
     def _reasoning(self, event: ReasoningDelta | RefusalDelta) -> bytes:
         block = self._blocks[event.index]
-        return block.head + _dumps(event.text) + block.tail
+        return block.head + dumps(event.text) + block.tail
 
     _refusal = _reasoning
 
     def _json(self, event: JSONDelta) -> bytes:
         block = self._blocks[event.index]
         block.has_arguments = True
-        return block.head + _dumps(event.partial_json) + block.tail
+        return block.head + dumps(event.partial_json) + block.tail
 
     def _signature(self, event: SignatureDelta) -> bytes:
         block = self._blocks[event.index]
@@ -213,8 +214,7 @@ class ChatEncoder(Encoder):
                 choice.is_refused = True
                 block.set_frame(b'"refusal":', b"")
             case Reasoning() if self._reasoning_field == "reasoning_details":
-                head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
-                block.set_frame(head % choice.details.begin(), b"}]")
+                block.set_frame(*choice.details.text_frame())
             case Reasoning():
                 block.set_frame(b'"%b":' % (self._reasoning_field or "").encode(), b"")
             case RedactedReasoning(data, issuer):
@@ -223,10 +223,7 @@ class ChatEncoder(Encoder):
             case ToolCall(id, name, kind=kind):
                 block.number = choice.calls
                 choice.calls += 1
-                opening = (
-                    b'"function":{"arguments":' if kind == "function" else b'"custom":{"input":'
-                )
-                block.set_frame(b'"tool_calls":[{"index":%d,%b' % (block.number, opening), b"}}]")
+                block.set_frame(*arguments_frame(block.number, kind))
                 call = call_start_to_wire(block.number, id, name, kind)
                 return started + choice.delta({"tool_calls": [call]})
             case other:
@@ -265,22 +262,17 @@ class ChatEncoder(Encoder):
         choice = self._choices.get(index)
         if choice is not None:
             return choice, b""
-        head = _dumps({**self._chunk, "choices": []})[:-2] + b'{"index":%d,"delta":{' % index
+        head = dumps({**self._chunk, "choices": []})[:-2] + b'{"index":%d,"delta":{' % index
         choice = self._choices[index] = _EncodedChoice(b"data: " + head)
         start = {"index": index, "delta": {"role": "assistant", "content": None}}
         choices = [{**start, "finish_reason": None}]
         first, self._first_fields = self._first_fields, {}
         return choice, _frame({**first, **self._chunk, **self._tiered(), "choices": choices})
 
-    def _usage_update(self, event: UsageUpdate) -> bytes:
-        self._usage = event.usage
-        self._note_tier((event.usage.extra or {}).get("service_tier"))
-        return b""
-
     def _message_stop(self, event: MessageStop) -> bytes:
         choice, started = self._choice(event.choice)
         self._stopped = True
-        extra = dict(event.extra or {}) if self.extras else {}
+        extra = self._vendor_fields(event.extra)
         extra.pop("service_tier", None)
         self._note_tier((event.extra or {}).get("service_tier"))
         finish = finish_reason_to_wire(event.reason, is_refused=choice.is_refused)
@@ -314,11 +306,11 @@ class ChatEncoder(Encoder):
             return _frame({**fields, **self._chunk, "choices": [_EMPTY_CHOICE]})
         if position == "delta":
             return choice.delta(fields)
-        return choice.head + b"}," + _dumps(fields)[1:-1] + _CHOICE_END
+        return choice.head + b"}," + dumps(fields)[1:-1] + _CHOICE_END
 
 
 def _frame(payload: dict[str, Any]) -> bytes:
-    return b"data: " + _dumps(payload) + b"\n\n"
+    return b"data: " + dumps(payload) + b"\n\n"
 
 
 def _one_line(data: str) -> bytes:

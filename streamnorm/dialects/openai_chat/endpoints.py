@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Endpoints
+from streamnorm.dialects.openai_chat.detect import DONE
 from streamnorm.sse import Frame
 
 __all__ = ["ENDPOINTS", "is_terminal"]
@@ -20,4 +21,4 @@ ENDPOINTS = Endpoints(
 
 def is_terminal(frame: Frame) -> bool:
     """Return whether a frame is `[DONE]`."""
-    return frame.data.startswith("[DONE]")
+    return frame.data.startswith(DONE)

@@ -1,4 +1,4 @@
-"""Errors within chunks and by finish reason, and the `error` object that is written."""
+"""Errors: the fields of chunks that report them, and the `error` object on the wire."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def chunk_error(
 ) -> StreamError | None:
     """Return the error of a chunk, of `x_groq`, or of a choice; None if there is none.
 
-    `value` is the chunk as plain JSON, needed only if it has an `error`; `check_depth`
-    raises `Fatal` if a value nests too deep.
+    Args:
+        chunk: The chunk.
+        value: The chunk as plain JSON; read only if the chunk has an `error`.
+        check_depth: Raises `Fatal` if a value nests too deep.
     """
     if chunk.error and (error := find_error(value)) is not None:
         return error

@@ -10,9 +10,17 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm._core.json import is_object
 from streamnorm.dialects.openai_chat.tool_calls.fragments import Signature
+from streamnorm.dialects.openai_chat.wire import Delta
 
-__all__ = ["EncryptedReasoning", "ReasoningDetails", "ThinkTags", "detail_from_wire"]
+__all__ = [
+    "EncryptedReasoning",
+    "ReasoningDetail",
+    "ReasoningDetails",
+    "ThinkTags",
+    "reasoning_from_wire",
+]
 
 _ISSUERS = {
     "anthropic-claude-v1": "anthropic",
@@ -37,21 +45,31 @@ class EncryptedReasoning(Struct):
 
     data: str
     issuer: str | None
-    owner: object  # id of the detail; at Google that of a tool call
-    is_block: bool  # as at Anthropic; elsewhere it may sign reasoning or a call
+    owner: object  # id of the detail; at Google, the id of a tool call
+    is_block: bool  # as at Anthropic; elsewhere the data may sign reasoning or a call
 
 
 class ReasoningDetail(Struct):
-    """The content of one entry of `reasoning_details`."""
+    """The content of one entry of `reasoning_details`, or of a plain reasoning field."""
 
     text: str
-    signature: Signature | None
-    encrypted: EncryptedReasoning | None
-    opaque: dict[str, Any] | None  # the entry itself, if nothing is known of it
+    signature: Signature | None = None
+    encrypted: EncryptedReasoning | None = None
+    opaque: dict[str, Any] | None = None  # the entry itself, if none of its content is known
 
 
-def detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
-    """Return the content of an entry of `reasoning_details`."""
+def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
+    """Return the reasoning of a delta; servers may send the same text in several fields."""
+    details = [
+        _detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
+    ]
+    text = delta.reasoning_content or delta.reasoning
+    if text and not any(detail.text for detail in details):
+        details.insert(0, ReasoningDetail(text))
+    return details
+
+
+def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
     kind, format = detail.get("type"), detail.get("format")
     text = detail.get("text") or detail.get("summary")
     if not isinstance(text, str):
@@ -71,7 +89,7 @@ def detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
 
 
 class ReasoningDetails:
-    """The `reasoning_details` of one choice as they are written.
+    """The numbered `reasoning_details` of one choice on the wire.
 
     Accumulators join details of one index field by field: a field sent twice is doubled.
     """
@@ -79,10 +97,10 @@ class ReasoningDetails:
     def __init__(self) -> None:
         self._count = 0
 
-    def begin(self) -> int:
-        """Return the index of the next block."""
-        self._count += 1
-        return self._count - 1
+    def text_frame(self) -> tuple[bytes, bytes]:
+        """Return the bytes of a delta before and after the text of the next block."""
+        head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
+        return head % self._begin(), b"}]"
 
     def signature_to_wire(self, signature: str, issuer: str | None) -> dict[str, Any]:
         """Return a detail that signs the latest block."""
@@ -95,8 +113,13 @@ class ReasoningDetails:
         Values of other vendors than Anthropic are sealed: they would be read as the
         signature of the reasoning before them.
         """
-        detail = {"type": "reasoning.encrypted", "index": self.begin()}
+        detail = {"type": "reasoning.encrypted", "index": self._begin()}
         return detail | _seal("data", data, issuer, _ANTHROPIC_FORMAT)
+
+    def _begin(self) -> int:
+        """Return the index of the next block."""
+        self._count += 1
+        return self._count - 1
 
 
 def _seal(field: str, value: str, issuer: str | None, formats: dict[str, str]) -> dict[str, Any]:

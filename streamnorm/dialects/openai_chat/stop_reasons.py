@@ -1,4 +1,4 @@
-"""Finish reasons of Chat Completions and compatible servers, and stop reasons."""
+"""Finish reasons of Chat Completions and compatible servers, and the unified stop reasons."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Token counts of Chat Completions and compatible servers.
 
-`prompt_tokens` includes the cached tokens, unless these are more, and those of audio, except
-at Mistral (pydantic/genai-prices#591); `completion_tokens` includes the reasoning tokens,
-except at xAI.
+`prompt_tokens` includes the audio tokens, except at Mistral (pydantic/genai-prices#591), and
+the cached tokens, unless there are more of these; `completion_tokens` includes the reasoning
+tokens, except at xAI.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
 
     Args:
         usage: The snapshot.
-        extras: Whether to write the vendor's other counts back.
+        extras: Whether the counts in `extra` are written as well.
     """
     prompt, completion = usage.input_tokens or 0, usage.output_tokens or 0
     fields: dict[str, Any] = dict(usage.extra or {}) if extras else {}

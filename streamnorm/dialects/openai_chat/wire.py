@@ -1,8 +1,8 @@
-"""Chat Completions chunks: the fields that are read, and those that are known.
+"""Chat Completions chunks: the fields that are decoded, and the names of all known ones.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
-fields that compatible servers add.  Undeclared fields of the first and the last chunk are
-kept in `extra`, those of the chunks between are dropped.
+fields that compatible servers add.  Unknown fields of the first and the last chunk are
+stored in `extra`, those of the chunks between are dropped.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ the deviations of compatible servers.  `items/` reads what belongs to an output 
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from streamnorm._core.blocks import Text
-from streamnorm._core.codec import Decoder, DeltaRun
+from streamnorm._core.codec import DecodeOptions, Decoder, DeltaRun
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -20,8 +20,6 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
 from streamnorm._core.provider_errors import (
     Fatal,
     find_error,
@@ -65,27 +63,16 @@ class ResponsesDecoder(Decoder):
     """Decoder of OpenAI Responses.
 
     Args:
-        server: Name of the server (for example `xai`), which may decide who issued
-            encrypted reasoning.
-        think_tags: Ignored: only Chat Completions servers write reasoning in tags.
-        limits: Bounds.
-        on_note: Called with each note as it happens.
+        options: See `Decoder`.
     """
 
     dialect = wire.DIALECT
 
-    def __init__(
-        self,
-        *,
-        server: str | None = None,
-        think_tags: bool = False,
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-        on_note: OnNote | None = None,
-    ) -> None:
-        super().__init__(limits=limits, on_note=on_note)
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
         self._numbers = SequenceNumbers(self.note)
         self._run = ResponsesRun(self._numbers)
-        self._opener = ResponseBlockOpener(limits, self.note, server)
+        self._opener = ResponseBlockOpener(self._limits, self.note, options.get("server"))
         self._output = OutputItems(self._opener)
         self._item_events = ItemEvents(self._output)
         self._usage = Usage()

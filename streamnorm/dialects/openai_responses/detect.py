@@ -20,12 +20,12 @@ TERMINALS = {
 """Event types that end a response, each with the status of the response."""
 
 
-class _Head(Struct):
+class _NumberedHead(Struct):
     type: str | None = None
     sequence_number: int | None = None
 
 
-_HEAD: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
+_HEAD: msgspec.json.Decoder[_NumberedHead] = msgspec.json.Decoder(_NumberedHead)
 
 
 def recognises(frame: Frame) -> bool:

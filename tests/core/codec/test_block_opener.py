@@ -58,6 +58,7 @@ def test_minted_id_depends_on_seed_and_block_and_leaves_a_note() -> None:
     minted = first.mint_id("tool call")
     assert minted == again.mint_id("tool call")
     assert minted != other.mint_id("tool call")
+    assert minted == BlockOpener(LIMITS, lambda kind, where: None).mint_id("tool call", "r")
     first.next_index()
     assert minted != first.mint_id("tool call")
     assert notes == [("minted_id", "tool call")] * 2

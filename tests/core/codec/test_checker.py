@@ -1,4 +1,4 @@
-"""What all checkers share: how many problems they tell of one frame."""
+"""The bound on the problems of one frame, and the lines that a checker rejects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ class Grumbler(Checker):
         return []
 
 
-@pytest.mark.parametrize(("count", "told"), [(0, 0), (999, 999), (1000, 1000), (1001, 1000)])
-def test_problems_of_a_frame_are_bounded(count: int, told: int) -> None:
+@pytest.mark.parametrize(("count", "reported"), [(0, 0), (999, 999), (1000, 1000), (1001, 1000)])
+def test_problems_of_a_frame_are_bounded(count: int, reported: int) -> None:
     problems = Grumbler().check(Frame("message", str(count)))
-    assert problems == [f"problem {number}" for number in range(told)]
+    assert problems == [f"problem {number}" for number in range(reported)]
     assert MAX_PROBLEMS == 1000
 
 
-def test_clients_break_on_other_lines_only_where_a_dialect_says_so() -> None:
-    assert (Grumbler().bare, Grumbler().data_alone) == (False, False)
+def test_ids_and_comments_are_legal_by_default() -> None:
+    assert not Grumbler().rejects_id_and_retry
+    assert not Grumbler().rejects_comments

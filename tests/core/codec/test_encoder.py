@@ -1,4 +1,4 @@
-"""What every encoder does: the projection, its losses, and the options that change it."""
+"""Behaviour of all encoders: projection, losses, options, keep-alive and end."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def written(dialect: str, *events: Event, **options: Any) -> bytes:
 
 
 @each_dialect
-def test_what_has_no_place_is_counted_and_reported_as_it_happens(dialect: str) -> None:
-    heard: list[Loss] = []
-    writer = encoder(dialect, on_loss=heard.append)
+def test_unsupported_event_is_counted_and_reported_as_it_happens(dialect: str) -> None:
+    reported: list[Loss] = []
+    writer = encoder(dialect, on_loss=reported.append)
     writer.encode(START)
     assert writer.encode(Opaque("morse", "x", "{}")) == b""
     assert writer.encode(Opaque("morse", "x", "{}")) == b""
     loss = Loss("opaque", "morse x", 1, "dropped")
-    assert heard == [loss, loss]
+    assert reported == [loss, loss]
     assert writer.losses == (Loss("opaque", "morse x", 2, "dropped"),)
 
 
@@ -59,9 +59,7 @@ def test_strict_encoder_raises_at_the_first_loss(dialect: str) -> None:
 
 
 @each_dialect
-def test_text_of_a_failed_stream_is_counted_even_where_losses_are_not_allowed(
-    dialect: str,
-) -> None:
+def test_held_text_of_a_failed_stream_is_counted_by_a_strict_encoder(dialect: str) -> None:
     writer = encoder(dialect, strict=True)
     writer.count_held(17)
     assert writer.losses == (Loss("held", "failed stream", 1, "17 bytes dropped"),)
@@ -93,16 +91,16 @@ def test_reasoning_may_be_left_out(dialect: str) -> None:
 
 
 @each_dialect
-def test_tokens_may_be_left_out_where_clients_ask_for_them(dialect: str) -> None:
+def test_usage_is_left_out_only_where_clients_ask_for_it(dialect: str) -> None:
     events = (UsageUpdate(Usage(7, 3)), MessageStop("end_turn"))
-    told = b'TokenCount":7' if dialect == "gemini" else b'tokens":7'
-    assert told in written(dialect, *events)
+    count = b'TokenCount":7' if dialect == "gemini" else b'tokens":7'
+    assert count in written(dialect, *events)
     left = written(dialect, *events, include_usage=False)
-    assert (told in left) == (dialect != "openai_chat")
+    assert (count in left) == (dialect != "openai_chat")
 
 
 @each_dialect
-def test_what_follows_the_last_event_follows_success_alone(dialect: str) -> None:
+def test_end_marker_follows_success_alone(dialect: str) -> None:
     end = b"data: [DONE]\n\n" if dialect == "openai_chat" else b""
     for last, rest in [(MessageStop("end_turn"), end), (StreamError("truncated", "cut"), b"")]:
         writer = encoder(dialect)
@@ -113,13 +111,13 @@ def test_what_follows_the_last_event_follows_success_alone(dialect: str) -> None
 
 
 @each_dialect
-def test_sign_of_life_is_that_of_the_dialect(dialect: str) -> None:
+def test_ping_is_the_keep_alive_of_the_dialect(dialect: str) -> None:
     writer = encoder(dialect)
     assert writer.ping() == writer.encode(Ping()) == PINGS[dialect]
 
 
 @pytest.mark.parametrize(
-    ("dialect", "error", "told"),
+    ("dialect", "error", "written_error"),
     [
         (
             "openai_chat",
@@ -138,11 +136,11 @@ def test_sign_of_life_is_that_of_the_dialect(dialect: str) -> None:
         ),
     ],
 )
-def test_error_of_the_same_dialect_keeps_its_words(
-    dialect: str, error: StreamError, told: dict[str, Any]
+def test_error_of_the_same_dialect_keeps_its_vendor_fields(
+    dialect: str, error: StreamError, written_error: dict[str, Any]
 ) -> None:
     body = encoder(dialect, extras=True).error_body(error)
-    assert json.loads(body)["error"] == told
+    assert json.loads(body)["error"] == written_error
     ours = StreamError("truncated", "cut", extra={"event_id": "3"})
     for extras in (False, True):
         other = json.loads(encoder(dialect, extras=extras).error_body(ours))["error"]

@@ -248,44 +248,6 @@ def test_blocks_after_a_dropped_one_move_up() -> None:
     ]
 
 
-def test_message_with_a_refusal_stops_with_refusal() -> None:
-    body = block(0, Refusal(), RefusalDelta(0, "no"))
-    events, _ = project([START, *body, USAGE, MessageStop("end_turn", "stop")], "anthropic")
-    assert events[-1] == MessageStop("refusal", "stop")
-
-
-def test_unsupported_stop_reason_is_counted() -> None:
-    events, losses = project([START, USAGE, MessageStop("other", "weird")], "anthropic")
-    assert events[-1] == MessageStop("end_turn", "weird")
-    assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
-
-
-def test_native_stop_reason_of_the_target_passes() -> None:
-    for word in ("max_messages", "steered"):
-        stop = MessageStop("other", word)
-        assert project([START, USAGE, stop], "openai_responses") == ([START, USAGE, stop], ())
-    left, losses = project([START, USAGE, MessageStop("other", "moon")], "openai_responses")
-    assert left[-1] == MessageStop("end_turn", "moon")
-    assert losses == (Loss("stop_reason", "other", 1, "written as end_turn"),)
-    paused = MessageStop("pause", "steered")
-    passed, _ = project([START, USAGE, paused], "openai_responses")
-    assert passed[-1] == MessageStop("end_turn", "steered")
-
-
-@pytest.mark.parametrize(
-    ("usage", "unknown"),
-    [
-        (Usage(), ["input_tokens", "output_tokens"]),
-        (Usage(input_tokens=0), ["output_tokens"]),
-        (Usage(output_tokens=0), ["input_tokens"]),
-        (Usage(1, 2), []),
-    ],
-)
-def test_unknown_token_counts_are_a_loss(usage: Usage, unknown: list[str]) -> None:
-    _, losses = project([START, UsageUpdate(usage), STOP], "anthropic")
-    assert losses == tuple(Loss("usage_unknown", name, 1, "written as 0") for name in unknown)
-
-
 def test_failed_stream_loses_nothing_more() -> None:
     events: list[Event] = [START, BlockStart(0, Text()), StreamError("transport", "reset")]
     assert project(events, "anthropic") == ([START, events[-1]], ())

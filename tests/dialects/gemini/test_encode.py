@@ -32,6 +32,7 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
+    encoder,
 )
 from streamnorm.dialects.gemini.encode import GeminiEncoder
 
@@ -41,7 +42,7 @@ NAMES = {"modelVersion": "gemini-2.5-flash", "responseId": "r1"}
 
 def encode(*events: Event, **options: Any) -> list[dict[str, Any]]:
     """Return the payload of each frame behind the first, without what all of them hold."""
-    writer = GeminiEncoder(**options)
+    writer = encoder("gemini", **options)
     wire = b"".join(writer.encode(event) for event in (START, *events)) + writer.close()
     payloads = []
     for frame in wire.decode().removesuffix("\r\n\r\n").split("\r\n\r\n"):

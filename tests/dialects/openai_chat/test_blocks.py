@@ -1,15 +1,26 @@
-"""The blocks of a choice: their starts and stops."""
+"""The blocks of a choice: their starts and stops, and the quirks of servers."""
 
 from __future__ import annotations
 
 import pytest
-from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message, reasoning
+from support.openai_chat.chunks import (
+    DONE,
+    call,
+    calls,
+    chunk,
+    content,
+    decode,
+    detail,
+    message,
+    reasoning,
+)
 
 from streamnorm import (
     BlockStart,
     BlockStop,
     JSONDelta,
     MessageStop,
+    Note,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -23,14 +34,11 @@ from streamnorm import (
 
 END = chunk({}, "stop") + DONE
 A = '{"a":1}'
+CUMULATIVE = [calls(call(0, "x", "f", text)) for text in ('{"', '{"a":"', '{"a":"x"}', '{"a":"x"}')]
 
 
 def refusal(text: str) -> bytes:
     return chunk({"refusal": text})
-
-
-def detail(**fields: object) -> bytes:
-    return chunk({"reasoning_details": [fields]})
 
 
 def test_consecutive_text_deltas_share_a_block() -> None:
@@ -157,4 +165,35 @@ def test_stream_without_content_has_no_blocks() -> None:
     ]
 
 
-# Signatures that come before their call
+def test_cumulative_arguments_are_emitted_once_for_a_server_with_the_quirk() -> None:
+    decoded = decode(*CUMULATIVE, END, server="qianfan")
+    assert decoded.events[1:6] == [
+        *(BlockStart(0, ToolCall("x", "f")), JSONDelta(0, '{"'), JSONDelta(0, 'a":"')),
+        *(JSONDelta(0, 'x"}'), BlockStop(0)),
+    ]
+    assert decoded.notes == (Note("cumulative_arguments", "tool call", 3),)
+
+
+@pytest.mark.parametrize("server", [None, "openai"])
+def test_fragment_that_begins_alike_is_appended_without_the_quirk(server: str | None) -> None:
+    (tool,) = message(*CUMULATIVE[:2], END, server=server).tool_calls
+    assert tool.arguments == '{"{"a":"'
+
+
+def test_cumulative_call_still_stops_when_it_is_complete() -> None:
+    decoded = decode(*CUMULATIVE, content("hi"), END, server="qianfan")
+    assert decoded.events[5:7] == [BlockStop(0), BlockStart(1, Text())]
+
+
+def test_cumulative_arguments_after_the_stop_are_malformed() -> None:
+    late = calls(call(0, "x", None, '{"a":"x"}y'))
+    decoded = decode(*CUMULATIVE, content("hi"), late, END, server="qianfan")
+    assert decoded.events[-1] == StreamError(
+        "malformed", "arguments of a tool call that has stopped"
+    )
+
+
+def test_cumulative_arguments_may_begin_with_a_placeholder() -> None:
+    frames = [calls(call(0, "x", "f", text)) for text in ("{}", '{"a"', '{"a":1}')]
+    (tool,) = message(*frames, END, server="qianfan").tool_calls
+    assert tool.arguments == '{"a":1}'

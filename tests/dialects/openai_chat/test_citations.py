@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.openai_chat.chunks import DONE, blocks_of, chunk, content, decode, opaques_of
+from support.openai_chat.payloads import encode, payload
 
 from streamnorm import (
     BlockStart,
@@ -33,16 +34,12 @@ SPAN = {"url": "https://u", "title": "T", "content": "words"}
 
 
 def annotations(*events: Event) -> list[Any]:
-    """Return the annotations of a stream, which stand in one chunk before the finish."""
-    writer = encoder("openai_chat")
-    begun = writer.encode(MessageStart("m", "gpt"))
-    body = b"".join([begun, *map(writer.encode, events), writer.encode(MessageStop("end_turn"))])
-    payloads = [json.loads(frame[6:]) for frame in body.split(b"\n\n")[:-1]]
-    told = [p["choices"][0]["delta"].get("annotations") for p in payloads]
-    assert told[:-2] == [None] * (len(told) - 2)
-    assert told[-1] is None
-    assert payloads[-1]["choices"][0]["finish_reason"] == "stop"
-    return told[-2] or []
+    """Return the annotations of a stream, which are in one chunk before the finish."""
+    *body, last, _ = encode(*events, MessageStop("end_turn"))
+    assert last == payload({}, "stop")
+    found = [chunk["choices"][0]["delta"].get("annotations") for chunk in body]
+    assert found[:-1] == [None] * (len(found) - 1)
+    return found[-1] or []
 
 
 def cited(start: int, end: int) -> dict[str, Any]:
@@ -62,10 +59,10 @@ def test_citation_without_offsets_covers_its_block() -> None:
 def test_citation_without_title_is_written_with_an_empty_one() -> None:
     """The reference requires one, and the AI SDK refuses the chunk without."""
     bare = Citation("url_citation", "https://u")
-    told = {"start_index": 0, "end_index": 1, "url": "https://u", "title": ""}
+    written = {"start_index": 0, "end_index": 1, "url": "https://u", "title": ""}
     assert annotations(
         *(BlockStart(0, Text()), TextDelta(0, "a"), CitationDelta(0, bare), BlockStop(0))
-    ) == [{"type": "url_citation", "url_citation": told}]
+    ) == [{"type": "url_citation", "url_citation": written}]
 
 
 def test_offsets_count_from_the_start_of_the_choice() -> None:
@@ -99,14 +96,14 @@ def test_citation_without_url_is_not_written(kind: str) -> None:
 
 
 def test_unknown_fields_of_an_annotation_round_trip() -> None:
-    told = {
+    annotation = {
         "type": "url_citation",
         "url_citation": {"start_index": 0, "end_index": 2, **SPAN, "n": 1},
     }
-    events = decode(content("ab"), chunk({"annotations": [told]}, "stop"), DONE).events
+    events = decode(content("ab"), chunk({"annotations": [annotation]}, "stop"), DONE).events
     source = Citation("url_citation", "https://u", "T", "words", 0, 2, {"n": 1})
     assert CitationDelta(0, source) in events
-    assert annotations(*(e for e in events if getattr(e, "index", None) == 0)) == [told]
+    assert annotations(*(e for e in events if getattr(e, "index", None) == 0)) == [annotation]
 
 
 def test_opaque_annotation_is_written_unchanged_at_the_end() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
-from support.delta_runs import Reading, read_chunks
+from support.delta_runs import read_chunks
 from support.openai_chat.chunks import call, calls, chunk, content
 
 from streamnorm import (
@@ -13,21 +14,19 @@ from streamnorm import (
     BlockStop,
     Failed,
     JSONDelta,
+    Limits,
     ReasoningDelta,
     TextDelta,
     ToolCall,
     Transcoder,
     Usage,
+    UsageUpdate,
     decoder,
 )
 
+read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "", "x" * 300, "}}", "\ud7ff", '"}}\n\n', "x" * 5000]
 STARTED = [calls(call(n, f"t{n}", "f", '{"')) for n in (0, 1)]
-
-
-def read(*chunks: bytes, **options: Any) -> Reading:
-    """Read chunks of Chat Completions on every path."""
-    return read_chunks("openai_chat", *chunks, **options)
 
 
 def arguments(index: int, *fragments: str) -> list[bytes]:
@@ -136,6 +135,59 @@ def test_fragment_of_a_stopped_call_is_read_in_full(behind: list[bytes]) -> None
     blank = read(*STARTED, *arguments(0, 'a":1', "}"), *behind, *arguments(0, " "))
     assert blank.decoder.outcome is None
     assert blank.events[-1] == []
+
+
+def test_fragments_with_their_index_last_are_on_the_run() -> None:
+    # The index stands behind the function.
+    def fragment(text: str) -> bytes:
+        return chunk({"tool_calls": [{"function": {"arguments": text}, "index": 0}]})
+
+    reading = read(calls(call(0, "t", "f", "{")), *map(fragment, ('"a', "b", "c")))
+    assert reading.on_run == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+def test_usage_in_each_chunk_follows_its_text(field: str) -> None:
+    make = TextDelta if field == "content" else ReasoningDelta
+
+    def counted(text: str, tokens: int) -> bytes:
+        return chunk({field: text}, usage={"prompt_tokens": 9, "completion_tokens": tokens})
+
+    reading = read(*(counted(text, n) for n, text in enumerate("abcc")), counted("d", 3))
+    assert reading.events[1:] == [
+        [make(0, "b"), UsageUpdate(Usage(9, 1))],
+        [make(0, "c"), UsageUpdate(Usage(9, 2))],
+        [make(0, "c"), UsageUpdate(Usage(9, 3))],
+        [make(0, "d")],
+    ]
+    assert reading.on_run == [0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+def test_usage_that_nests_too_deep_is_refused(field: str) -> None:
+    limits = Limits(max_json_depth=4)
+    deep = chunk({field: "b"}, usage={"prompt_tokens_details": {"a": {"b": {"c": {"d": 1}}}}})
+    read(chunk({field: "a"}), chunk({field: "a"}), deep, limits=limits)
+
+
+@pytest.mark.parametrize("ordering", ["sequential", "interleaved"])
+def test_usage_of_a_chunk_that_exceeds_a_limit_is_retracted(ordering: Any) -> None:
+    def counted(text: str, tokens: int) -> bytes:
+        return content(text, usage={"prompt_tokens": 9, "completion_tokens": tokens})
+
+    transcoder = Transcoder(
+        "openai_chat", "anthropic", ordering=ordering, limits=Limits(max_accumulated_bytes=60)
+    )
+    for data in (counted("a", 1), counted("b", 2), counted("x" * 60, 3)):
+        transcoder.feed(data)
+    assert isinstance(transcoder.outcome, Failed)
+    assert transcoder.usage == Usage(9, 2)
+
+
+def test_usage_beside_arguments_is_read_in_full() -> None:
+    counted = chunk({"tool_calls": [call(0, arguments="b")]}, usage={"prompt_tokens": 9})
+    reading = read(calls(call(0, "t", "f", "{")), calls(call(0, arguments='"a')), counted, counted)
+    assert reading.on_run == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("target", ["anthropic", "openai_chat"])

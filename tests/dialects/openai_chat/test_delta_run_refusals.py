@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,12 +26,9 @@ PLAIN = {
 CALL = calls(call(0, "t0", "f", "[1,"))
 OPENING = {**PLAIN, "arguments": CALL}
 
+read = partial(read_chunks, "openai_chat")
+
 each_kind = pytest.mark.parametrize("kind", PLAIN)
-
-
-def read(*chunks: bytes, **options: Any) -> Reading:
-    """Read chunks of Chat Completions on every path."""
-    return read_chunks("openai_chat", *chunks, **options)
 
 
 def read_amid(kind: str, odd: bytes) -> Reading:

@@ -1,4 +1,4 @@
-"""Detection of Chat Completions frames and of the frame that ends a stream."""
+"""Detection of Chat Completions frames, and of those that may end a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm.dialects.openai_chat.detect import is_terminal, recognises
+from streamnorm.dialects.openai_chat.detect import may_end_stream, recognises
 from streamnorm.sse import Frame
 
 CHUNK = {"object": "chat.completion.chunk", "choices": []}
@@ -46,10 +46,12 @@ def test_recognises_chunks_done_and_untyped_errors(
         (None, False),
     ],
 )
-def test_frame_with_an_error_or_a_finish_reason_is_terminal(value: Any, *, expected: bool) -> None:
-    assert is_terminal(Frame("message", json.dumps(value)), value) is expected
+def test_frame_with_an_error_or_a_finish_reason_may_end_stream(
+    value: Any, *, expected: bool
+) -> None:
+    assert may_end_stream(Frame("message", json.dumps(value)), value) is expected
 
 
 @pytest.mark.parametrize("data", ["[DONE]", "[DONE] "])
-def test_done_is_terminal(data: str) -> None:
-    assert is_terminal(Frame("message", data), None)
+def test_done_may_end_stream(data: str) -> None:
+    assert may_end_stream(Frame("message", data), None)

@@ -94,7 +94,7 @@ def test_call_is_named_in_its_first_fragment_alone() -> None:
 
 
 def test_calls_are_numbered_densely() -> None:
-    told = deltas(
+    encoded = deltas(
         *SAID,
         *(
             BlockStart(1, ToolCall("a", "f")),
@@ -103,7 +103,7 @@ def test_calls_are_numbered_densely() -> None:
         ),
         *(JSONDelta(3, "[]"), TextDelta(2, "x"), JSONDelta(1, "{}")),
     )
-    calls = [delta["tool_calls"][0] for delta in told if "tool_calls" in delta]
+    calls = [delta["tool_calls"][0] for delta in encoded if "tool_calls" in delta]
     assert [call["index"] for call in calls] == [0, 1, 1, 0]
 
 
@@ -198,10 +198,10 @@ def test_each_choice_has_its_own_first_and_last_chunk() -> None:
 
 
 def test_calls_are_numbered_in_each_choice() -> None:
-    told = encode(*(BlockStart(n, ToolCall(f"c{n}", "f"), n % 2) for n in range(4)))
+    payloads = encode(*(BlockStart(n, ToolCall(f"c{n}", "f"), n % 2) for n in range(4)))
     calls = [
         (choice["index"], choice["delta"]["tool_calls"][0]["index"])
-        for (choice,) in (payload["choices"] for payload in told)
+        for (choice,) in (payload["choices"] for payload in payloads)
         if "tool_calls" in choice["delta"]
     ]
     assert calls == [(0, 0), (1, 0), (0, 1), (1, 1)]
@@ -272,11 +272,11 @@ def test_extra_fields_are_written_to_the_same_dialect_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "written"),
+    ("tier", "written"),
     [("standard", "default"), ("priority", "priority"), ("flex", "flex"), ("batch", None)],
 )
-def test_service_tier_is_written_in_the_vendor_s_terms(told: str, written: str | None) -> None:
-    stop, said = MessageStop("end_turn"), {"service_tier": told}
+def test_service_tier_is_written_in_the_vendor_s_terms(tier: str, written: str | None) -> None:
+    stop, said = MessageStop("end_turn"), {"service_tier": tier}
     for events in (
         [MessageStart("chatcmpl-1", "gpt", said), stop],
         [START, UsageUpdate(Usage(1, 1, extra=said)), stop],
@@ -289,7 +289,7 @@ def test_service_tier_is_written_in_the_vendor_s_terms(told: str, written: str |
             assert last.get("service_tier") == written
     writer = encoder("openai_chat")
     writer.encode(MessageStart("chatcmpl-1", "gpt", said))
-    lost = (Loss("service_tier", told, 1, "dropped"),) if written is None else ()
+    lost = (Loss("service_tier", tier, 1, "dropped"),) if written is None else ()
     assert writer.losses == lost
 
 

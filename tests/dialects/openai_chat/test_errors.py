@@ -45,9 +45,9 @@ from streamnorm import (
 def test_error_is_written_as_a_frame_of_its_own(
     error: StreamError, type: str, code: str | None
 ) -> None:
-    told = {"error": {"message": "m", "type": type, "param": None, "code": code}}
-    assert encode(BlockStart(0, Text()), TextDelta(0, "hi"), error)[-1] == told
-    assert json.loads(encoder("openai_chat").error_body(error)) == told
+    expected = {"error": {"message": "m", "type": type, "param": None, "code": code}}
+    assert encode(BlockStart(0, Text()), TextDelta(0, "hi"), error)[-1] == expected
+    assert json.loads(encoder("openai_chat").error_body(error)) == expected
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,10 @@ def test_field_before_the_message_is_a_frame_of_its_own() -> None:
 
 def test_chunk_of_a_top_level_field_has_a_choice() -> None:
     (line,) = written(Opaque("openai_chat", "citations", '["u"]'))
-    told = json.loads(line.removeprefix("data: "))
-    assert told["citations"] == ["u"]
-    assert len(told["choices"]) == 1
-    assert told["choices"][0]["delta"] == {}
+    payload = json.loads(line.removeprefix("data: "))
+    assert payload["citations"] == ["u"]
+    assert len(payload["choices"]) == 1
+    assert payload["choices"][0]["delta"] == {}
 
 
 def test_opaque_data_round_trips_through_a_re_encoded_stream() -> None:

@@ -61,10 +61,6 @@ def test_finish_reason_and_blocks_decide_the_stop_reason(
     assert stop(CALL, finish(finish_reason=word), DONE) == MessageStop(of_a_call, word)
 
 
-def test_stop_after_a_call_is_tool_use() -> None:
-    assert stop(CALL, chunk({}, "stop"), DONE).reason == "tool_use"
-
-
 def test_empty_finish_reason_is_ignored() -> None:
     frames = (content("a", ""), content("b", ""), chunk({}, "length"))
     assert stop(*frames, DONE) == MessageStop("max_tokens", "length")
@@ -93,10 +89,6 @@ def test_last_of_several_finish_reasons_counts() -> None:
 def test_content_after_a_finish_reason_is_read() -> None:
     events = decode(content("a", "stop"), content("b"), DONE).events
     assert [event.text for event in events if hasattr(event, "text")] == ["a", "b"]
-
-
-def test_tool_calls_without_a_call_is_end_turn() -> None:
-    assert stop(TEXT, chunk({}, "tool_calls"), DONE).reason == "end_turn"
 
 
 def test_missing_finish_reason_is_forgiven_after_done() -> None:

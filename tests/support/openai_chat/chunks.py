@@ -21,6 +21,7 @@ __all__ = [
     "chunk",
     "content",
     "decode",
+    "detail",
     "frame",
     "message",
     "opaques_of",
@@ -61,6 +62,11 @@ def content(text: str, finish: str | None = None, choice: int = 0, **fields: Any
 def reasoning(text: str, finish: str | None = None, choice: int = 0, **fields: Any) -> bytes:
     """Return a chunk of reasoning."""
     return chunk({"reasoning_content": text}, finish, choice, **fields)
+
+
+def detail(**fields: object) -> bytes:
+    """Return a chunk of one entry of `reasoning_details`."""
+    return chunk({"reasoning_details": [fields]})
 
 
 def call(

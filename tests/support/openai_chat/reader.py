@@ -93,20 +93,20 @@ def read(data: bytes, *, extras: bool = False) -> Read:
             got.frames.append(chunk)
         elif chunk.get("error"):
             got.error = chunk["error"]
-            told = {"message", "type", "param", "code"}
-            assert got.error.keys() >= told if extras else got.error.keys() == told
+            fields = {"message", "type", "param", "code"}
+            assert got.error.keys() >= fields if extras else got.error.keys() == fields
             assert isinstance(got.error["message"], str)
             assert isinstance(got.error["type"], str)
             ended = True
         elif "choices" not in chunk:
             got.frames.append(chunk)
         else:
-            _take(got, chunk, extras=extras)
+            _add_chunk(got, chunk, extras=extras)
     assert ended
     return got
 
 
-def _take(got: Read, chunk: dict[str, Any], *, extras: bool) -> None:
+def _add_chunk(got: Read, chunk: dict[str, Any], *, extras: bool) -> None:
     head = {key: chunk[key] for key in _HEAD}
     assert head["object"] == "chat.completion.chunk"
     assert got.head in ({}, head)
@@ -124,10 +124,10 @@ def _take(got: Read, chunk: dict[str, Any], *, extras: bool) -> None:
         got.sides.append(rest)
     assert len(chunk["choices"]) <= 1
     for choice in chunk["choices"]:
-        _take_choice(got, choice, extras=extras)
+        _add_choice(got, choice, extras=extras)
 
 
-def _take_choice(got: Read, choice: dict[str, Any], *, extras: bool) -> None:
+def _add_choice(got: Read, choice: dict[str, Any], *, extras: bool) -> None:
     delta, rest = choice["delta"], dict(choice)
     known = choice["index"] in got.answers
     answer = got.answers.setdefault(choice["index"], Answer())
@@ -145,10 +145,10 @@ def _take_choice(got: Read, choice: dict[str, Any], *, extras: bool) -> None:
         assert delta == {"role": "assistant", "content": None}
         return
     for key, value in delta.items():
-        _take_field(answer, key, value)
+        _add_field(answer, key, value)
 
 
-def _take_field(answer: Answer, key: str, value: Any) -> None:
+def _add_field(answer: Answer, key: str, value: Any) -> None:
     if key in _TEXTS:
         assert isinstance(value, str)
         assert value
@@ -156,10 +156,10 @@ def _take_field(answer: Answer, key: str, value: Any) -> None:
         answer.texts[key] = answer.texts.get(key, "") + value
     elif key == "tool_calls":
         (piece,) = value
-        _take_call(answer.calls, piece)
+        _add_call(answer.calls, piece)
     elif key == "reasoning_details":
         (piece,) = value
-        _take_detail(answer.details, piece)
+        _add_detail(answer.details, piece)
     elif key == "annotations":
         assert not answer.annotations  # a second list breaks the accumulator
         answer.annotations = value
@@ -168,7 +168,7 @@ def _take_field(answer: Answer, key: str, value: Any) -> None:
         answer.others.append({key: value})
 
 
-def _take_call(calls: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+def _add_call(calls: list[dict[str, Any]], piece: dict[str, Any]) -> None:
     if piece["index"] == len(calls):
         kind = piece["type"]
         owner, text = ("function", "arguments") if kind == "function" else ("custom", "input")
@@ -190,7 +190,7 @@ def _take_call(calls: list[dict[str, Any]], piece: dict[str, Any]) -> None:
     call[text] += piece[owner][text]
 
 
-def _take_detail(details: dict[int, dict[str, str]], piece: dict[str, Any]) -> None:
+def _add_detail(details: dict[int, dict[str, str]], piece: dict[str, Any]) -> None:
     index = piece.pop("index")
     assert 0 <= index <= len(details)
     assert all(isinstance(value, str) for value in piece.values())

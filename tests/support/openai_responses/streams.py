@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from streamnorm import Event, MessageStart
-from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+from streamnorm import Encoder, Event, MessageStart, encoder
 
 __all__ = ["MESSAGE_START", "encode", "find", "payloads_of", "types", "write"]
 
@@ -25,9 +24,9 @@ def payloads_of(wire: bytes) -> list[dict[str, Any]]:
     return payloads
 
 
-def write(events: Iterable[Event], **options: Any) -> tuple[list[dict[str, Any]], ResponsesEncoder]:
+def write(events: Iterable[Event], **options: Any) -> tuple[list[dict[str, Any]], Encoder]:
     """Return the payloads of encoded events, whose numbers have no gap, and the encoder."""
-    writer = ResponsesEncoder(**options)
+    writer = encoder("openai_responses", **options)
     payloads = payloads_of(b"".join([*map(writer.encode, events), writer.close()]))
     numbers = [payload.pop("sequence_number") for payload in payloads]
     assert numbers == list(range(len(payloads)))

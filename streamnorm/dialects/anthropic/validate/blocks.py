@@ -1,4 +1,4 @@
-"""Checker of content blocks: their order, their deltas, and their assembled content."""
+"""Strict validator of content blocks: their order, deltas, and assembled content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamnorm._core.json import is_object
+from streamnorm._core.json import is_object, string_of
 from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.anthropic.validate.shapes import BLOCKS, DELTAS, TOOLS
 
@@ -35,7 +35,7 @@ class _CheckedBlock(Struct):
 
 
 class BlockChecker:
-    """The checker of the blocks of one message.
+    """Strict validator of the blocks of one message.
 
     Attributes:
         client_tools: Number of `tool_use` blocks.
@@ -60,7 +60,7 @@ class BlockChecker:
         self._next_index = index + 1
         if not is_object(block):
             return
-        kind = _type_of(block)
+        kind = string_of(block, "type")
         yield from self._check_call(index, kind, block)
         text = block.get("text")
         if kind == "text" and isinstance(text, str):
@@ -76,7 +76,7 @@ class BlockChecker:
         block = event.get("content_block")
         kind = ""
         if is_object(block):
-            kind = _type_of(block)
+            kind = string_of(block, "type")
             yield from self._check_call(index, kind, block)
             yield from self._check_empty(index, kind, block)
         self._open[index] = _CheckedBlock(kind, self._count)
@@ -95,7 +95,7 @@ class BlockChecker:
             yield f"content_block_delta of block {index}, expected an open block"
             return
         delta = event.get("delta")
-        kind = _type_of(delta) if is_object(delta) else ""
+        kind = string_of(delta, "type") if is_object(delta) else ""
         if not is_object(delta) or kind not in DELTAS:
             return
         if block.kind in BLOCKS and kind not in _DELTAS_OF.get(block.kind, ()):
@@ -174,8 +174,3 @@ class BlockChecker:
             self._blank_index = index
         else:
             self._has_text = True
-
-
-def _type_of(value: dict[str, Any]) -> str:
-    tag = value.get("type")
-    return tag if isinstance(tag, str) else ""

@@ -1,4 +1,4 @@
-"""Checker of a stream: the order of its events, and their fields.
+"""Strict validator of Anthropic Messages streams: the order of events, and their fields.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21), and the
 needs of clients: the official helpers append blocks as they start and look them up by
@@ -37,7 +37,7 @@ _ANYWHERE = frozenset({"ping", "error"})
 
 
 class AnthropicChecker(Checker):
-    """The checker of one stream."""
+    """Strict validator of one Messages stream."""
 
     def __init__(self) -> None:
         self._blocks = BlockChecker()

@@ -19,6 +19,7 @@ from streamnorm._core.shapes import (
     TEXT,
     Shape,
     array,
+    either,
     nullable,
     object_of,
     tagged,
@@ -118,9 +119,7 @@ BLOCKS = {
     "redacted_thinking": object_of({"data": TEXT}),
     "tool_use": _tool(),
     "server_tool_use": _tool(),
-    "web_search_tool_result": _result(
-        Shape("an array or an object", lambda value: ARRAY.fits(value) or OBJECT.fits(value))
-    ),
+    "web_search_tool_result": _result(either(ARRAY, OBJECT)),
     "web_fetch_tool_result": _result(),
     "code_execution_tool_result": _result(),
     "bash_code_execution_tool_result": _result(),
@@ -129,13 +128,7 @@ BLOCKS = {
     "container_upload": object_of({"file_id": TEXT}),
     "mcp_tool_use": _tool(server_name=TEXT),
     "mcp_tool_result": object_of(
-        {
-            "tool_use_id": NAME,
-            "is_error": BOOLEAN,
-            "content": Shape(
-                "a string or an array", lambda value: TEXT.fits(value) or ARRAY.fits(value)
-            ),
-        }
+        {"tool_use_id": NAME, "is_error": BOOLEAN, "content": either(TEXT, ARRAY)}
     ),
     "mcp_tool_listing": object_of({"mcp_server_name": TEXT, "tools": ARRAY}),
     "compaction": object_of(

@@ -13,7 +13,7 @@ __all__ = ["CandidateChecker"]
 
 
 class CandidateChecker:
-    """One candidate of a stream.
+    """Strict validator of one candidate of a stream.
 
     Args:
         index: Index of the candidate.

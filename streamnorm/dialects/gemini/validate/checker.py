@@ -22,14 +22,14 @@ from typing import Any
 
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
-from streamnorm._core.shapes import is_count, parse_object, problems
+from streamnorm._core.shapes import changed_fields, is_count, parse_object, problems
 from streamnorm.dialects.gemini.validate.candidate import CandidateChecker
 from streamnorm.dialects.gemini.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
 __all__ = ["GeminiChecker"]
 
-_CONSTANT = ("responseId", "modelVersion")
+_CONSTANT = {"responseId": str, "modelVersion": str}
 _REQUIRED_ONE_OF = ("candidates", "promptFeedback", "usageMetadata")
 _SUMMED = (
     "promptTokenCount",
@@ -40,10 +40,10 @@ _SUMMED = (
 
 
 class GeminiChecker(Checker):
-    """Validate one stream."""
+    """Strict validator of one Gemini stream."""
 
-    bare = True
-    data_alone = True
+    rejects_id_and_retry = True
+    rejects_comments = True
 
     def __init__(self) -> None:
         self._constants: dict[str, object] = {}  # fields that are equal in all chunks
@@ -86,12 +86,7 @@ class GeminiChecker(Checker):
     def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
         if not any(name in chunk for name in _REQUIRED_ONE_OF):
             yield f"chunk without {', '.join(_REQUIRED_ONE_OF)}, expected one of them"
-        for name in _CONSTANT:
-            value = chunk.get(name)
-            if isinstance(value, str):
-                if self._constants.get(name, value) != value:
-                    yield f"{name} is not that of the chunk before, expected one throughout"
-                self._constants[name] = value
+        yield from changed_fields(self._constants, chunk, _CONSTANT)
         feedback = chunk.get("promptFeedback")
         self._blocked = self._blocked or (is_object(feedback) and "blockReason" in feedback)
         found = chunk.get("candidates")

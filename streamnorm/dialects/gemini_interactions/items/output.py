@@ -15,7 +15,7 @@ from streamnorm._core.text_offsets import TextOffsets
 from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
-    Step,
+    OpenStep,
     signature_from_wire,
 )
 from streamnorm.dialects.gemini_interactions.wire import Delta, TextFragment, other_fields
@@ -23,7 +23,7 @@ from streamnorm.dialects.gemini_interactions.wire import Delta, TextFragment, ot
 __all__ = ["OutputStep"]
 
 
-class OutputStep(Step):
+class OutputStep(OpenStep):
     """A step of the answer: text with citations, and files."""
 
     _offsets: TextOffsets  # of the open block

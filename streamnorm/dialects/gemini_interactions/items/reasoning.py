@@ -12,14 +12,14 @@ from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureD
 from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
-    Step,
+    OpenStep,
     signature_from_wire,
 )
 
 __all__ = ["ThoughtStep"]
 
 
-class ThoughtStep(Step):
+class ThoughtStep(OpenStep):
     """A step of thoughts: summaries, each a part, and signatures."""
 
     _has_started = False  # a block of the step, which may have stopped since

@@ -19,7 +19,7 @@ __all__ = [
     "DIALECT",
     "GrowingBlock",
     "InteractionBlocks",
-    "Step",
+    "OpenStep",
     "UnknownStep",
     "signature_from_wire",
 ]
@@ -82,7 +82,7 @@ class GrowingBlock:
         return carry
 
 
-class Step(ABC):
+class OpenStep(ABC):
     """One open step.
 
     Args:
@@ -137,7 +137,7 @@ class Step(ABC):
         """
 
 
-class UnknownStep(Step):
+class UnknownStep(OpenStep):
     """A step of a type without a unified block, or of the user's own input."""
 
     _index: int | None = None

@@ -8,7 +8,11 @@ from streamnorm._core.events import Event
 from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm.dialects.gemini_interactions.items.output import OutputStep
 from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep
-from streamnorm.dialects.gemini_interactions.items.step import InteractionBlocks, Step, UnknownStep
+from streamnorm.dialects.gemini_interactions.items.step import (
+    InteractionBlocks,
+    OpenStep,
+    UnknownStep,
+)
 from streamnorm.dialects.gemini_interactions.items.tool_calls import (
     CALL_SUFFIX,
     FUNCTION_CALL,
@@ -36,7 +40,7 @@ class OpenSteps:
     """
 
     def __init__(self, blocks: InteractionBlocks) -> None:
-        self.open: dict[int, Step] = {}
+        self.open: dict[int, OpenStep] = {}
         self._blocks = blocks
         self._kinds: dict[int, str] = {}  # of stopped steps, too
         self._last_index = -1
@@ -88,7 +92,7 @@ class OpenSteps:
 
     def _start(
         self, index: int, fields: dict[str, Any], raw: RawStep | None, events: list[Event]
-    ) -> Step:
+    ) -> OpenStep:
         kind = string_of(fields, "type")
         if index in self.open:
             self._blocks.note("reused_index", "step")
@@ -130,7 +134,7 @@ class OpenSteps:
             step.stop(events, explicit=True)
 
 
-def _step_class(kind: str) -> type[Step]:
+def _step_class(kind: str) -> type[OpenStep]:
     if kind in _OUTPUTS:
         return OutputStep
     if kind == "thought":

@@ -13,7 +13,7 @@ from streamnorm._core.json import clean, is_array, string_of
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
-    Step,
+    OpenStep,
     signature_from_wire,
 )
 from streamnorm.dialects.gemini_interactions.wire import (
@@ -43,7 +43,7 @@ Kinds of other vendors end in `_call` and `_result`, too, and must not be mistak
 """
 
 
-class _CallStep(Step):
+class _CallStep(OpenStep):
     """A call whose arguments come whole or in fragments."""
 
     _whole = ""  # complete arguments of a delta
@@ -180,7 +180,7 @@ class ServerToolCallStep(_CallStep):
         return self._open(call, other_fields(fields, *_MAPPED), events)
 
 
-class ResultStep(Step):
+class ResultStep(OpenStep):
     """The result of a tool that the provider executed: one block, when the step stops."""
 
     def start(self, events: list[Event]) -> None:

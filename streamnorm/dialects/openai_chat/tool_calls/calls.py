@@ -1,8 +1,9 @@
-"""Tool calls of one choice, and the call that a fragment belongs to.
+"""The tool calls of one choice: which call a fragment belongs to, and when a call stops.
 
 Servers leave out the index, send 0 for every call, count from 1, let the index drift, repeat
 id and name, or send the id late.  A fragment is matched by id, then by index, then to the
-latest call.
+latest call.  A function call stops when its arguments are complete and another block has
+started.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from streamnorm._core.events import JSONDelta, StreamError
+from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
 from streamnorm._core.json import clean
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 
@@ -74,10 +75,6 @@ class Call(Struct, eq=False):
         held = self.stopped or self.has_placeholder or self.carry or self.index < 0
         self.is_appendable = self.kind == "function" and not held and self.arguments.size > 0
 
-    def stop(self) -> None:
-        """Refuse further arguments."""
-        self.stopped, self.is_appendable = True, False
-
     def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
         """Append a fragment and return the part of it to emit.
 
@@ -133,11 +130,12 @@ class Call(Struct, eq=False):
         arguments.append(text)
         return True
 
-    def release(self) -> str:
-        """Remove and return held arguments, given that nothing follows."""
+    def release(self, events: list[Event]) -> None:
+        """Append the arguments that are still held, given that nothing follows."""
         held = ("{}" if self.has_placeholder else "") + clean(self.carry)
         self.has_placeholder, self.carry = False, ""
-        return held
+        if held:
+            events.append(JSONDelta(self.index, held))
 
     def _is_resent(self, text: str) -> bool:
         """Return whether a fragment repeats complete arguments, and changes nothing."""
@@ -170,14 +168,22 @@ class ToolCalls:
     Attributes:
         all: The calls, in order of appearance.
         by_index: The calls that have an index on the wire.
+        by_id: The calls that have an id.
         last: The call that the latest fragment belonged to.
+        open: The calls whose blocks have started and not stopped, by block index.
+        held_signatures: Signatures that arrived before their calls, by id of the call.
     """
 
     def __init__(self) -> None:
         self.all: list[Call] = []
         self.by_index: dict[int, Call] = {}
+        self.by_id: dict[str, Call] = {}
         self.last: Call | None = None
-        self._by_id: dict[str, Call] = {}
+        self.open: dict[int, Call] = {}
+        self.held_signatures: dict[str, str] = {}
+        self._held_chars = 0
+        # Calls, by block index, that may be complete when the next block starts.
+        self._unsettled: dict[int, Call] = {}
 
     def resolve(self, fragment: CallFragment) -> Call:
         """Return the call that a fragment belongs to, a new one if the fragment begins it."""
@@ -192,14 +198,67 @@ class ToolCalls:
         self.last = call
         return call
 
-    def by_id(self, id: object) -> Call | None:
-        """Return the call with an id; None if there is none."""
-        return self._by_id.get(id) if isinstance(id, str) else None
+    def start(self, call: Call, index: int, events: list[Event]) -> None:
+        """Open the block of a call, whose start was appended, and append its arguments so far."""
+        call.index, call.delta = index, JSONDelta(index, "")
+        self.open[index] = self._unsettled[index] = call
+        if call.arguments.size and not call.has_placeholder:
+            events.append(JSONDelta(index, call.arguments.text()))
+        call.update_appendable()
+
+    def append_plain(self, call_index: int, fragment: str) -> JSONDelta | None:
+        """Append a fragment to an open call, and return a delta of its block.
+
+        None leaves the call unchanged: the fragment may repeat, restart or complete the
+        arguments; read the frame in full.
+        """
+        call = self.by_index.get(call_index)
+        if call is None or not call.append_plain(fragment):
+            return None
+        if fragment:
+            self.last = call
+        return call.delta
+
+    def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
+        """Append arguments of an open call, and its stop if it is followed and now complete."""
+        events.append(JSONDelta(call.index, text))
+        self._unsettled[call.index] = call
+        if call.followed and text[-1] in COMPLETE_ENDS and call.is_complete():
+            self._stop(call, events)
+            events.append(BlockStop(call.index))
+
+    def stop_complete(self, events: list[Event]) -> list[int]:
+        """Stop the complete calls, since another block starts, and return their block indexes."""
+        calls = [call for _, call in sorted(self._unsettled.items())]
+        for call in calls:
+            call.followed = True
+        complete = [call for call in calls if call.is_complete()]
+        for call in complete:
+            self._stop(call, events)
+        self._unsettled.clear()
+        return [call.index for call in complete]
+
+    def flush(self, events: list[Event]) -> list[int]:
+        """Append the held arguments of open calls at the end, and return their block indexes."""
+        for call in self.open.values():
+            call.release(events)
+        return list(self.open)
+
+    def hold_signature(self, id: str, signature: str, max_held_bytes: int) -> None:
+        """Hold the signature of a call that has not begun.
+
+        Raises:
+            Fatal: More than `max_held_bytes` characters have been held.
+        """
+        self.held_signatures[id] = signature
+        self._held_chars += len(signature)
+        if self._held_chars > max_held_bytes:
+            raise too_large("max_held_bytes", max_held_bytes)
 
     def _known(self, fragment: CallFragment) -> Call | None:
         """Return the call that a fragment continues; None if the fragment begins a call."""
         if fragment.id is not None:
-            return self._by_id.get(fragment.id) or self._call_without_id(fragment.id, fragment)
+            return self.by_id.get(fragment.id) or self._call_without_id(fragment.id, fragment)
         if fragment.index is not None:
             call = self.by_index.get(fragment.index)
             if call is None:  # the index drifts, or the call starts without an id
@@ -216,14 +275,19 @@ class ToolCalls:
         if fragment.name and call.name and fragment.name != call.name:
             return None
         call.id = id  # a block that has started keeps its minted id
-        self._by_id[id] = call
+        self.by_id[id] = call
         return call
+
+    def _stop(self, call: Call, events: list[Event]) -> None:
+        call.stopped, call.is_appendable = True, False
+        del self.open[call.index], self._unsettled[call.index]
+        call.release(events)
 
     def _add(self, fragment: CallFragment) -> Call:
         call = Call(fragment.id, fragment.name, "custom" if fragment.is_custom else "function")
         self.all.append(call)
         if call.id is not None:
-            self._by_id[call.id] = call
+            self.by_id[call.id] = call
         if fragment.index is not None:
             self.by_index[fragment.index] = call
         return call

@@ -18,6 +18,7 @@ from streamnorm.dialects.openai_chat import wire
 __all__ = [
     "CallFragment",
     "Signature",
+    "arguments_frame",
     "call_fragment_from_wire",
     "call_signature_to_wire",
     "call_start_to_wire",
@@ -77,6 +78,12 @@ def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, 
     if kind == "function":
         return {**start, "function": {"name": name, "arguments": ""}}
     return {**start, "custom": {"name": name, "input": ""}}
+
+
+def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
+    """Return the bytes of a delta before and after a fragment of a call's arguments."""
+    owner = b'"function":{"arguments":' if kind == "function" else b'"custom":{"input":'
+    return b'"tool_calls":[{"index":%d,%b' % (number, owner), b"}}]"
 
 
 def call_signature_to_wire(

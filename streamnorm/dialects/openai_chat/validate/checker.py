@@ -21,21 +21,21 @@ from typing import Any
 
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
-from streamnorm._core.shapes import is_count, parse_object, problems
+from streamnorm._core.shapes import changed_fields, is_count, parse_object, problems, token_problems
+from streamnorm.dialects.openai_chat.detect import DONE
 from streamnorm.dialects.openai_chat.validate.choice import ChoiceChecker
 from streamnorm.dialects.openai_chat.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
 
 __all__ = ["ChatChecker"]
 
-_DONE = "[DONE]"
 _CONSTANT = {"id": str, "created": int, "model": str}
 
 
 class ChatChecker(Checker):
     """Strict validator of one Chat Completions stream."""
 
-    bare = True
+    rejects_id_and_retry = True
 
     def __init__(self) -> None:
         self._constants: dict[str, object] = {}  # fields with one value in all chunks
@@ -45,7 +45,7 @@ class ChatChecker(Checker):
         self._ended_by = ""  # `[DONE]` or an error
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if frame.data.startswith(_DONE):
+        if frame.data.startswith(DONE):
             yield from self._done(frame.data)
             return
         if self._ended_by:
@@ -69,17 +69,12 @@ class ChatChecker(Checker):
     def missing(self) -> list[str]:
         if self._ended_by:
             return []
-        return [*self._unfinished("the stream ends"), f"no {_DONE}, expected it last"]
+        return [*self._unfinished("the stream ends"), f"no {DONE}, expected it last"]
 
     def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
         if self._has_usage:
-            yield f"chunk after the usage chunk, expected {_DONE}"
-        for name, kind in _CONSTANT.items():
-            value = chunk.get(name)
-            if type(value) is kind:
-                if self._constants.get(name, value) != value:
-                    yield f"{name} is not that of the chunk before, expected one throughout"
-                self._constants[name] = value
+            yield f"chunk after the usage chunk, expected {DONE}"
+        yield from changed_fields(self._constants, chunk, _CONSTANT)
         choices = chunk.get("choices")
         entries: list[object] = choices if is_array(choices) else []
         for number, entry in enumerate(entries):
@@ -107,17 +102,17 @@ class ChatChecker(Checker):
         else:
             self._has_usage = True
         if is_object(usage):
-            yield from _check_counts(usage)
+            yield from token_problems(usage, "usage", "prompt", "completion")
 
     def _done(self, data: str) -> Iterator[str]:
-        if self._ended_by == _DONE:
-            yield f"second {_DONE}, expected one"
+        if self._ended_by == DONE:
+            yield f"second {DONE}, expected one"
             return
-        if data != _DONE:
-            yield f"{len(data)} characters that begin with {_DONE}, expected it alone"
+        if data != DONE:
+            yield f"{len(data)} characters that begin with {DONE}, expected it alone"
         if not self._ended_by:
-            yield from self._unfinished(_DONE)
-        self._ended_by = _DONE
+            yield from self._unfinished(DONE)
+        self._ended_by = DONE
 
     def _unfinished(self, end: str) -> Iterator[str]:
         if not self._choices:
@@ -125,24 +120,3 @@ class ChatChecker(Checker):
         for index, choice in self._choices.items():
             if not choice.finished:
                 yield f"{end} before the finish_reason of choice {index}, expected it after"
-
-
-def _check_counts(usage: dict[str, Any]) -> Iterator[str]:
-    """Yield the contradictions between the counts of a usage."""
-    prompt, completion, total = (
-        usage.get(f"{name}_tokens") for name in ("prompt", "completion", "total")
-    )
-    if is_count(prompt) and is_count(completion) and is_count(total):
-        expected = prompt + completion
-        if total != expected:
-            yield f"usage.total_tokens is {total}, expected {expected}"
-    groups = [
-        (prompt, "prompt", ("cached_tokens", "cache_write_tokens")),
-        (completion, "completion", ("reasoning_tokens",)),
-    ]
-    for count, name, fields in groups:
-        details = usage.get(f"{name}_tokens_details")
-        values = [details.get(field) for field in fields] if is_object(details) else []
-        detailed = sum(value for value in values if is_count(value))
-        if is_count(count) and detailed > count:
-            yield f"usage.{name}_tokens_details has {detailed} tokens, expected at most {count}"

@@ -1,4 +1,4 @@
-"""Events to Responses SSE.
+"""Encoder of OpenAI Responses.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21).  Every
 item is added, filled and done, and the terminal event repeats all of them: some clients
@@ -36,13 +36,13 @@ from streamnorm._core.events import (
     SignatureDelta,
     StreamError,
     TextDelta,
-    Usage,
     UsageUpdate,
 )
+from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
+from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter
 from streamnorm.dialects.openai_responses.encode.items import (
     ItemHead,
     ItemWriter,
@@ -94,8 +94,7 @@ class ResponsesEncoder(Encoder):
         super().__init__(**options)
         self._frames = FrameWriter()
         self._response = initial_response(response_id(""), self._model or "", 0, {})
-        self._usage: Usage | None = None
-        self._is_started = self._is_ended = False
+        self._has_usage = self._is_started = self._is_ended = False
         self._early: list[Opaque] = []  # no client accepts an event before response.created
         self._next_output_index = 0
         self._item_ids: set[str] = set()
@@ -126,9 +125,6 @@ class ResponsesEncoder(Encoder):
     def error_body(self, error: StreamError) -> bytes:
         return dumps({"error": error_to_wire(error, extras=self.extras)})
 
-    def close(self) -> bytes:
-        return b""
-
     # Deltas
 
     def _text(self, event: TextDelta | RefusalDelta) -> bytes:
@@ -152,7 +148,7 @@ class ResponsesEncoder(Encoder):
     # Blocks
 
     def _block_start(self, event: BlockStart) -> bytes:
-        index, extra = event.index, dict(event.extra or {}) if self.extras else {}
+        index, extra = event.index, self._vendor_fields(event.extra)
         match event.block:
             case Text():
                 return self._start_part(index, extra, "output_text")
@@ -299,9 +295,8 @@ class ResponsesEncoder(Encoder):
         self._is_started = True
 
     def _usage_update(self, event: UsageUpdate) -> bytes:
-        self._usage = event.usage
-        self._note_tier((event.usage.extra or {}).get("service_tier"))
-        return b""
+        self._has_usage = True
+        return super()._usage_update(event)
 
     def _message_stop(self, event: MessageStop) -> bytes:
         extra = dict(event.extra or {})
@@ -313,7 +308,7 @@ class ResponsesEncoder(Encoder):
         fields: dict[str, Any] = extra if self.extras else {}
         if reason is not None:
             fields["incomplete_details"] = {"reason": reason}
-        usage = usage_to_wire(self._usage or Usage(), extras=self.extras)
+        usage = usage_to_wire(self._usage, extras=self.extras)
         status = "completed" if reason is None else "incomplete"
         return released + self._write_terminal(status, {**fields, "usage": usage})
 
@@ -322,7 +317,7 @@ class ResponsesEncoder(Encoder):
         # Clients read the error nested or flat; Codex reads `response.failed` alone.
         flat = {key: error[key] for key in ("code", "message", "param")}
         written = self._write_early() + self._frames.write("error", {**flat, "error": error})
-        usage = None if self._usage is None else usage_to_wire(self._usage, extras=self.extras)
+        usage = usage_to_wire(self._usage, extras=self.extras) if self._has_usage else None
         failure = {"code": error["code"], "message": error["message"]}
         return written + self._write_terminal("failed", {"error": failure, "usage": usage})
 

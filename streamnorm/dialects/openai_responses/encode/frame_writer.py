@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
+from streamnorm._core.json import dumps
 
-__all__ = ["FrameWriter", "dumps"]
-
-dumps = msgspec.json.Encoder().encode
+__all__ = ["FrameWriter"]
 
 
 class FrameWriter:

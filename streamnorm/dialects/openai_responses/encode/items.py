@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import FAST_ERRORS, is_object
+from streamnorm._core.json import FAST_ERRORS, dumps, is_object
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter, dumps
+from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter
 
 __all__ = [
     "ItemHead",

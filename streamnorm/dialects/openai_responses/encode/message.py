@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from streamnorm._core.blocks import Citation
+from streamnorm._core.json import dumps
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.citations import citation_to_wire
-from streamnorm.dialects.openai_responses.encode.frame_writer import dumps
 from streamnorm.dialects.openai_responses.encode.items import ItemHead, ItemWriter
 
 __all__ = ["MessageWriter", "PartWriter"]

@@ -23,9 +23,9 @@ from typing import Any
 
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_object
-from streamnorm._core.shapes import is_count, misnamed, parse_object, problems
+from streamnorm._core.shapes import is_count, misnamed, parse_object, problems, token_problems
 from streamnorm.dialects.openai_responses.validate.event_shapes import ERROR, ERROR_NESTED, EVENTS
-from streamnorm.dialects.openai_responses.validate.items import ItemValidator
+from streamnorm.dialects.openai_responses.validate.items import ItemChecker
 from streamnorm.sse import Frame
 
 __all__ = ["ResponsesChecker"]
@@ -41,10 +41,10 @@ _RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, _ITEM
 
 
 class ResponsesChecker(Checker):
-    """Validator of one stream."""
+    """Strict validator of one Responses stream."""
 
     def __init__(self) -> None:
-        self._items = ItemValidator()
+        self._items = ItemChecker()
         self._next_number: int | None = None  # None if it cannot be known
         self._is_started = False  # response.created came, or its absence was reported
         self._seen: dict[str, None] = {}  # lifecycle events, and the first item
@@ -133,22 +133,4 @@ class ResponsesChecker(Checker):
         if event_type in _TERMINALS and event_type != _FAILED:
             yield from self._items.end(event_type, response)
             if is_object(usage := response.get("usage")):
-                yield from _check_sums(usage)
-
-
-def _check_sums(usage: dict[str, Any]) -> Iterator[str]:
-    """Yield contradictions between token counts."""
-    given, made, total = (usage.get(f"{name}_tokens") for name in ("input", "output", "total"))
-    if is_count(given) and is_count(made) and is_count(total) and total != given + made:
-        yield f"response.usage.total_tokens is {total}, expected {given + made}"
-    parts = [
-        (given, "input", ("cached_tokens", "cache_write_tokens")),
-        (made, "output", ("reasoning_tokens",)),
-    ]
-    for whole, name, fields in parts:
-        details = usage.get(f"{name}_tokens_details")
-        counts = [details.get(field) for field in fields] if is_object(details) else []
-        part = sum(count for count in counts if is_count(count))
-        if is_count(whole) and part > whole:
-            found = f"response.usage.{name}_tokens_details has {part} tokens"
-            yield f"{found}, expected at most {whole}"
+                yield from token_problems(usage, "response.usage", "input", "output")

@@ -22,6 +22,7 @@ from streamnorm._core.shapes import (
     TEXT,
     Shape,
     array,
+    either,
     nullable,
     object_of,
     tagged,
@@ -44,7 +45,7 @@ __all__ = [
 EMPTY_ARRAY = Shape("an empty array", lambda value: value == [])
 EMPTY_TEXT = Shape("an empty string", lambda value: value == "")
 _NULL_OR_ARRAY = nullable(ARRAY)
-_TEXT_OR_ARRAY = Shape("a string or an array", lambda value: TEXT.fits(value) or ARRAY.fits(value))
+_TEXT_OR_ARRAY = either(TEXT, ARRAY)
 
 _SPAN = {"start_index": COUNT, "end_index": COUNT}
 _FILE = {"file_id": TEXT, "filename": TEXT}

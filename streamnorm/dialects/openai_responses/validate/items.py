@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.openai_responses.validate.event_shapes import PROGRESS
 from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, ItemTexts
 
-__all__ = ["ItemValidator"]
+__all__ = ["ItemChecker"]
 
 _DONE = "response.output_item.done"
 # Item types of the events that carry no text.
@@ -43,8 +43,8 @@ class _ItemState(Struct):
     done: dict[str, Any] | None = None
 
 
-class ItemValidator:
-    """Validator of the items of one response."""
+class ItemChecker:
+    """Strict validator of the items of one response."""
 
     def __init__(self) -> None:
         self._items: dict[int, _ItemState] = {}
@@ -103,10 +103,10 @@ class ItemValidator:
             yield f"item {index} starts, expected item {self._next_index}"
         self._next_index = max(self._next_index, index + 1)
         item = _item_of(event)
-        item_type = _text(item, "type")
+        item_type = string_of(item, "type")
         for key, known in self._ids.items():
             # The output of a call has the call's id.
-            id = "" if key == "call_id" and item_type.endswith("output") else _text(item, key)
+            id = "" if key == "call_id" and item_type.endswith("output") else string_of(item, key)
             if id in known:
                 yield f"{key} of item {index} is that of another, expected its own"
             if id:
@@ -116,7 +116,7 @@ class ItemValidator:
     def _finish(self, index: int, item: _ItemState, event: dict[str, Any]) -> Iterator[str]:
         item.done = done = _item_of(event)
         for key in _IDENTITY:
-            before, now = _text(item.added, key), _text(done, key)
+            before, now = string_of(item.added, key), string_of(done, key)
             if before and now and before != now:
                 yield f"{_DONE} has another {key} for item {index}, expected that of its start"
         yield from item.texts.finish(done)
@@ -129,7 +129,7 @@ class ItemValidator:
         if item.type and item.type not in item_types:
             yield f"{event_type} in item {index}, expected an event of {item.type}"
             return
-        id, known = _text(event, "item_id"), _text(item.added, "id")
+        id, known = string_of(event, "item_id"), string_of(item.added, "id")
         if id and known and id != known:
             yield f"item_id of {event_type} is not the id of item {index}, expected that"
         if text_event is not None:
@@ -154,12 +154,6 @@ def _check_complete(event_type: str, index: int, item: dict[str, Any]) -> Iterat
     ):
         size = f"{len(arguments)} characters"
         yield f"arguments of item {index} in {size} are no JSON object, expected one"
-
-
-def _text(value: dict[str, Any], key: str) -> str:
-    """Return a string; "" for any other type, which its shape reports."""
-    text = value.get(key)
-    return text if isinstance(text, str) else ""
 
 
 def _comparable(item: object) -> object:

@@ -26,7 +26,7 @@ class TextEvent(Struct, frozen=True):
     """The effect of an event type on a text.
 
     Attributes:
-        item_types: Types of the items that have such texts.
+        item_types: Types of the items that have the text.
         group: Which texts of the item.
         action: Effect of the event.
         index_key: Key of the index of the text; empty where an item has only one.
@@ -154,7 +154,7 @@ class _TextGroup(Struct):
 
 
 class ItemTexts:
-    """Validator of the texts of one item.
+    """Strict validator of the texts of one item.
 
     Args:
         item_type: Type of the item.

@@ -16,6 +16,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
+from streamnorm._core.ids import mint_id
 
 END = chunk({}, "tool_calls") + DONE
 A, B = '{"a":1}', '{"b":2}'
@@ -111,13 +112,12 @@ def test_id_and_name_null_in_later_fragments() -> None:
 
 
 def test_id_never_sent_is_minted_and_noted() -> None:
-    frames = (calls(call(0, None, "f", A)), calls(call(1, None, "g", B)), END)
-    decoded = decode(*frames)
+    frames = (calls(call(0, None, "f", A), call(1, None, "g", B)), calls(call(name="f"), choice=1))
+    decoded = decode(*frames, chunk({}, "tool_calls", 1), END)
     ids = [event.block.id for event in decoded.events if isinstance(event, BlockStart)]
-    assert all(map(anonymous, ids))
-    assert len(set(ids)) == 2
-    assert decoded.notes == (Note("minted_id", "tool call", 2),)
-    assert decode(*frames) == decoded
+    places = [(0, 0), (0, 1), (1, 2)]  # choice and block
+    assert ids == [mint_id("chatcmpl-1", "gpt", None, *place) for place in places]
+    assert decoded.notes == (Note("minted_id", "tool call", 3),)
 
 
 def test_numeric_id_becomes_its_digits() -> None:

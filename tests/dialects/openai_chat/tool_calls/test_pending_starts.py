@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message, reasoning
+from support.openai_chat.chunks import (
+    DONE,
+    call,
+    calls,
+    chunk,
+    content,
+    decode,
+    detail,
+    message,
+    reasoning,
+)
 
 from streamnorm import (
     BlockStart,
@@ -24,13 +34,7 @@ from streamnorm import (
 )
 
 END = chunk({}, "stop") + DONE
-
-
 A = '{"a":1}'
-
-
-def detail(**fields: object) -> bytes:
-    return chunk({"reasoning_details": [fields]})
 
 
 def test_named_call_without_arguments_starts_when_text_arrives() -> None:
@@ -119,8 +123,7 @@ def test_surrogate_pair_split_behind_a_nameless_call_is_joined() -> None:
 
 def early(signature: str, id: str) -> bytes:
     """Return Gemini's signature of a call, as OpenRouter sends it."""
-    detail = {"type": "reasoning.encrypted", "format": "google-gemini-v1"}
-    return chunk({"reasoning_details": [{**detail, "data": signature, "id": id}]})
+    return detail(type="reasoning.encrypted", format="google-gemini-v1", data=signature, id=id)
 
 
 @pytest.mark.parametrize(

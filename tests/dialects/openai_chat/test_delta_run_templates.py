@@ -1,11 +1,19 @@
-"""Templates of chunks that differ in their text alone."""
+"""Templates of chunks that differ in their text alone, and in random padding."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
+from support.delta_runs import read_chunks
+from support.openai_chat.chunks import chunk, content
 
-from streamnorm.dialects.openai_chat.template import Template, learn_template
+from streamnorm import ReasoningDelta, TextDelta
+from streamnorm.dialects.openai_chat.delta_run import Template, learn_template
+
+read = partial(read_chunks, "openai_chat")
+TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]
 
 
 def peek(payload: bytes) -> str | None:
@@ -75,3 +83,40 @@ def test_template_ignores_padding(payload: bytes, text: str | None, padding: byt
 )
 def test_no_template_is_learned_from_an_ambiguous_chunk(payload: bytes, text: str) -> None:
     assert learn_template(payload, text, peek) is None
+
+
+@pytest.mark.parametrize("name", ["obfuscation", "p"])
+@pytest.mark.parametrize("field", ["content", "reasoning_content", "reasoning"])
+def test_padded_chunks_are_on_the_run(name: str, field: str) -> None:
+    make = TextDelta if field == "content" else ReasoningDelta
+    chunks = [chunk({field: text}, **{name: "x" * (n % 3)}) for n, text in enumerate(TEXTS)]
+    reading = read(*chunks)
+    assert reading.events[1:] == [[make(0, text)] if text else [] for text in TEXTS[1:]]
+    assert reading.on_run == [0] + [1] * (len(TEXTS) - 1)
+
+
+@pytest.mark.parametrize(
+    ("part", "replacement"),
+    [
+        (b'"xx"', b'"x,x"'),
+        (b'"xx"', b'"x"x"'),
+        (b'"xx"', b'"x\\"'),
+        (b'"xx"', b'"x\xff"'),
+        (b'"xx"', b'"\\u0078"'),
+        (b'"~"', b'"~"x'),
+        (b'"~"', b'\n"~"'),
+        (b'"~"', b'"\\ud83d"'),
+        (b'"~"', b"null"),
+        (b'"xx"}\n', b'"xx"}}\n'),
+        (b"null}]", b'"stop"}]'),
+        (b'"gpt"', b'"gpt-2"'),
+        (b'"gpt"', b"5"),
+    ],
+)
+def test_chunk_that_does_not_fit_the_template_reads_as_in_full(
+    part: bytes, replacement: bytes
+) -> None:
+    chunks = [content(text, obfuscation="xx") for text in "abc"]
+    odd = content("~", obfuscation="xx").replace(part, replacement)
+    assert odd != content("~", obfuscation="xx")
+    read(*chunks, odd, *chunks)

@@ -1,0 +1,306 @@
+"""Reducers of features that take more than one event to reduce.
+
+They are tool arguments written whole, boundaries between blocks, citations, and the metadata
+of the message.  The other features of a stream are reduced by `Projector` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamnorm._core.blocks import Citation, Reasoning, Refusal, Text
+from streamnorm._core.errors import ArgumentsError
+from streamnorm._core.events import MessageStop, Usage
+from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.losses.loss import Losses
+from streamnorm._core.partial_json import decode_arguments
+from streamnorm._core.text_buffer import TextBuffer
+
+__all__ = ["Boundaries", "Citations", "MessageMetadata", "WholeArguments"]
+
+_WHITE_SPACE = " \t\r\n"
+
+# The first two occur in JSON only between tokens.  The others, at which some readers split
+# lines, occur only within strings.
+_LINE_ENDS = (
+    *(("\r", " "), ("\n", " ")),
+    *(("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")),
+)
+
+_TEXT_BLOCKS = (Text, Reasoning, Refusal)
+"""Blocks that merge with a neighbour of their type unless a boundary separates them."""
+_MERGED = "written as one block"
+
+
+class WholeArguments:
+    """Buffers the arguments of each call, for a target that writes them whole as an object.
+
+    Args:
+        losses: Counts `broken_arguments` and `null_arguments`.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._texts: dict[int, TextBuffer] = {}
+
+    def append(self, index: int, text: str) -> None:
+        """Append arguments of a call."""
+        if index not in self._texts:
+            self._texts[index] = TextBuffer()
+        self._texts[index].append(text)
+
+    def sink(self, index: int) -> Callable[[str], None] | None:
+        """Return a function that appends arguments of a call; None before the first."""
+        buffer = self._texts.get(index)
+        return None if buffer is None else buffer.append
+
+    def pop(self, index: int, where: str) -> str | None:
+        """Remove and return the arguments of a call, on one line.
+
+        "" if there are none.  None if they are no JSON object: the call must be dropped.
+        """
+        buffer = self._texts.pop(index, None)
+        text = "" if buffer is None else buffer.text()
+        if text.strip() == "null":
+            self._losses.add("null_arguments", "tool call", "written as {}")
+            return ""
+        try:
+            decode_arguments(text)
+        except ArgumentsError:
+            self._losses.add("broken_arguments", where, "call dropped")
+            return None
+        text = text.strip(_WHITE_SPACE)
+        for end, written in _LINE_ENDS:
+            text = text.replace(end, written)
+        return text
+
+    def discard(self, index: int, where: str) -> None:
+        """Count and discard the arguments of a call that is open when the stream fails."""
+        self._texts.pop(index, None)
+        self._losses.count("broken_arguments", where, "call dropped")
+
+
+class _WrittenBlock(Struct):
+    """A block that the target writes.
+
+    Attributes:
+        type: Its type.
+        choice: Number of its choice.
+        signature_only: Whether it holds nothing but a signature.
+        previous: Index of the block written before it.
+        signed: Whether it has a signature.
+        stopped: Whether it has stopped.
+    """
+
+    type: type
+    choice: int
+    signature_only: bool
+    previous: int | None = None
+    signed: bool = False
+    stopped: bool = False
+
+
+class _WriteOrder(Struct):
+    """The blocks of one choice, in the order in which a `Sequencer` writes them.
+
+    Attributes:
+        open: Index of the open block that holds others back; None if there is none.
+        last: Index of the block written last.
+        held: Indexes of the blocks held back.
+    """
+
+    open: int | None = None
+    last: int | None = None
+    held: set[int] = set()
+
+
+class Boundaries:
+    """Finds the blocks that the target cannot separate from the previous one.
+
+    Args:
+        capabilities: Those of the target.
+        losses: Counts `boundaries`.
+
+    Attributes:
+        merged: Indexes of those blocks, each with the index of the previous block.
+    """
+
+    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+        self.merged: dict[int, int] = {}
+        self._can = capabilities
+        self._losses = losses
+        self._blocks: dict[int, _WrittenBlock] = {}
+        self._orders: dict[int, _WriteOrder] = {}
+
+    def start(self, index: int, choice: int, type: type, *, signature_only: bool) -> None:
+        """Add a block that the target writes.
+
+        Args:
+            index: Its index.
+            choice: Number of its choice.
+            type: Its type.
+            signature_only: Whether it holds nothing but a signature; readers attribute
+                that to the previous block, if a block of its type can have one.
+        """
+        self._blocks[index] = _WrittenBlock(type, choice, signature_only)
+        order = self._orders.setdefault(choice, _WriteOrder())
+        if order.open is None:
+            self._write(index, order)
+        else:
+            order.held.add(index)
+
+    def sign(self, index: int) -> None:
+        """Mark a block as signed: whatever follows a signature is a new block."""
+        self._blocks[index].signed = True
+
+    def stop(self, index: int, *, written: bool) -> None:
+        """Stop a block.
+
+        Args:
+            index: Its index.
+            written: Whether the encoder writes it; if not, its neighbours become adjacent.
+        """
+        block = self._blocks[index]
+        order = self._orders[block.choice]
+        block.stopped = True
+        if not written:
+            order.held.discard(index)
+            if index == order.last:
+                order.last = block.previous
+        if index == order.open:
+            order.open = None
+            while order.held and order.open is None:
+                first = min(order.held)
+                order.held.discard(first)
+                self._write(first, order)
+
+    def _write(self, index: int, order: _WriteOrder) -> None:
+        """Append a block to the written ones, and count the boundary before it if it is lost."""
+        block = self._blocks[index]
+        if order.last is not None and self._merge(self._blocks[order.last], block):
+            self._losses.add("boundaries", self._blocks[order.last].type.__name__, _MERGED)
+            self.merged[index] = order.last
+        block.previous, order.last = order.last, index
+        if not block.stopped and not issubclass(block.type, self._can.overlapping):
+            order.open = index
+
+    def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
+        """Return whether readers join a block to the previous one."""
+        if previous.signed or previous.type not in _TEXT_BLOCKS:
+            return False
+        return block.type is previous.type or (
+            block.signature_only and previous.type in self._can.signed
+        )
+
+
+class Citations:
+    """Reduces the citations of text blocks.
+
+    Args:
+        capabilities: Those of the target.
+        losses: Counts `citations`.
+    """
+
+    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+        self._can = capabilities
+        self._losses = losses
+        self._written: dict[str, None] = {}
+
+    def reduce(self, index: int, citation: Citation) -> Citation | None:
+        """Return a citation of block `index` as the target has it; None if it has no field."""
+        can = self._can
+        if citation.kind not in can.citations:
+            if can.url_citation is None or citation.url is None:
+                self._losses.add("citations", citation.kind, "dropped")
+                return None
+            self._losses.add("citations", citation.kind, f"written as {can.url_citation}")
+            text = citation.cited_text if can.cited_text else None
+            citation = Citation(
+                *(can.url_citation, citation.url, citation.title, text),
+                *(citation.start, citation.end),
+            )
+        if not can.cited_text:  # citations that differed only in their text are now equal
+            key = f"{index} {citation!r}"
+            if key in self._written:
+                return None
+            self._written[key] = None
+        return citation
+
+    def drop(self) -> None:
+        """Count a citation of a block without text."""
+        self._losses.add("citations", "empty text", "dropped")
+
+
+class MessageMetadata:
+    """Reduces token counts, service tiers and stop reasons.
+
+    Args:
+        capabilities: Those of the target.
+        losses: Counts `service_tier`, `stop_reason`, `usage` and `usage_unknown`.
+
+    Attributes:
+        refused: Whether a refusal was written as text.
+    """
+
+    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+        self.refused = False
+        self._can = capabilities
+        self._losses = losses
+        self._usage = Usage()
+        self._lost_tier: object = None  # counted last
+        self._stopped = False
+
+    def usage(self, usage: Usage) -> Usage:
+        """Return a usage snapshot as the target has it; its losses are counted at the stop."""
+        self._usage = usage
+        output = usage.output_tokens or 0
+        if usage.cache_write_tokens and not self._can.cache_write:
+            usage = structs.replace(usage, cache_write_tokens=None)
+        if (usage.reasoning_tokens or 0) > output and not self._can.excess_reasoning:
+            usage = structs.replace(usage, reasoning_tokens=output)
+        return usage
+
+    def tier(self, extra: dict[str, Any] | None) -> None:
+        """Count the service tier in `extra` if the target has no equivalent."""
+        tier = (extra or {}).get("service_tier")
+        if (
+            isinstance(tier, str)
+            and tier != self._lost_tier
+            and tier not in self._can.service_tiers
+        ):
+            self._losses.add("service_tier", tier, "dropped")
+            self._lost_tier = tier
+
+    def stop(self, event: MessageStop) -> MessageStop:
+        """Return a stop with a reason that the target has a finish reason for."""
+        can = self._can
+        if not self._stopped:
+            self._stopped = True
+            self._count_usage()
+        self.tier(event.extra)
+        if self.refused:
+            event = structs.replace(event, reason="refusal")
+        if event.reason == "other" and event.raw_reason in can.native_stop_reasons:
+            return event
+        unnamed = event.reason == "stop_sequence" and event.stop_sequence is None
+        if event.reason not in can.stop_reasons or (unnamed and not can.unnamed_stop_sequence):
+            self._losses.add("stop_reason", event.reason, "written as end_turn")
+            event = structs.replace(event, reason="end_turn", stop_sequence=None)
+        return event
+
+    def _count_usage(self) -> None:
+        """Count the losses of the last usage snapshot, which is the one that clients report."""
+        can, usage = self._can, self._usage
+        self.tier(usage.extra)
+        reduced = self.usage(usage)
+        if reduced.cache_write_tokens != usage.cache_write_tokens:
+            self._losses.add("usage", "cache_write_tokens", "dropped")
+        if reduced.reasoning_tokens != usage.reasoning_tokens:
+            self._losses.add("usage", "reasoning_tokens", "written as output_tokens")
+        if can.usage == "always" or (can.usage == "known" and usage != Usage()):
+            for name in ("input_tokens", "output_tokens"):
+                if getattr(usage, name) is None:
+                    self._losses.add("usage_unknown", name, "written as 0")
