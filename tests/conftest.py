@@ -1,4 +1,4 @@
-"""What all tests share: the async back ends, and how hard hypothesis tries."""
+"""Settings of all tests: the async back ends, and the profiles of hypothesis."""
 
 from __future__ import annotations
 

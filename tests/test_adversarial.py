@@ -331,7 +331,7 @@ def run(stream: list[bytes], size: int | None) -> tuple[Read, Transcoder]:
 @pytest.mark.parametrize("size", [None, 1, 7, 100_000], ids=["frames", "bytes", "sevens", "whole"])
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize(("stream", "blocks", "stop"), CLEAN.values(), ids=CLEAN)
-def test_stream_comes_through_clean(
+def test_adversarial_stream_becomes_the_expected_message(
     stream: list[bytes], blocks: list[dict[str, str]], stop: str, newline: bytes, size: int | None
 ) -> None:
     got, transcoder = run([piece.replace(b"\n", newline) for piece in stream], size)
@@ -369,6 +369,6 @@ def test_20_error_in_the_middle() -> None:
     assert got.stop_reason is None
 
 
-def test_set_is_whole() -> None:
+def test_all_adversarial_streams_are_present() -> None:
     numbers = [name[:2] for name in CLEAN if name[:2].isdigit()]
     assert sorted([*numbers, "17", "19", "20"]) == [f"{n:02}" for n in range(1, 33)]

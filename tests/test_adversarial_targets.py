@@ -36,7 +36,7 @@ def run(name: str, target: str) -> bytes:
 
 
 @each_row
-def test_responses_client_has_all_of_it(name: str) -> None:
+def test_responses_output_has_the_whole_message(name: str) -> None:
     _, blocks, stop = CLEAN[name]
     got = responses_reader.read(run(name, "openai_responses"))
     assert [item_of(item) for item in got.output] == blocks
@@ -65,7 +65,7 @@ def item_of(item: dict[str, Any]) -> dict[str, str]:
 
 
 @each_row
-def test_gemini_client_has_all_of_it(name: str) -> None:
+def test_gemini_output_has_the_whole_message(name: str) -> None:
     """But for a call that broke off, which has no place."""
     _, blocks, stop = CLEAN[name]
     got = gemini_reader.read(run(name, "gemini"))
@@ -85,7 +85,7 @@ def test_gemini_client_has_all_of_it(name: str) -> None:
 
 
 @each_row
-def test_chat_client_has_all_of_it(name: str) -> None:
+def test_chat_output_has_the_whole_message(name: str) -> None:
     _, blocks, stop = CLEAN[name]
     got = chat_reader.read(run(name, "openai_chat"), extras=True)
     answer = got.answers[0]

@@ -1,4 +1,4 @@
-"""What each dialect carries, by the rooms' tables and by the options of their encoders."""
+"""Capabilities of each dialect, by default and with the options of its encoder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ WRITTEN = {
 }
 
 
-def test_every_dialect_that_is_written_has_capabilities_of_its_name() -> None:
+def test_every_encodable_dialect_has_capabilities() -> None:
     assert {name: None if row is None else row.dialect for name, row in WRITTEN.items()} == {
         name: name for name in WRITTEN
     }
 
 
-def test_anthropic_carries_what_its_reference_has_a_field_for() -> None:
+def test_anthropic_capabilities_follow_its_reference() -> None:
     row = capabilities("anthropic")
     assert row.signed == (Reasoning,)
     assert row.stop_reasons == {
@@ -29,7 +29,7 @@ def test_anthropic_carries_what_its_reference_has_a_field_for() -> None:
     assert (row.url_citation, row.null_arguments) == (None, False)
 
 
-def test_chat_carries_what_its_reference_has_a_field_for() -> None:
+def test_chat_capabilities_follow_its_reference() -> None:
     row = capabilities("openai_chat")
     assert row.signed == (ToolCall,)
     assert row.overlapping == (ToolCall,)
@@ -41,7 +41,7 @@ def test_chat_carries_what_its_reference_has_a_field_for() -> None:
     assert (row.url_citation, row.server_tools) == ("url_citation", ())
 
 
-def test_responses_carries_what_its_reference_has_a_field_for() -> None:
+def test_responses_capabilities_follow_its_reference() -> None:
     row = capabilities("openai_responses")
     assert row.signed == (Reasoning,)
     assert (row.overlapping, row.media) == ((), (OpaqueBlock,))
@@ -62,7 +62,7 @@ def test_responses_carries_what_its_reference_has_a_field_for() -> None:
         assert not kind.endswith(row.server_tools)
 
 
-def test_gemini_carries_what_its_reference_has_a_field_for() -> None:
+def test_gemini_capabilities_follow_its_reference() -> None:
     row = capabilities("gemini")
     assert row.signed == (Text, Reasoning, ToolCall)
     assert row.media == (Image, Document, OpaqueBlock)

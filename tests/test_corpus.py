@@ -1,6 +1,7 @@
-"""The laws over every real Chat Completions stream of the corpus.
+"""Outcomes, order and losses of every Chat Completions stream of the corpus.
 
-What must come of a stream is read off its payloads by hand, without our decoder.
+The expected values are read off the payloads by hand, without our decoder; the laws of all
+dialects are in `laws/test_corpus.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from support.corpus import (
     each_stream,
     needs_corpus,
     payloads,
-    pieces,
 )
-from support.terminals import finishes, terminal_was_read
+from support.terminals import finishes
 
 from streamnorm import (
     Completed,
@@ -42,8 +42,7 @@ from streamnorm import (
 )
 from streamnorm._core.ordering import Sequencer
 
-SMALL_BYTES = 4_000
-PREFIX_BYTES = 12_000
+DAMAGED_BYTES = 12_000
 
 FAILED = {
     "openai__maruel-genai__openaichat-gpt-audio-GenStream-Stop": "an error chunk in mid-stream",
@@ -82,7 +81,7 @@ each_other_stream = each_provider_of("openai_chat", one_in=2)
 
 
 class Read(NamedTuple):
-    """What came of some bytes."""
+    """Decoded bytes."""
 
     events: list[Event]
     source: Decoder
@@ -105,7 +104,7 @@ def transcoded(chunks: list[bytes]) -> bytes:
     return b"".join(part for parts in [*written, transcoder.close()] for part in parts)
 
 
-# What a stream deserves, by hand
+# Expected values, by hand
 
 
 def chunks_of(data: list[str]) -> list[dict[str, Any]]:
@@ -117,7 +116,7 @@ def choices_of(chunks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from chunk.get("choices") or ()
 
 
-def deserved_reason(chunks: list[dict[str, Any]]) -> str:
+def expected_reason(chunks: list[dict[str, Any]]) -> str:
     choices = [choice for choice in choices_of(chunks) if not choice.get("index")]
     last = [choice for choice in choices if choice.get("finish_reason")][-1:]
     deltas = [choice.get("delta") or {} for choice in choices]
@@ -134,7 +133,7 @@ def deserved_reason(chunks: list[dict[str, Any]]) -> str:
     return reason
 
 
-def deserved_lenient(body: bytes) -> set[str]:
+def expected_lenient(body: bytes) -> set[str]:
     data = list(payloads(body))
     lenient = set()
     if not any(payload.startswith("[DONE]") for payload in data):
@@ -147,7 +146,7 @@ def deserved_lenient(body: bytes) -> set[str]:
 
 
 @each_stream
-def test_ends_as_the_stream_deserves(stream: CorpusStream) -> None:
+def test_outcome_is_that_of_the_stream(stream: CorpusStream) -> None:
     events, source = whole(stream)
     outcome = source.outcome
     if any(fnmatch.fnmatchcase(stream.name, pattern) for pattern in FAILED):
@@ -156,9 +155,9 @@ def test_ends_as_the_stream_deserves(stream: CorpusStream) -> None:
         assert events[-1] is outcome.error
         return
     assert isinstance(outcome, Completed)
-    assert set(outcome.lenient) == deserved_lenient(stream.body)
+    assert set(outcome.lenient) == expected_lenient(stream.body)
     chunks = chunks_of(list(payloads(stream.body)))
-    assert outcome.reason == deserved_reason(chunks)
+    assert outcome.reason == expected_reason(chunks)
     stops = {event.choice: event for event in events if isinstance(event, MessageStop)}
     assert {number: stop.raw_reason for number, stop in stops.items()} == finishes(chunks)
     for word in outcome.lenient:
@@ -166,8 +165,8 @@ def test_ends_as_the_stream_deserves(stream: CorpusStream) -> None:
 
 
 @needs_corpus
-def test_every_pattern_of_odd_ends_is_in_use() -> None:
-    ends = {stream.name: deserved_lenient(stream.body) for stream in corpus()}
+def test_every_exception_to_the_outcome_is_needed() -> None:
+    ends = {stream.name: expected_lenient(stream.body) for stream in corpus()}
     for word, patterns in LENIENT.items():
         odd = [name for name, lenient in ends.items() if word in lenient]
         assert [pattern for pattern in patterns if not fnmatch.filter(odd, pattern)] == []
@@ -180,39 +179,11 @@ def test_events_are_legal(streams: list[CorpusStream]) -> None:
         assert validate(whole(stream).events) == [], stream
 
 
-# Chunking
-
-
-@each_other_stream
-def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
-    for stream in streams:
-        expected, source = whole(stream)
-        written = transcoded([stream.body])
-        for chunks in splits(stream):
-            events, other = read(chunks)
-            assert events == expected, stream
-            assert other.outcome == source.outcome, stream
-            assert other.notes == source.notes, stream
-        assert transcoded(pieces(stream.body, 200)) == written, stream
-
-
-def splits(stream: CorpusStream) -> Iterator[list[bytes]]:
-    body = stream.body
-    yield pieces(body, 64)
-    rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
-    yield pieces(body, rng.choices((1, 2, 7, 90, 1_500), k=len(body) // 100))
-    if stream.bytes <= SMALL_BYTES:
-        yield pieces(body, 1)
-    if stream.chunk_sizes:
-        assert sum(stream.chunk_sizes) == len(body)
-        yield pieces(body, stream.chunk_sizes)
-
-
 # Ordering
 
 
 def waits(events: list[Event], projected: list[Event]) -> bool:
-    """Tell whether a call may still get arguments when another block begins."""
+    """Return whether a call may still get arguments when another block begins."""
     # Anthropic has no `null`, with which the arguments are complete at their source.
     nothing = {c.id for c in accumulate(events).tool_calls if c.arguments.strip() == "null"}
     calls = [block for block in accumulate(projected).blocks[:-1] if isinstance(block, ToolCall)]
@@ -227,7 +198,7 @@ def is_whole(arguments: str) -> bool:
 
 
 @each_provider
-def test_nothing_is_held_while_calls_follow_each_other(streams: list[CorpusStream]) -> None:
+def test_sequential_calls_are_not_held(streams: list[CorpusStream]) -> None:
     for stream in streams:
         events, source = whole(stream)
         if isinstance(source.outcome, Failed):
@@ -241,11 +212,11 @@ def test_nothing_is_held_while_calls_follow_each_other(streams: list[CorpusStrea
         assert accumulate([e for part in passed for e in part]) == accumulate(projected), stream
 
 
-# Whose text is not held: a call's start waits for its name, `{}` for what is behind it
+# Not held: text; the start of a call waits for its name, `{}` for the content after it
 
 
 @each_other_stream
-def test_what_arrives_goes_out_in_the_same_feed(streams: list[CorpusStream]) -> None:
+def test_output_is_written_in_the_same_feed(streams: list[CorpusStream]) -> None:
     for stream in streams:
         events, _ = whole(stream)
         if waits(events, project(events, "anthropic")[0]):
@@ -259,7 +230,7 @@ def test_what_arrives_goes_out_in_the_same_feed(streams: list[CorpusStream]) -> 
 
 
 def says_something(choice: dict[str, Any]) -> bool:
-    """Tell whether a choice's part of a chunk holds a piece that nothing can hold back."""
+    """Return whether a choice of a chunk has content that is never held."""
     delta = choice.get("delta") or {}
     calls = delta.get("tool_calls") or ()
     arguments = [call["function"].get("arguments") for call in calls]
@@ -290,41 +261,6 @@ def test_strict_encoding_refuses_exactly_what_is_lossy(streams: list[CorpusStrea
             strict.feed(stream.body) + strict.close()
 
 
-# Prefixes
-
-
-def prefix_samples() -> list[CorpusStream]:
-    """Return the smallest and a middling stream of each provider, and more with choices."""
-    samples: dict[str, CorpusStream] = {}
-    for provider in {stream.provider for stream in corpus()}:
-        streams = [s for s in corpus() if s.provider == provider and s.bytes <= PREFIX_BYTES]
-        streams.sort(key=lambda stream: (stream.bytes, stream.name))
-        for stream in streams[:1] + streams[len(streams) // 2 :][:1]:
-            samples[stream.name] = stream
-    for stream in corpus():
-        if stream.bytes <= PREFIX_BYTES and "multiple_choice" in stream.name:
-            samples[stream.name] = stream
-    return [samples[name] for name in sorted(samples)]
-
-
-@needs_corpus
-@pytest.mark.parametrize("stream", prefix_samples() or [None], ids=str)
-def test_cut_stream_is_never_a_success(stream: CorpusStream) -> None:
-    body = stream.body
-    newline = b"\r\n\r\n" if b"\r\n\r\n" in body else b"\n\n"
-    ends = [0]
-    while (end := body.find(newline, ends[-1])) >= 0:
-        ends.append(end + len(newline))
-    rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
-    ends += [rng.randrange(len(body)) for _ in range(20)]
-    ends += [len(body) - behind for behind in range(1, 24)]  # within the terminal
-    for end in ends:
-        events, source = read([body[:end]])
-        completed = isinstance(source.outcome, Completed)
-        assert completed == terminal_was_read(body[:end], "openai_chat"), end
-        assert isinstance(events[-1], MessageStop if completed else StreamError)
-
-
 # Totality
 
 
@@ -333,7 +269,7 @@ def test_damaged_streams_end_in_one_outcome(streams: list[CorpusStream]) -> None
     for stream in streams[:20]:
         rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
         for _ in range(6):
-            body = damaged(stream.body[:PREFIX_BYTES], rng)
+            body = damaged(stream.body[:DAMAGED_BYTES], rng)
             events, source = read([body])
             errors = [event for event in events if isinstance(event, StreamError)]
             assert errors == ([] if isinstance(source.outcome, Completed) else events[-1:])

@@ -121,7 +121,7 @@ def deserved_usage(counts: dict[str, Any]) -> dict[str, int | None]:
 
 
 @each_stream_of("anthropic")
-def test_message_is_what_the_payloads_add_up_to(stream: CorpusStream) -> None:
+def test_message_equals_the_accumulated_payloads(stream: CorpusStream) -> None:
     events, outcome, notes = decode([stream.body], "anthropic")
     message, wire = accumulate(events), snapshot(stream.body)
     assert (message.id, message.model) == (wire["id"], wire["model"])

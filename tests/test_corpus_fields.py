@@ -1,4 +1,4 @@
-"""What the decoder drops: the fields of the corpus that no wire struct declares.
+"""Fields of the corpus that the decoder drops: those that no wire struct declares.
 
 A field within the stream is dropped unless it is declared; those of the first and the
 last chunks are kept.  A new one shows up here, to be read or to be listed.
@@ -41,7 +41,7 @@ def test_every_dropped_field_is_reviewed() -> None:
 
 
 @needs_corpus
-def test_dropped_filter_results_filter_nothing() -> None:
+def test_dropped_filter_results_are_all_negative() -> None:
     """Why they may be dropped: what a filter stops, it stops with a finish reason."""
     for stream in corpus():
         for choice in (c for chunk in chunks(stream) for c in chunk.get("choices") or ()):

@@ -1,4 +1,4 @@
-"""What the Anthropic decoder drops: the fields of the corpus that it neither reads nor keeps.
+"""Fields of the corpus that the Anthropic decoder drops: those that it neither reads nor keeps.
 
 Those of a message, of a block's start, of usage and of the end are kept; a piece of a block
 is text and no more.  A new field there shows up here, to be read or to be listed.
@@ -32,7 +32,7 @@ def test_every_dropped_field_is_reviewed() -> None:
     assert {field for body in bodies for field in dropped(body)} == REVIEWED.keys()
 
 
-def test_recordings_show_no_other() -> None:
+def test_recordings_drop_no_other_field() -> None:
     bodies = [recording.body for recording in recordings("anthropic")]
     assert {field for body in bodies for field in dropped(body)} <= REVIEWED.keys()
 

@@ -1,4 +1,4 @@
-"""What the Gemini decoder drops: the fields of the corpus that it neither reads nor keeps.
+"""Fields of the corpus that the Gemini decoder drops: those that it neither reads nor keeps.
 
 A chunk that only continues a text is read fast, for its text and its counts; what else it
 says of the message is dropped.  Of other chunks, fields nobody knows are kept.  A new
@@ -33,18 +33,18 @@ def test_every_dropped_field_is_reviewed() -> None:
 
 
 @needs_corpus
-def test_dropped_fields_say_nothing_new() -> None:
+def test_dropped_fields_repeat_known_values() -> None:
     """Why they may be dropped: each was said before, and kept."""
     for stream in corpus("gemini"):
         assert {field for field, is_new in dropped(stream.body) if is_new} == set(), stream.name
 
 
-def test_recordings_show_no_other() -> None:
+def test_recordings_drop_no_other_field() -> None:
     bodies = [recording.body for recording in recordings("gemini")]
     assert {field for body in bodies for field, _ in dropped(body)} <= REVIEWED.keys()
 
 
-def test_what_says_more_than_text_is_not_read_fast() -> None:
+def test_only_plain_text_chunks_are_on_the_run() -> None:
     """Below a chunk, the fast reader drops nothing."""
     plain = chunk({"text": "Hi", "thought": True})
     assert is_fast(plain)

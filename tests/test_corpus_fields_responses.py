@@ -1,4 +1,4 @@
-"""What the Responses decoder drops: the fields of the corpus that it neither reads nor keeps.
+"""Fields of the corpus that the Responses decoder drops: those that it neither reads nor keeps.
 
 Those of a response and of the start of an item are kept, and events that the decoder does
 not know are kept whole; a piece of an item is text and no more.  A new field there shows
@@ -78,7 +78,7 @@ ENDS = {
     "function_call": {"id", "status", "arguments"},
     "custom_tool_call": {"id", "status", "input"},
 }
-"""What is read of the ends of items; the ends of all others are kept whole."""
+"""Fields read of complete items; items of other types are stored whole."""
 
 
 @needs_corpus
@@ -88,19 +88,19 @@ def test_every_dropped_field_is_reviewed() -> None:
 
 
 @needs_corpus
-def test_every_dropped_field_of_the_end_of_an_item_is_reviewed() -> None:
+def test_every_dropped_field_of_a_done_item_is_reviewed() -> None:
     bodies = [stream.body for stream in corpus("openai_responses")]
     assert {field for body in bodies for field in late(body)} == REVIEWED_LATE.keys()
 
 
-def test_recordings_show_no_other() -> None:
+def test_recordings_drop_no_other_field() -> None:
     bodies = [recording.body for recording in recordings("openai_responses")]
     found = {field for body in bodies for field in dropped(body)}
     assert found - REVIEWED.keys() == REVIEWED_OF_RECORDINGS.keys()
     assert {field for body in bodies for field in late(body)} <= REVIEWED_LATE.keys()
 
 
-def test_all_that_the_fast_reader_takes_is_listed() -> None:
+def test_fields_accepted_on_the_run_are_listed() -> None:
     """Log probabilities, too: a delta that has some is left to the general reader."""
     place = {"type", "delta", "sequence_number", "output_index", "item_id"}
     fast = {kind: READ[kind] for kind in wire.DELTA_TYPES.values()}
@@ -119,11 +119,13 @@ def dropped(body: bytes) -> Iterator[str]:
         known = READ.get(kind, event.keys() - {"obfuscation"})
         if not kind.startswith("response.") or "response" in event:
             continue
-        yield from (f"{kind}.{key}" for key in given(event) - known)
+        yield from (f"{kind}.{key}" for key in present_fields(event) - known)
         part = event.get("part")
         if isinstance(part, dict):
             piece = str(part.get("type"))
-            yield from (f"{piece}.{key}" for key in given(part) - PARTS.get(piece, part.keys()))
+            yield from (
+                f"{piece}.{key}" for key in present_fields(part) - PARTS.get(piece, part.keys())
+            )
 
 
 def late(body: bytes) -> Iterator[str]:
@@ -137,12 +139,12 @@ def late(body: bytes) -> Iterator[str]:
             starts[place] = item
             continue
         known = ENDS.get(str(item.get("type")), item.keys())
-        for key in given(item) - known:
+        for key in present_fields(item) - known:
             if starts[place].get(key) != item[key]:
                 yield f"{item['type']}.{key}"
 
 
-def given(value: dict[str, Any]) -> set[str]:
+def present_fields(value: dict[str, Any]) -> set[str]:
     return {key for key, item in value.items() if item is not None}
 
 

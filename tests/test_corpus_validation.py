@@ -1,4 +1,4 @@
-"""What the vendors themselves send is legal, but for a few streams that are explained."""
+"""Streams of the vendors pass the strict validator, except for a few that are explained."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def vendors_streams() -> list[CorpusStream]:
 
 
 def is_event_stream(stream: CorpusStream) -> bool:
-    """Tell a stream from the JSON array that Gemini sends where nobody asks for events."""
+    """Return whether a body is an event stream, and not the JSON array of Gemini."""
     return not stream.body.startswith(b"[")
 
 
@@ -188,7 +188,7 @@ def departures(stream: CorpusStream) -> set[str]:
 
 @needs_corpus
 @pytest.mark.parametrize("stream", vendors_streams() or [None], ids=str)
-def test_stream_of_the_vendor_is_legal_or_explained(stream: CorpusStream) -> None:
+def test_vendor_stream_is_legal_or_its_violations_are_explained(stream: CorpusStream) -> None:
     for message in departures(stream):
         assert any(fnmatch.fnmatchcase(message, told) for told in explained(stream.name)), message
 
@@ -217,7 +217,7 @@ SERVERS = {
 
 @needs_corpus
 @pytest.mark.parametrize("dialect", SERVERS)
-def test_compatible_servers_are_found_to_depart(dialect: str) -> None:
+def test_compatible_servers_have_violations(dialect: str) -> None:
     """Each of these has a habit of its own in some stream, as its users report."""
     departed = {
         stream.provider

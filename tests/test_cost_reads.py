@@ -1,4 +1,4 @@
-"""What reads cost: their size, floods of nothing, and many blocks.
+"""The cost of reads: their size, floods of empty frames, and many blocks.
 
 Time is measured in lines and calls of Python, which do not depend on the machine.
 """

@@ -24,7 +24,7 @@ VERTEX = "/v1/projects/p/locations/l/publishers"
         ("gemini", "/v1beta/models", [], ""),
     ],
 )
-def test_model_stands_in_the_body_or_in_the_path(
+def test_model_is_read_from_the_body_or_the_path(
     dialect: str, path: str, body: object, model: str
 ) -> None:
     assert DIALECTS[dialect].endpoints.model(path, body) == model
@@ -38,7 +38,7 @@ def test_body_asks_for_a_stream(dialect: str) -> None:
         assert not endpoints.streams("/", body)
 
 
-def test_path_asks_for_a_stream_where_the_vendor_has_a_path_for_it() -> None:
+def test_streaming_path_asks_for_a_stream() -> None:
     path = "/v1beta/models/gemini-x:streamGenerateContent"
     asking = [name for name, known in DIALECTS.items() if known.endpoints.streams(path, None)]
     assert asking == ["gemini"]
@@ -69,7 +69,7 @@ def test_dialect_without_endpoints_matches_no_path() -> None:
         ("gemini_interactions", Frame("message", '{"event_type":"interaction.completed"}')),
     ],
 )
-def test_terminal_is_that_of_its_dialect_alone(dialect: str, frame: Frame) -> None:
+def test_terminal_belongs_to_one_dialect_only(dialect: str, frame: Frame) -> None:
     ending = {name for name, known in DIALECTS.items() if known.is_terminal(frame)}
     assert dialect in ending
     others = {"openai_chat", "gemini", "gemini_interactions"} if frame.data == "[DONE]" else set()
@@ -77,5 +77,5 @@ def test_terminal_is_that_of_its_dialect_alone(dialect: str, frame: Frame) -> No
 
 
 @pytest.mark.parametrize("data", ["", "{", "[]", "null", '{"candidates":[null,5]}', '"[DONE]"'])
-def test_any_other_frame_is_no_terminal(data: str) -> None:
+def test_other_frames_are_no_terminal(data: str) -> None:
     assert not any(known.is_terminal(Frame("message", data)) for known in DIALECTS.values())

@@ -24,7 +24,7 @@ def test_public_names_are_listed_in_order() -> None:
     assert len(set(streamnorm.__all__)) == len(streamnorm.__all__)
 
 
-def test_other_name_is_an_attribute_error() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'streamnorm' has no attribute 'klingon'"):
         streamnorm.klingon  # noqa: B018 - the access is the test
 
@@ -35,13 +35,13 @@ def test_importing_loads_nothing_that_does_io() -> None:
     assert run.stdout == "[]\n"
 
 
-def test_importing_loads_no_module_of_ours_before_its_names_are_used() -> None:
+def test_importing_the_package_loads_no_submodule() -> None:
     code = "import sys, streamnorm; print([m for m in sys.modules if m.startswith('streamnorm.')])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
 
 
-def test_room_is_loaded_when_it_is_used_and_not_before() -> None:
+def test_dialect_is_imported_on_first_use() -> None:
     code = """if True:
         import sys
         from streamnorm import Transcoder
@@ -59,7 +59,7 @@ def test_no_module_has_the_name_of_a_public_function() -> None:
     assert modules & {*streamnorm.__all__} == {"sse"}
 
 
-def test_type_checkers_see_what_is_there_at_run_time() -> None:
+def test_type_checkers_see_the_runtime_names() -> None:
     """The imports under `TYPE_CHECKING` and the lazy table name the same things."""
     (guarded,) = (
         node
@@ -74,7 +74,7 @@ def test_type_checkers_see_what_is_there_at_run_time() -> None:
         assert getattr(import_module(str(module)), name) is getattr(streamnorm, name)
 
 
-def test_module_that_is_a_public_name_loads_when_it_is_used() -> None:
+def test_public_module_loads_when_it_is_used() -> None:
     code = "import streamnorm; print(streamnorm.sse.__name__)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "streamnorm.sse\n"

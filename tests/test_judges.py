@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from support.bodies import make_source
 from support.judges import assert_client_has
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 from support.streams import decode, overlaps, projected, transcode
 
 ENDS = {"openai_responses": b"\n\n", "gemini": b"\r\n\r\n"}
@@ -18,10 +18,8 @@ each_target = pytest.mark.parametrize("target", ENDS)
 
 
 @each_target
-@given(d=dice(320))
-def test_client_misses_any_frame_that_is_lost_and_minds_any_that_comes_twice(
-    target: str, d: Dice
-) -> None:
+@given(d=draws(320))
+def test_reader_detects_lost_and_repeated_frames(target: str, d: Draws) -> None:
     source = d.pick(("openai_responses", "gemini", "anthropic"))
     stream = make_source(d, source)
     events = decode(stream.frames, source).events

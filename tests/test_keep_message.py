@@ -33,7 +33,7 @@ each_target = pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("reads", ["one event", "two events", "halves of events", "whole"])
 @each_target
 @each_stream
-def test_bytes_outcome_and_usage_are_those_of_a_stream_that_is_stored(
+def test_bytes_outcome_and_usage_do_not_depend_on_keep_message(
     name: str, target: str, reads: str
 ) -> None:
     stream = delta_stream(name)
@@ -52,7 +52,7 @@ def test_bytes_outcome_and_usage_are_those_of_a_stream_that_is_stored(
 
 @each_target
 @each_stream
-def test_message_that_is_not_stored_is_a_mistake_of_the_caller(name: str, target: str) -> None:
+def test_message_without_keep_message_raises_local_protocol_error(name: str, target: str) -> None:
     stream = delta_stream(name)
     run = Transcoder(stream.dialect, target, keep_message=False, **stream.options)
     for event in (b"", *stream.events):
@@ -63,7 +63,7 @@ def test_message_that_is_not_stored_is_a_mistake_of_the_caller(name: str, target
 
 @pytest.mark.parametrize("offers_run", [True, False])
 @each_target
-def test_bound_of_the_message_does_not_apply(
+def test_message_bound_does_not_apply_without_keep_message(
     target: str, *, offers_run: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Decoder, "offers_run", offers_run)
@@ -78,7 +78,7 @@ def test_bound_of_the_message_does_not_apply(
 
 
 @each_target
-def test_other_bounds_apply(target: str) -> None:
+def test_other_bounds_apply_without_keep_message(target: str) -> None:
     stream = delta_stream("chat text", 20)
     largest = max(len(event) - 1 for event in stream.events)  # the blank line left out
     limits = Limits(max_event_bytes=largest - 1)
@@ -91,7 +91,7 @@ def test_other_bounds_apply(target: str) -> None:
 
 @each_target
 @each_stream
-def test_stream_that_breaks_off_is_a_cut(name: str, target: str) -> None:
+def test_cut_stream_is_truncated_without_keep_message(name: str, target: str) -> None:
     stream = delta_stream(name)
     kept = Transcoder(stream.dialect, target, **stream.options)
     left = Transcoder(stream.dialect, target, keep_message=False, **stream.options)
@@ -102,7 +102,7 @@ def test_stream_that_breaks_off_is_a_cut(name: str, target: str) -> None:
     assert left.usage == kept.usage
 
 
-def test_text_is_not_stored() -> None:
+def test_text_is_not_stored_without_keep_message() -> None:
     text = b"x" * KIB
     delta = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % text
     for target in DIALECTS:
@@ -119,7 +119,7 @@ def test_text_is_not_stored() -> None:
         assert peak(feed) < (600 if target in ("gemini", "openai_responses") else 60) * KIB
 
 
-def test_accumulator_of_usage_keeps_start_and_usage() -> None:
+def test_usage_accumulator_stores_only_start_and_usage() -> None:
     accumulator = UsageAccumulator()
     assert accumulator.is_empty
     start, usage = MessageStart("m", "gpt"), Usage(9, 4)

@@ -13,8 +13,16 @@ from msgspec import structs
 from support.event_strategies import event_streams
 from support.mutations import chunked, cut_anywhere, damaged
 from support.playbacks import outcome
-from support.seeded import Dice, dice
-from support.streams import DIALECTS, decode, encode, ends_as, overlaps, said, transcode
+from support.seeded import Draws, draws
+from support.streams import (
+    DIALECTS,
+    content_of,
+    decode,
+    encode,
+    expected_outcome,
+    overlaps,
+    transcode,
+)
 from support.telegraph import TELEGRAPH, frame
 
 from streamnorm import (
@@ -91,7 +99,7 @@ def telegraph() -> Iterator[None]:
         decoder("wire")
 
 
-def test_name_that_is_taken_is_refused() -> None:
+def test_registered_name_is_refused() -> None:
     for names in ({"name": "claude"}, {"name": "morse", "aliases": ("chat",)}):
         with pytest.raises(ValueError, match="is taken by dialect"):
             register(structs.replace(TELEGRAPH, **names))
@@ -112,12 +120,12 @@ def test_stream_is_encoded_and_checked() -> None:
     assert validate(FRAMES[0], "telegraph") == [Violation(1, "stream without end, expected one")]
 
 
-def test_stream_of_its_own_dialect_passes_as_it_came() -> None:
+def test_stream_passes_unchanged_to_its_own_dialect() -> None:
     transcoder = Transcoder("telegraph", "wire")
     assert b"".join([*transcoder.feed(BODY), *transcoder.close()]) == BODY
 
 
-def test_record_without_a_part_names_the_dialects_that_have_it() -> None:
+def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
     bare = structs.replace(
         TELEGRAPH, name="bare", aliases=(), encoder=None, checker=None, capabilities=None
     )
@@ -146,8 +154,8 @@ def test_record_without_a_part_names_the_dialects_that_have_it() -> None:
 # Laws
 
 
-@given(dice(500))
-def test_cuts_change_nothing_and_any_bytes_give_legal_events(d: Dice) -> None:
+@given(draws(500))
+def test_cuts_change_nothing_and_any_bytes_give_legal_events(d: Draws) -> None:
     body = damaged(d, BODY) if d.flag() else BODY
     whole = decode([body], "telegraph")
     assert decode(cut_anywhere(d, body), "telegraph") == whole
@@ -158,7 +166,7 @@ def test_cuts_change_nothing_and_any_bytes_give_legal_events(d: Dice) -> None:
 
 
 @pytest.mark.parametrize("target", [*DIALECTS, "telegraph"])
-def test_chunking_does_not_matter_to_what_is_written(target: str) -> None:
+def test_chunking_does_not_change_the_output(target: str) -> None:
     whole, run = transcode([BODY], "telegraph", target)
     for size in (1, 7, 64):
         out, other = transcode(chunked(BODY, size), "telegraph", target)
@@ -167,26 +175,26 @@ def test_chunking_does_not_matter_to_what_is_written(target: str) -> None:
 
 
 @given(event_streams(2, calls_only=True))
-def test_what_is_encoded_is_what_was_projected(events: list[Event]) -> None:
+def test_encoded_events_decode_to_the_projected_ones(events: list[Event]) -> None:
     passed, losses = project(events, "telegraph")
     out, counted = encode(events, "telegraph")
     assert counted == losses
     back = decode([out], "telegraph").events
-    assert said(back, "telegraph") == said(passed, "telegraph")
+    assert content_of(back, "telegraph") == content_of(passed, "telegraph")
 
 
 @pytest.mark.parametrize("source", DIALECTS)
 @given(events=event_streams(calls_only=True))
-def test_transcoding_commutes_with_projecting(source: str, events: list[Event]) -> None:
+def test_transcoding_commutes_with_projection(source: str, events: list[Event]) -> None:
     body, _ = encode(events, source)
     decoded = decode([body], source)
     out, transcoder = transcode([body], source, "telegraph")
     passed, losses = project(decoded.events, "telegraph")
-    assert transcoder.outcome == ends_as(decoded.outcome, passed)
+    assert transcoder.outcome == expected_outcome(decoded.outcome, passed)
     assert set(transcoder.losses) == set(losses)
     if not overlaps(decoded.events, (ToolCall, ServerToolCall)):
         back = decode([out], "telegraph").events
-        assert said(back, "telegraph") == said(passed, "telegraph")
+        assert content_of(back, "telegraph") == content_of(passed, "telegraph")
 
 
 def test_no_prefix_completes_before_its_terminal() -> None:
@@ -196,7 +204,7 @@ def test_no_prefix_completes_before_its_terminal() -> None:
         assert validate(got.events) == []
 
 
-def test_unknown_event_is_opaque_and_comes_back() -> None:
+def test_unknown_event_is_opaque_and_written_back() -> None:
     body = FRAMES[0] + frame("weather", sky="grey") + BODY[len(FRAMES[0]) :]
     opaque = Opaque("telegraph", "weather", '{"telegraph":"weather","sky":"grey"}')
     assert decode([body], "telegraph").events[1] == opaque
@@ -235,9 +243,9 @@ def send(transport: httpx.BaseTransport, body: Any) -> bytes:
 
 def test_fake_provider_answers_at_its_endpoint() -> None:
     provider = FakeProvider(["Hello", tool_call("f", a=1)])
-    said = [decode([send(provider.transport("httpx"), {})], "telegraph") for _ in range(2)]
-    assert [type(one.outcome) for one in said] == [Completed, Completed]
-    first, second = (accumulate(one.events) for one in said)
+    content_of = [decode([send(provider.transport("httpx"), {})], "telegraph") for _ in range(2)]
+    assert [type(one.outcome) for one in content_of] == [Completed, Completed]
+    first, second = (accumulate(one.events) for one in content_of)
     assert (first.text, first.model) == ("Hello", "fast-1")
     assert second.tool_calls[0].arguments == '{"a":1}'
     assert {request.dialect for request in provider.requests} == {"telegraph"}

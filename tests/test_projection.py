@@ -78,7 +78,7 @@ def test_indexes_after_merged_blocks_are_dense() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_beginning_of_a_stream_is_projected(dialect: str) -> None:
+def test_unfinished_stream_is_projected(dialect: str) -> None:
     events: list[Event] = [START, BlockStart(0, Text()), TextDelta(0, "a")]
     assert project(events, dialect) == (events, ())
     assert project([], dialect) == ([], ())

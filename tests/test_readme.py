@@ -47,7 +47,7 @@ def test_python_example_runs(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", TESTS, ids=lambda code: code[:40].strip())
-def test_example_of_tests_passes(code: str, tmp_path: Path) -> None:
+def test_example_tests_pass(code: str, tmp_path: Path) -> None:
     """A body alone is a recording, and answers every request."""
     (tmp_path / "test_agent.py").write_text(code, encoding="utf-8")
     (tmp_path / "recordings").mkdir()
@@ -76,7 +76,7 @@ def test_console_example_runs(line: str) -> None:
     assert done.stdout != ""
 
 
-def test_inspect_prints_what_is_shown() -> None:
+def test_inspect_output_equals_the_readme() -> None:
     [command] = [line for line in CONSOLE if line.startswith("streamnorm inspect")]
     done = run("sh", "-c", command)
     assert (done.returncode, done.stderr) == (0, "")
@@ -163,7 +163,7 @@ def cell(field: str, value: object) -> str:
     return ", ".join(f"`{name}`" for name in names) or none
 
 
-def test_every_dialect_that_is_written_has_a_column() -> None:
+def test_every_encodable_dialect_has_a_column() -> None:
     assert {column.dialect for column in COLUMNS.values()} == {
         name for name, dialect in DIALECTS.items() if dialect.encoder is not None
     }

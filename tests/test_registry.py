@@ -56,13 +56,13 @@ def test_alias_reads_like_the_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic", "claude"])
-def test_alias_of_the_other_reads_like_its_name(name: str) -> None:
+def test_alias_of_another_dialect_reads_like_its_name(name: str) -> None:
     assert decoder(name).dialect == "anthropic"
     assert type(checker(name)) is type(checker("anthropic"))
 
 
 @pytest.mark.parametrize("name", ["openai_chat", "openai", "chat"])
-def test_alias_of_the_other_writes_like_its_name(name: str) -> None:
+def test_alias_of_another_dialect_writes_like_its_name(name: str) -> None:
     assert encoder(name).ping() == b": ping\n\n"
 
 
@@ -71,7 +71,7 @@ def test_alias_writes_like_the_name(name: str) -> None:
     assert encoder(name).ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-def test_unknown_dialect_is_reported_with_those_that_there_are() -> None:
+def test_unknown_dialect_error_lists_the_known_ones() -> None:
     known = (
         "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
         " chat, gemini, google, gemini_interactions"
@@ -94,7 +94,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 
 @pytest.mark.usefixtures("mute")
-def test_dialect_that_does_not_do_its_part_is_reported_with_those_that_do() -> None:
+def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
     every = "openai_responses, anthropic, openai_chat, gemini"
     for make, part, known in [
         (decoder, "decoder", f"{every}, gemini_interactions"),
@@ -107,7 +107,7 @@ def test_dialect_that_does_not_do_its_part_is_reported_with_those_that_do() -> N
             make("dots")
 
 
-def test_variant_that_is_not_written_says_which_dialects_are() -> None:
+def test_missing_encoder_of_a_variant_lists_the_dialects_that_have_one() -> None:
     written = "openai_responses, anthropic, openai_chat, gemini"
     for make, part in ((encoder, "encoder"), (checker, "checker")):
         with pytest.raises(
@@ -168,11 +168,11 @@ DETECTED: list[tuple[Frame, str | None]] = [
 @pytest.mark.parametrize(
     ("frame", "name"), DETECTED, ids=lambda value: getattr(value, "data", value)
 )
-def test_dialect_is_reported_by_a_frame(frame: Frame, name: str | None) -> None:
+def test_dialect_is_detected_by_a_frame(frame: Frame, name: str | None) -> None:
     assert detect(frame) == name
 
 
-def test_error_with_a_type_of_another_dialect_is_none_of_chat() -> None:
+def test_error_of_anthropic_is_not_recognised_as_chat() -> None:
     error = Frame("error", '{"type":"error","error":{"message":"m"}}')
     assert not DIALECTS["openai_chat"].recognises(error)
 
@@ -183,26 +183,26 @@ def unknown(count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 14, 15])
-def test_dialect_may_show_within_sixteen_frames(count: int) -> None:
+def test_dialect_is_detected_within_sixteen_frames(count: int) -> None:
     frames = [*unknown(count), TEXT, END, DONE]
     decoded = decode(*frames, dialect=None)
     assert decoded == decode(*frames)
     assert sum(isinstance(event, Opaque) for event in decoded.events) == count
 
 
-def test_dialect_that_does_not_show_within_sixteen_frames_is_unknown() -> None:
+def test_detection_gives_up_after_sixteen_frames() -> None:
     error = StreamError("malformed", "no known dialect in 16 frames")
     assert decode(*unknown(16), TEXT, dialect=None).events == [error]
 
 
-def test_dialect_that_shows_in_a_last_frame_without_its_end_is_read_from_the_first() -> None:
+def test_unterminated_last_frame_is_used_for_detection() -> None:
     last = content("hi", "stop").rstrip()
     decoded = decode(*unknown(2), last, dialect=None)
     assert decoded == decode(*unknown(2), last)
     assert isinstance(decoded.outcome, Completed)
 
 
-def test_stream_without_blank_lines_is_read_like_a_named_one() -> None:
+def test_joined_frames_are_detected() -> None:
     joined = b"\n".join(piece.rstrip() for piece in (TEXT, END, DONE)) + b"\n\n"
     for frames in ((joined, TEXT), (*unknown(2), joined), (joined.rstrip(),)):
         decoded = decode(*frames, dialect=None)
@@ -210,21 +210,21 @@ def test_stream_without_blank_lines_is_read_like_a_named_one() -> None:
     assert isinstance(decode(joined, dialect=None).outcome, Completed)
 
 
-def test_stream_of_no_dialect_is_a_cut() -> None:
+def test_stream_of_no_dialect_is_truncated() -> None:
     decoded = decode(*unknown(3), dialect=None)
     assert isinstance(decoded.outcome, Truncated)
     assert decode(b"", dialect=None).outcome == decode(b"").outcome
     assert isinstance(decode(b"data: {}", dialect=None).outcome, Truncated)
 
 
-def test_name_is_known_once_it_is_found_out() -> None:
+def test_name_is_known_after_detection() -> None:
     reader = decoder()
     assert reader.dialect == ""
     reader.feed(TEXT)
     assert reader.dialect == "openai_chat"
 
 
-def test_options_reach_the_room_that_is_found() -> None:
+def test_options_reach_the_detected_decoder() -> None:
     heard: list[Note] = []
     frames = [calls(piece(0, "x", "f", text)) for text in ('{"', '{"a":1}')]
     reader = decoder(server="qianfan", think_tags=True, on_note=heard.append)
@@ -233,7 +233,7 @@ def test_options_reach_the_room_that_is_found() -> None:
     assert reader.notes == (Note("cumulative_arguments", "tool call"),)
 
 
-def test_anthropic_stream_is_found_out_and_read_from_its_first_frame() -> None:
+def test_detected_anthropic_stream_is_read_from_its_first_frame() -> None:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
     start = frame({"type": "message_start", "message": message}, "message_start")
     pinged = frame({"type": "ping"}, "ping")
@@ -244,7 +244,7 @@ def test_anthropic_stream_is_found_out_and_read_from_its_first_frame() -> None:
         assert isinstance(decoded.outcome, Completed)
 
 
-def test_stream_that_was_found_out_can_be_fed_in_every_way() -> None:
+def test_detected_stream_accepts_bytes_and_frames() -> None:
     frames = [Frame("message", piece[6:-2].decode()) for piece in (TEXT, END, DONE)]
     whole = decode(TEXT, END, DONE)
     named, unnamed = decoder("openai_chat"), decoder()
@@ -270,7 +270,7 @@ def test_stream_that_was_found_out_can_be_fed_in_every_way() -> None:
                 reader.feed(TEXT)
 
 
-def test_what_the_named_decoder_reports_beside_its_events_is_reported_too() -> None:
+def test_detecting_decoder_reports_the_state_of_the_detected_one() -> None:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
     usage = {"usage": {"input_tokens": 9}}
     start = frame({"type": "message_start", "message": {**message, **usage}}, "message_start")
@@ -287,7 +287,7 @@ def test_what_the_named_decoder_reports_beside_its_events_is_reported_too() -> N
     assert reader.is_body
 
 
-def test_source_that_fails_before_it_is_found_out_is_a_cut() -> None:
+def test_source_that_fails_before_detection_is_truncated() -> None:
     reader = decoder()
     reader.feed(unknown(1)[0])
     (error,) = reader.abort(TimeoutError())

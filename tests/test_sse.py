@@ -90,7 +90,7 @@ def test_case_delivers_each_frame_with_the_byte_that_completes_it(case: dict[str
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "eof_flush" in case], ids=lambda case: case["name"]
 )
-def test_unterminated_is_what_a_flushing_client_adds(case: dict[str, Any]) -> None:
+def test_unterminated_returns_the_frame_without_a_blank_line(case: dict[str, Any]) -> None:
     _, decoder = run([body(case)])
     frame = decoder.unterminated()
     assert (
@@ -156,7 +156,7 @@ def test_line_that_overflows_in_the_next_chunk_ends_the_decoder() -> None:
     ("value", "retry"),
     [(b"2147483647", 2147483647), (b"2147483648", None), (b"0", 0), (b"9" * 99, None)],
 )
-def test_retry_that_is_no_time_is_ignored(value: bytes, retry: int | None) -> None:
+def test_invalid_retry_is_ignored(value: bytes, retry: int | None) -> None:
     decoder = SSEDecoder()
     frames = decoder.feed(b"retry: " + value + b"\ndata: 1\n\ndata: 2\n\n")
     assert [frame.retry for frame in frames] == [retry, None]
@@ -171,7 +171,7 @@ def test_endless_comment_is_not_stored() -> None:
     assert not decoder.overflowed
 
 
-def test_stray_lines_are_kept_with_their_place_and_bounded() -> None:
+def test_stray_lines_have_their_position_and_are_bounded() -> None:
     decoder = SSEDecoder(max_stray_bytes=20)
     decoder.feed(b"data: 1\n\nerror: {}\n\ndata: 2\n\n{\n")
     decoder.feed(b"a line that is longer than twenty bytes\n}\n")
@@ -195,7 +195,7 @@ def test_encoded_frame_decodes_to_one_frame(data: str, event: str | None, size: 
     assert frames == [Frame(event or "message", lines)]
 
 
-def test_frame_is_written_as_the_reference_has_it() -> None:
+def test_frame_is_encoded_as_in_the_reference() -> None:
     assert encode_frame("{}") == b"data: {}\n\n"
     assert encode_frame("a\r\nb\rc\n", event="x") == (
         b"event: x\ndata: a\ndata: b\ndata: c\ndata: \n\n"
@@ -203,7 +203,7 @@ def test_frame_is_written_as_the_reference_has_it() -> None:
 
 
 @pytest.mark.parametrize("event", ["a\nb", "a\rb", "a\0b"])
-def test_event_name_that_would_forge_a_frame_is_refused(event: str) -> None:
+def test_event_name_with_a_line_end_is_refused(event: str) -> None:
     with pytest.raises(ValueError, match="line end or a NUL"):
         encode_frame("x", event=event)
 

@@ -47,7 +47,7 @@ def parse(decoder: SSEDecoder, *reads: bytes) -> list[Frame | StrayLine]:
     ],
 )
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_read_that_is_one_event_is_returned_whole(lines: bytes, end: bytes) -> None:
+def test_read_of_one_event_is_returned_unparsed(lines: bytes, end: bytes) -> None:
     event = (lines + BLANK).replace(b"\n", end)
     assert split(begin(), event, event) == [[lines], [lines]]
 
@@ -70,7 +70,7 @@ def test_line_may_end_with_a_cr_alone() -> None:
     assert split(decoder, b"data: 4\r\n\n") == [[b"data: 4"]]
 
 
-def test_cr_at_the_end_of_a_read_ends_its_line_at_once() -> None:
+def test_cr_at_the_end_of_a_read_ends_its_line() -> None:
     decoder = begin()
     assert split(decoder, b"data: 1\r\n\r", b"\ndata: 2\r\n\r", b"data: 3\r", b"\n\r\n") == [
         [b"data: 1"],
@@ -80,7 +80,7 @@ def test_cr_at_the_end_of_a_read_ends_its_line_at_once() -> None:
     ]
 
 
-def test_lf_that_comes_alone_behind_its_cr_is_part_of_the_line_end() -> None:
+def test_lf_in_the_next_read_belongs_to_its_cr() -> None:
     decoder = begin()
     assert split(decoder, b"data: 1\r\n\r", b"\n", b"", b"data: 2\r\n\r\n") == [
         [b"data: 1"],
@@ -91,7 +91,7 @@ def test_lf_that_comes_alone_behind_its_cr_is_part_of_the_line_end() -> None:
     assert split(decoder, b"data: 3\r", b"\n", b"\n") == [[], [], [b"data: 3"]]
 
 
-def test_event_that_two_reads_hold_is_returned_whole() -> None:
+def test_event_in_two_reads_is_returned_unparsed() -> None:
     event = b"event: x\ndata: 12\n\n"
     for data in (event, event.replace(b"\n", b"\r\n")):
         for at in range(1, data.index(b"12") + 3):
@@ -100,7 +100,7 @@ def test_event_that_two_reads_hold_is_returned_whole() -> None:
             assert decoder.frames == 2
 
 
-def test_event_whose_beginning_closed_a_read_is_returned_whole() -> None:
+def test_event_begun_at_the_end_of_a_read_is_returned_unparsed() -> None:
     decoder = begin()
     reads = [b"data: 1\n\ndata: ", b"2\n\ndata: 3\n", b"\n"]
     assert split(decoder, *reads) == [[b"data: 1"], [b"data: 2"], [b"data: 3"]]
@@ -110,7 +110,7 @@ def test_event_whose_beginning_closed_a_read_is_returned_whole() -> None:
 # Fragments
 
 
-def test_event_that_needs_a_third_read_is_returned_in_fragments() -> None:
+def test_event_in_three_reads_is_returned_in_fragments() -> None:
     decoder = begin()
     assert split(decoder, b"data: ", b"1", b"2", b"\n", b"\ndata: 3\n\n") == [
         [],
@@ -121,7 +121,7 @@ def test_event_that_needs_a_third_read_is_returned_in_fragments() -> None:
     ]
 
 
-def test_frame_of_fragments_is_out_with_the_end_of_its_blank_line() -> None:
+def test_fragmented_frame_is_returned_at_its_blank_line() -> None:
     decoder = begin()
     reads = [b"da", b"ta: 1", b"2", b"\n", b"\n", b"data: 3\n\n"]
     found = [[item for raw in decoder.split(data) for item in decoder.parse(raw)] for data in reads]
@@ -130,18 +130,18 @@ def test_frame_of_fragments_is_out_with_the_end_of_its_blank_line() -> None:
 
 
 @pytest.mark.parametrize("line", [b"odd\n", b": hi\n", b'{"error":\n', b"id: 1\n", b"data\n"])
-def test_event_that_begins_with_another_line_is_not_held(line: bytes) -> None:
+def test_event_that_does_not_begin_with_data_is_not_held(line: bytes) -> None:
     """It may be an error that no blank line follows, or a comment."""
     decoder = begin()
     assert split(decoder, line, b"data: 1\n\n")[0] == [Fragment(line)]
 
 
 @pytest.mark.parametrize("lines", [b"event: x\ndata: 1\n", b"data: 1\nodd\n", b"data: 1\nid: 1\nx"])
-def test_event_whose_second_line_is_complete_is_not_held(lines: bytes) -> None:
+def test_event_with_a_complete_second_line_is_not_held(lines: bytes) -> None:
     assert split(begin(), lines) == [[Fragment(lines)]]
 
 
-def test_endless_comment_is_returned_as_it_comes() -> None:
+def test_endless_comment_is_not_held() -> None:
     decoder = begin(max_event_bytes=100)
     assert parse(decoder, *[b": " + b"x" * 90] * 100) == []
     assert parse(decoder, b"\nda", b"ta: 1\n", b"\n") == [Frame("message", "1")]
@@ -172,7 +172,7 @@ def test_byte_order_mark_is_dropped_at_the_start_alone(mark: bytes, size: int) -
 
 
 @pytest.mark.parametrize("start", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbe", b"\xef\xbb\xbf"])
-def test_beginning_of_a_byte_order_mark_is_none(start: bytes) -> None:
+def test_incomplete_byte_order_mark_is_not_dropped(start: bytes) -> None:
     decoder = SSEDecoder()
     items = parse(decoder, start, b"data: 1\n\n")
     whole = start == b"\xef\xbb\xbf"
@@ -198,7 +198,7 @@ def test_frames_and_stray_lines_come_in_their_order() -> None:
         )
 
 
-def test_ids_and_times_are_known_once_their_lines_are_parsed() -> None:
+def test_id_and_retry_are_known_when_their_lines_are_parsed() -> None:
     decoder = begin()
     (raws,) = split(decoder, b"id: a\nretry: 7\ndata: 1\n\nid: b\n\ndata: 2\n\nid: c\ndata: 3\n\n")
     known = [(decoder.parse(raw), decoder.last_event_id, decoder.retry_ms) for raw in raws]
@@ -210,19 +210,19 @@ def test_ids_and_times_are_known_once_their_lines_are_parsed() -> None:
     ]
 
 
-def test_frames_are_those_that_have_data() -> None:
+def test_only_events_with_data_are_frames() -> None:
     decoder = begin()
     assert len(parse(decoder, b": hi\n\nevent: x\n\ndata\n\n\n\nid: 1\n\ndata: 2\n\n")) == 2
     assert decoder.frames == 3
 
 
-def test_event_that_is_not_parsed_is_counted_as_a_frame() -> None:
+def test_unparsed_event_counts_as_a_frame() -> None:
     decoder = begin()
     decoder.split(b"data: 1\n\ndata: 2\n\n")
     assert decoder.frames == 3
 
 
-def test_half_a_line_is_what_the_source_left() -> None:
+def test_incomplete_line_at_the_end_is_reported() -> None:
     for reads in ([b"data: 1"], [b"data: ", b"1"], [b"da", b"ta: ", b"1"], [b"data: 1\n"]):
         decoder = begin()
         assert parse(decoder, *reads) == []
@@ -235,7 +235,7 @@ def test_half_a_line_is_what_the_source_left() -> None:
 @pytest.mark.parametrize("lines", [b"data: 123", b"event: x\ndata: 1", b"id: 1\ndata: 1\ndata: 2"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("size", [1, 4, 7, 1000])
-def test_event_is_bounded_however_it_is_read(lines: bytes, end: bytes, size: int) -> None:
+def test_event_is_bounded_in_any_reads(lines: bytes, end: bytes, size: int) -> None:
     before, after = b"data: 0\n\n", b"data\n\n"
     data = before + (lines + BLANK).replace(b"\n", end) + after
     counted = len(lines) + 1  # each line with its end, which counts as one byte
@@ -247,14 +247,14 @@ def test_event_is_bounded_however_it_is_read(lines: bytes, end: bytes, size: int
         assert len(parse(decoder, after)) == (0 if frames == 1 else 1)
 
 
-def test_read_beyond_the_bound_may_hold_events_within_it() -> None:
+def test_read_larger_than_the_bound_may_hold_small_events() -> None:
     decoder = begin(max_event_bytes=10)
     assert len(parse(decoder, b"data: 1\n\n" * 20)) == 20
     assert len(parse(decoder, b"data: ", b"1\n\n" + b"data: 1\n\n" * 20)) == 21
     assert not decoder.overflowed
 
 
-def test_nothing_is_parsed_once_an_event_has_passed_the_bound() -> None:
+def test_nothing_is_parsed_after_an_event_beyond_the_bound() -> None:
     decoder = begin(max_event_bytes=10)
     raws = decoder.split(b"data: 1\n\ndata: 1234567\n\ndata: 2\n\n")
     assert [item for raw in raws for item in decoder.parse(raw)] == [Frame("message", "1")]

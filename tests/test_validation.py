@@ -90,7 +90,7 @@ def test_unfinished_comment_at_the_end_is_legal(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", LOOSE)
-def test_space_behind_the_colon_may_be_left_out(dialect: str) -> None:
+def test_space_after_the_colon_is_optional(dialect: str) -> None:
     body = joined(STREAMS[dialect]).replace(b"data: ", b"data:").replace(b"event: ", b"event:")
     assert validate(body, dialect) == []
 
@@ -101,11 +101,11 @@ def test_payload_of_several_lines_is_legal(dialect: str) -> None:
     assert validate(body, dialect) == []
 
 
-def test_blank_lines_are_legal_where_comments_are_not() -> None:
+def test_blank_lines_are_legal_even_if_comments_are_not() -> None:
     assert validate(b"\n\n\n" + b"\n\n".join([joined(GEMINI), b"\n"]), "gemini") == []
 
 
-def test_id_and_retry_are_legal_where_clients_bear_them() -> None:
+def test_id_and_retry_are_legal_if_clients_accept_them() -> None:
     body = b"retry: 10\n\n" + joined(MESSAGES).replace(b"event:", b"id: 1\nevent:")
     assert validate(body, "anthropic") == []
 
@@ -208,13 +208,13 @@ FRAMING: dict[str, tuple[str, bytes, int, str]] = {
     FRAMING.values(),
     ids=FRAMING,
 )
-def test_departure_in_framing_is_reported_at_its_frame(
+def test_framing_violation_is_reported_at_its_frame(
     dialect: str, body: bytes, position: int, message: str
 ) -> None:
     assert validate(body, dialect) == [Violation(position, message)]
 
 
-def test_event_of_the_largest_size_is_legal_and_a_larger_one_is_not() -> None:
+def test_event_size_is_bounded() -> None:
     ping = PING + "\n\n"
     size = len(PING) + 1  # with the end of its last line
     at_bound = Limits(max_event_bytes=max(len(frame) + 1 for frame in MESSAGES))
@@ -229,7 +229,7 @@ def test_event_of_the_largest_size_is_legal_and_a_larger_one_is_not() -> None:
     assert [v.position for v in validate(comments, "anthropic", limits=tight)] == [1]
 
 
-def test_event_that_is_too_large_and_unfinished_is_reported_as_both() -> None:
+def test_oversized_unfinished_event_is_two_violations() -> None:
     bound = Limits(max_event_bytes=20)
     assert validate(b"data: 12345\ndata: 123456789\ndata: 1", "openai_chat", limits=bound) == [
         Violation(0, "event of 36 bytes ends without a blank line, expected one"),
@@ -240,17 +240,17 @@ def test_event_that_is_too_large_and_unfinished_is_reported_as_both() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"error":{"message":"no"}}', b"<html>\n</html>", b"upstream"])
-def test_body_that_is_no_stream_has_lines_that_are_no_fields(body: bytes) -> None:
+def test_body_that_is_no_stream_has_invalid_lines(body: bytes) -> None:
     strays = [v for v in validate(body, "openai_chat") if "no field" in v.message]
     assert len(strays) == len(body.split(b"\n"))
 
 
 @pytest.mark.parametrize("dialect", STREAMS)
-def test_empty_body_lacks_everything(dialect: str) -> None:
+def test_empty_body_lacks_its_first_event(dialect: str) -> None:
     assert {violation.position for violation in validate(b"", dialect)} == {0}
 
 
-def test_more_than_a_thousand_violations_are_cut_off() -> None:
+def test_violations_are_limited_to_a_thousand() -> None:
     exactly = validate(b"x\n" * 998, "openai_chat")
     assert len(exactly) == 1000
     assert exactly[-1].message == "no [DONE], expected it last"
@@ -260,7 +260,7 @@ def test_more_than_a_thousand_violations_are_cut_off() -> None:
     assert validate(b"x\n" * 100_000, "openai_chat")[1000:] == beyond[1000:]
 
 
-def test_one_frame_reports_no_more_than_a_thousand_problems() -> None:
+def test_problems_of_one_frame_are_limited_to_a_thousand() -> None:
     chunk = {"object": "chat.completion.chunk", "id": "", "created": 0, "model": ""}
     data = json.dumps({**chunk, "choices": [0] * 5000})
     found = validate(f"data: {data}\n\n".encode(), "openai_chat")
@@ -269,7 +269,7 @@ def test_one_frame_reports_no_more_than_a_thousand_problems() -> None:
     assert found[1000] == Violation(1, "more than 1000 violations, expected none")
 
 
-def test_events_are_judged_by_the_grammar() -> None:
+def test_events_are_validated_by_the_grammar() -> None:
     assert validate([MessageStart(), MessageStop("end_turn")]) == []
     assert validate(iter([MessageStop("end_turn")])) == [
         Violation(0, "message_stop comes first, expected message_start")

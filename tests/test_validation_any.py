@@ -15,7 +15,7 @@ from support.mutations import damaged, noise
 from support.openai_chat import violations as strict_chat
 from support.openai_responses import violations as strict_responses
 from support.operation_counts import operations
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import validate
 
@@ -107,15 +107,15 @@ def written(frames: list[Any]) -> bytes:
         *("chunks", "parts", "lines", "nesting"),
     ],
 )
-def test_work_grows_no_faster_than_the_bytes(dialect: str, stream: Callable[[int], bytes]) -> None:
+def test_validation_is_linear_in_bytes(dialect: str, stream: Callable[[int], bytes]) -> None:
     once, thrice = (
         operations(partial(validate, body, dialect)) for body in map(stream, (100, 300))
     )
     assert thrice < 3.3 * once
 
 
-@given(dice())
-def test_any_bytes_are_judged(d: Dice) -> None:
+@given(draws())
+def test_any_bytes_can_be_validated(d: Draws) -> None:
     body = noise(d)
     for dialect in RICH:
         found = validate(body, dialect)
@@ -123,8 +123,8 @@ def test_any_bytes_are_judged(d: Dice) -> None:
         assert found == sorted(found, key=lambda violation: violation.position)
 
 
-@given(dice())
-def test_any_damaged_stream_is_judged_without_words_of_the_payload(d: Dice) -> None:
+@given(draws())
+def test_violations_quote_no_payload(d: Draws) -> None:
     for dialect, frames in RICH.items():
         body = damaged(d, written(frames).replace(b'"m"', b'"zyxw"'))
         for violation in validate(body, dialect):
@@ -133,23 +133,24 @@ def test_any_damaged_stream_is_judged_without_words_of_the_payload(d: Dice) -> N
             assert 0 <= violation.position <= len(body.splitlines())
 
 
-def spoilt(d: Dice, value: Any) -> Any:
+def mutated(d: Draws, value: Any) -> Any:
     """Return a JSON value with another in one of its places, or with a field less."""
     if isinstance(value, dict) and value and d.flag():
         name = d.pick(list(value))
         if d.flag(4):
             return {other: field for other, field in value.items() if other != name}
-        return {**value, name: spoilt(d, value[name])}
+        return {**value, name: mutated(d, value[name])}
     if isinstance(value, list) and value and d.flag():
-        return [spoilt(d, value[0]), *value[d.below(2) :]]
+        return [mutated(d, value[0]), *value[d.below(2) :]]
     return d.pick(VALUES)
 
 
-@given(dice())
-def test_payloads_of_any_shape_are_judged(d: Dice) -> None:
+@given(draws())
+def test_payloads_of_any_shape_can_be_validated(d: Draws) -> None:
     for dialect, frames in RICH.items():
         frames = [
-            spoilt(d, frame) if isinstance(frame, dict) and d.flag(3) else frame for frame in frames
+            mutated(d, frame) if isinstance(frame, dict) and d.flag(3) else frame
+            for frame in frames
         ]
         for violation in validate(written(frames), dialect):
             assert ", expected " in violation.message

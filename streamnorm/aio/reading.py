@@ -35,9 +35,9 @@ class EventPump(DecodingPump[Event]):
                 return None
             data = passed
         events = self._decoder.feed(data)
-        kept = self._accumulator.take(events)
-        if self._decoder.outcome is not None or kept is not events:
-            self._finish(events, kept)
+        accumulated = self._accumulator.take(events)
+        if self._decoder.outcome is not None or accumulated is not events:
+            self._finish(events, accumulated)
             return None
         if len(events) == 1:
             return events[0]
@@ -57,20 +57,20 @@ class EventPump(DecodingPump[Event]):
     def _end(self, events: list[Event]) -> None:
         self._finish(events, self._accumulator.take(events))
 
-    def _finish(self, events: list[Event], kept: list[Event]) -> None:
+    def _finish(self, events: list[Event], accumulated: list[Event]) -> None:
         """End the stream with its last events.
 
         Args:
             events: The last events.
-            kept: Those within the accumulator's bound, and its error if not all are.
+            accumulated: Those within the accumulator's bound, and its error if not all are.
         """
         self.ended = True
-        if kept is not events and isinstance(last := kept[-1], StreamError):
+        if accumulated is not events and isinstance(last := accumulated[-1], StreamError):
             self._refusal = last
-        if self._raises and kept and isinstance(last := kept[-1], StreamError):
+        if self._raises and accumulated and isinstance(last := accumulated[-1], StreamError):
             self._fail(last)
-            kept = kept[:-1]
-        self.pending = kept[::-1]
+            accumulated = accumulated[:-1]
+        self.pending = accumulated[::-1]
 
 
 def events(

@@ -1,4 +1,4 @@
-"""A provider that says what a test tells it to, in any dialect."""
+"""A fake provider: scripted answers, streamed in the dialect of each request."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
 from streamnorm.testing.script import (
     Answer,
+    BlockAnswer,
+    EventAnswer,
     FakeRequest,
-    Played,
-    Question,
-    Said,
+    RecordedAnswer,
     Script,
-    Told,
-    read_answer,
-    read_script,
-    tokens_in,
+    TurnFactory,
+    estimate_tokens,
+    parse_answer,
+    parse_script,
     tool_call,
 )
 from streamnorm.testing.transports import FamilyName, family_of, replaying_transport
-from streamnorm.testing.writing import Writer
+from streamnorm.testing.writing import AnswerWriter
 
 if TYPE_CHECKING:
     from streamnorm.asgi import ReplayApp
@@ -43,8 +43,8 @@ __all__ = ["FakeProvider", "FakeRequest", "tool_call"]
 ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
-_NOTHING = Told((), ())
-_NO_STREAM = Told(
+_NO_EVENTS = EventAnswer((), ())
+_STREAMS_ONLY = EventAnswer(
     (
         StreamError(
             "upstream",
@@ -56,65 +56,64 @@ _NO_STREAM = Told(
 )
 
 
-class _Turn(NamedTuple):
-    """What answers one request.
+class _ScheduledAnswer(NamedTuple):
+    """The answer to one request.
 
     Attributes:
-        answer: The answer.
-        faults: What spoils it, besides its own faults.
-        id: The message's id if it has none.
+        answer: The answer, or the function that returns it.
+        faults: Faults of the provider, injected after those of the answer.
+        id: Message id, written if the answer has none.
     """
 
-    answer: Answer | Question
+    answer: Answer | TurnFactory
     faults: Sequence[ReplayFault] = ()
     id: str = ""
 
 
 class FakeProvider:
-    """Answer requests by a script, in the dialect that each speaks.
+    """A provider that answers requests by a script, in the dialect of each request.
 
         provider = FakeProvider([tool_call("get_weather", city="Oslo"), "It snows in Oslo."])
         with provider.client(httpx2.Client) as http:
             client = openai.OpenAI(api_key="-", http_client=http)
 
-    A list holds one turn for each request, in order.  Anything else, and a list of events,
+    A list holds one turn for each request, in order.  Any other script, and a list of events,
     is one turn that answers every request.  A turn is one of:
 
-    - a text, which is said word by word;
-    - a block, such as `tool_call("get_weather", city="Oslo")`, which comes bit by bit, too;
-    - a list of these, which is one message: text and parallel calls, for instance;
+    - a text, streamed word by word;
+    - a block, such as `tool_call("get_weather", city="Oslo")`, streamed in small deltas;
+    - a list of texts and blocks: one message, for instance text and parallel tool calls;
     - a `Message`;
-    - a list of events, told as they are;
-    - a `StreamError`: alone it is an error response, with its `status_hint`; at the end
-      of a list it breaks off what is being said, with an event of the dialect or, if its
-      kind is `truncated`, `transport` or `stalled`, with the connection;
-    - a `Recording` or the `Path` of one, transcoded if it is of another dialect;
-    - a fault, such as `faults.http(529)`, alone or in a list with what it spoils;
-    - a function that takes the `FakeRequest` and returns any of these.
+    - a list of events, written unchanged;
+    - a `StreamError`: alone, an error response with its `status_hint`; at the end of a list,
+      an error event of the dialect that ends the stream or, if its kind is `truncated`,
+      `transport` or `stalled`, the end of the connection;
+    - a `Recording` or its `Path`, transcoded if its dialect differs;
+    - a fault, such as `faults.http(529)`, alone or in a list with the answer to change;
+    - a function that is called with the `FakeRequest` and returns any of these.
 
-    What a turn does not say is filled in: ids by counting, the model that was asked for,
-    the stop reason by the blocks, and as tokens a quarter of the characters (of the
-    request's bytes, for those that went in), rounded up.  Of events only an empty id and
-    model are.
+    Missing values are filled in: ids by counting, the model of the request, the stop reason
+    by the blocks, output tokens as a quarter of the characters and input tokens as a quarter
+    of the request's bytes, rounded up.  In a list of events, only an empty id and model are.
 
-    It answers with streams alone: a request that does not ask for one, by `stream` or, of
-    Gemini, by its path, gets the error response 400 and no turn, unless a recording is
-    next.  Gemini's is answered with events, as `alt=sse` asks for.  It is a `Responder`, so every
-    `ReplayTransport` and `ReplayApp` takes it.  Its methods may be called from several
-    threads.
+    Every answer is a stream: a request for a whole body (by its `stream` or, for Gemini, its
+    path) gets an error response 400 and uses no turn, unless the next turn is a recording.
+    Gemini is answered with server-sent events, as for `alt=sse`.  The provider is a
+    `Responder`, a source of `ReplayTransport` and `ReplayApp`.  Its methods may be called
+    from several threads.
 
     Args:
-        script: What to answer.
-        dialect: Dialect of every request; None to tell it by the path.
-        model: Model to name; None for the one that the message names, else the request.
-        faults: What spoils the answers, one after the other, after a turn's own.  One
-            that replaces is alone with its request, which takes no turn.
+        script: The turns.
+        dialect: Dialect of every request; None detects it by the path.
+        model: Model to write; None for the model of the message, or else of the request.
+        faults: Faults to inject, one after the other, after those of a turn.  A fault that
+            replaces the answer is alone with its request, which uses no turn.
 
     Raises:
-        TypeError: The script holds what is no turn.
+        TypeError: The script holds a value that is no turn.
         LocalProtocolError: Events of the script break the grammar.
         RecordingError: A recording of the script cannot be read.
-        UnknownDialect: There is no such dialect, or it cannot be written.
+        UnknownDialect: The dialect is unknown or cannot be written.
     """
 
     def __init__(
@@ -125,25 +124,25 @@ class FakeProvider:
         model: str | None = None,
         faults: Iterable[ReplayFault] = (),
     ) -> None:
-        self._turns, self._repeats = read_script(script)
+        self._turns, self._repeats = parse_script(script)
         self._dialect = None if dialect is None else encoder(dialect).dialect
         self._model = model
         self._faults = FaultQueue(faults)
         self._lock = threading.Lock()
         self._requests: list[FakeRequest] = []
         self._losses: list[Loss] = []
-        self._used = 0  # turns
-        self._calls = count(1)
+        self._used_turns = 0
+        self._call_numbers = count(1)
 
     @property
     def requests(self) -> tuple[FakeRequest, ...]:
-        """The requests so far, in the order in which they came."""
+        """The requests so far, in the order of their arrival."""
         with self._lock:
             return tuple(self._requests)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the dialects could not carry of the answers so far, answer by answer."""
+        """The losses of the answers so far in the dialects of their requests, in order."""
         with self._lock:
             return tuple(self._losses)
 
@@ -151,27 +150,27 @@ class FakeProvider:
         """Return the answer to a request.
 
         Raises:
-            UnrecordedRequest: The script is over, or the request is of no dialect that can be
-                written.
-            TypeError: A function of the script returned what is no turn.
-            ValueError: The answer does not have what a fault needs.
+            UnrecordedRequest: The script is over, or the dialect of the request is unknown or
+                cannot be written.
+            TypeError: A function of the script returned a value that is no turn.
+            ValueError: The answer lacks what a fault needs.
         """
-        asked = _asked(request, self._dialect)
+        received = _received_request(request, self._dialect)
         with self._lock:
-            self._requests.append(asked)
-        writer = self._writer(asked)
-        turn = self._next(asked)
+            self._requests.append(received)
+        writer = self._writer(received)
+        turn = self._next_answer(received)
         answer = turn.answer
         if callable(answer):
-            answer = self._numbered(read_answer(answer(asked), f"answer to {asked!r}"))
+            answer = self._with_call_ids(parse_answer(answer(received), f"answer to {received!r}"))
         match answer:
-            case Said():
-                events = answer.events(tokens_in(len(request.body or b"")))
-                playback = writer.told(events, turn.id)
-            case Told(events):
-                playback = writer.told([*events], turn.id)
-            case Played(recording):
-                playback = writer.played(recording)
+            case BlockAnswer():
+                events = answer.events(estimate_tokens(len(request.body or b"")))
+                playback = writer.write_events(events, turn.id)
+            case EventAnswer(events):
+                playback = writer.write_events([*events], turn.id)
+            case RecordedAnswer(recording):
+                playback = writer.write_recording(recording)
         with self._lock:
             self._losses += writer.losses
         for fault in (*answer.faults, *turn.faults):
@@ -184,76 +183,79 @@ class FakeProvider:
     def transport(self, family: Literal["httpx2"]) -> Httpx2Transport: ...
 
     def transport(self, family: FamilyName) -> HttpxTransport | Httpx2Transport:
-        """Return a transport, synchronous and asynchronous, whose requests come here.
+        """Return a transport, synchronous and asynchronous, that this provider answers.
 
         Args:
-            family: Of which package.
+            family: Name of the package.
         """
-        # The classes are made of those of a package that may not be installed.
-        made = replaying_transport(family, self, {})
-        return cast("HttpxTransport | Httpx2Transport", made)
+        # The classes derive from those of a package that may not be installed.
+        transport = replaying_transport(family, self, {})
+        return cast("HttpxTransport | Httpx2Transport", transport)
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
-        """Return a client whose requests come here.  It is yours to close.
+        """Return a client that this provider answers.  The caller must close it.
 
         Args:
-            kind: `Client` or `AsyncClient` of httpx or httpx2, or a class made of one, such
-                as `openai.DefaultHttpxClient`.
-            **options: Those of `kind`.
+            kind: `Client` or `AsyncClient` of httpx or httpx2, or a subclass, such as
+                `openai.DefaultHttpxClient`.
+            **options: Options of `kind`.
 
         Raises:
-            TypeError: It is no such class.
+            TypeError: `kind` is no such class.
         """
         return kind(transport=replaying_transport(family_of(kind), self, {}), **options)
 
     def app(self) -> ReplayApp:
-        """Return an ASGI application whose requests come here."""
-        from streamnorm.asgi import ReplayApp  # who has a transport needs none
+        """Return an ASGI application that this provider answers."""
+        from streamnorm.asgi import ReplayApp  # transports and clients do not need it
 
         return ReplayApp(self)
 
-    def _writer(self, asked: FakeRequest) -> Writer:
-        if asked.dialect is None:
+    def _writer(self, received: FakeRequest) -> AnswerWriter:
+        if received.dialect is None:
             raise UnrecordedRequest(
-                f"{asked.method} {asked.path}: a path of no known dialect; "
+                f"{received.method} {received.path}: a path of no known dialect; "
                 "FakeProvider(…, dialect=…) names one for all paths"
             )
         try:
-            return Writer(
-                asked.dialect,
+            return AnswerWriter(
+                received.dialect,
                 model=self._model,
-                asked_model=_endpoints(asked).model(asked.path, asked.body),
-                include_usage=_includes_usage(asked.body),
+                requested_model=_endpoints(received).model(received.path, received.body),
+                include_usage=_includes_usage(received.body),
             )
         except UnknownDialect as exc:
-            raise UnrecordedRequest(f"{asked.method} {asked.path}: {exc}") from exc
+            raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
 
-    def _next(self, asked: FakeRequest) -> _Turn:
+    def _next_answer(self, received: FakeRequest) -> _ScheduledAnswer:
         with self._lock:
             faults = self._faults.take()
             if any(fault.replaces for fault in faults):
-                return _Turn(_NOTHING, faults)
-            if not self._repeats and self._used == len(self._turns):
+                return _ScheduledAnswer(_NO_EVENTS, faults)
+            if not self._repeats and self._used_turns == len(self._turns):
                 raise UnrecordedRequest(
-                    f"{asked.method} {asked.path}: the script of {self._used} turns is over"
+                    f"{received.method} {received.path}: "
+                    f"the script of {self._used_turns} turns is over"
                 )
-            answer = self._turns[0 if self._repeats else self._used]
-            streams = _endpoints(asked).streams(asked.path, asked.body)
-            if not streams and not isinstance(answer, Played):
-                return _Turn(_NO_STREAM)
-            self._used += 1
-            if isinstance(answer, Said):
-                # Here, so that the ids of a script are the same whoever is answered first.
-                answer = answer.numbered(self._calls)
-            return _Turn(answer, faults, f"msg_{self._used}")
+            answer = self._turns[0 if self._repeats else self._used_turns]
+            streams = _endpoints(received).streams(received.path, received.body)
+            if not streams and not isinstance(answer, RecordedAnswer):
+                return _ScheduledAnswer(_STREAMS_ONLY)
+            self._used_turns += 1
+            if isinstance(answer, BlockAnswer):
+                # Under the lock, so that ids follow the order of the turns, not of the threads.
+                answer = answer.with_call_ids(self._call_numbers)
+            return _ScheduledAnswer(answer, faults, f"msg_{self._used_turns}")
 
-    def _numbered(self, answer: Answer) -> Answer:
-        """Return an answer with an id for each call that has none."""
+    def _with_call_ids(self, answer: Answer) -> Answer:
+        """Return an answer in which every call has an id."""
+        if not isinstance(answer, BlockAnswer):
+            return answer
         with self._lock:
-            return answer.numbered(self._calls) if isinstance(answer, Said) else answer
+            return answer.with_call_ids(self._call_numbers)
 
 
-def _asked(request: WireRequest, dialect: str | None) -> FakeRequest:
+def _received_request(request: WireRequest, dialect: str | None) -> FakeRequest:
     headers = {name.lower(): value for name, value in request.headers}
     text = str(request.body or b"", "utf-8", "replace")
     try:
@@ -269,11 +271,11 @@ def _asked(request: WireRequest, dialect: str | None) -> FakeRequest:
     )
 
 
-def _endpoints(asked: FakeRequest) -> Endpoints:
-    return Endpoints() if asked.dialect is None else lookup(asked.dialect).endpoints
+def _endpoints(received: FakeRequest) -> Endpoints:
+    return Endpoints() if received.dialect is None else lookup(received.dialect).endpoints
 
 
 def _includes_usage(body: Any) -> bool:
-    """Return whether the `stream_options` of a request ask for the tokens."""
+    """Return whether the `stream_options` of a request ask for usage."""
     options = body.get("stream_options") if is_object(body) else None
     return is_object(options) and options.get("include_usage") is True

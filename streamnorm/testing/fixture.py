@@ -70,10 +70,10 @@ class RecordingFixture:
     ) -> None:
         self.path = path
         self._mode: Mode = "none" if path.is_file() else mode
-        self._marked = marks
+        self._marker = marks
         self._command = command
         self._options: dict[str, Any] | None = None  # those of the first client
-        self._answers: CountingResponder | None = None
+        self._responder: CountingResponder | None = None
         self._recorder: EndingRecorder | None = None
         self._recorded: list[Path] = []
         self._failures: list[str] = []
@@ -95,13 +95,13 @@ class RecordingFixture:
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
-        """The recordings that no request has asked for.
+        """The recordings that answered no request.
 
         Raises:
             RecordingError: One cannot be read.
         """
         self._start({})
-        return () if self._answers is None else self._answers.unplayed
+        return () if self._responder is None else self._responder.unplayed
 
     @property
     def recorded(self) -> int:
@@ -111,7 +111,7 @@ class RecordingFixture:
     @property
     def replayed(self) -> int:
         """Number of requests answered by a recording."""
-        return 0 if self._answers is None else self._answers.replayed
+        return 0 if self._responder is None else self._responder.replayed
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -169,9 +169,9 @@ class RecordingFixture:
         unknown = sorted(options.keys() - set(REPLAY_OPTIONS))
         if unknown:
             raise TypeError(f"{', '.join(unknown)}, expected {', '.join(REPLAY_OPTIONS)}")
-        made = self._transport(family, inner, {}, options)
+        transport = self._transport(family, inner, {}, options)
         # The classes derive from those of a package that may not be installed.
-        return cast("HttpxTransport | Httpx2Transport", made)
+        return cast("HttpxTransport | Httpx2Transport", transport)
 
     def finish(self, *, passed: bool) -> list[str]:
         """End the recordings after the test; return the reasons to fail a test that passed.
@@ -188,17 +188,17 @@ class RecordingFixture:
             return []
         if self._options is None and self._mode != "rewrite":
             self._start({})  # no client was made, so nothing was played
-        return [] if self._answers is None else self._problems(self._answers)
+        return [] if self._responder is None else self._problems(self._responder)
 
     def _transport(
         self, family: FamilyName, inner: object, network: dict[str, object], given: dict[str, Any]
     ) -> object:
-        options = {**self._marked.options, **given}
+        options = {**self._marker.options, **given}
         self._start({name: given[name] for name in given if name not in _PACE})
         pace = {name: options[name] for name in _PACE if name in options}
         replay = None
-        if self._answers is not None:
-            replay = replaying_transport(family, self._answers, pace)
+        if self._responder is not None:
+            replay = replaying_transport(family, self._responder, pace)
         if self._recorder is None:
             return replay
         return recording_transport(family, self._recorder, replay, inner, network)
@@ -214,18 +214,18 @@ class RecordingFixture:
                     " the first: they share their recordings"
                 )
             return
-        options = {**self._marked.options, **given}
+        options = {**self._marker.options, **given}
         self._options = {name: options[name] for name in options if name not in _PACE}
         recorded = bool(_bodies_of(self.path))
         mode = "none" if self._options.get("faults") else self._mode
         if mode == "none" or (recorded and mode != "rewrite"):
             library = Library(self.path, **self._options) if recorded else None
             command = self._command("new")
-            self._answers = CountingResponder(library, self.path, command)
+            self._responder = CountingResponder(library, self.path, command)
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
-            self._recorder = self._recorder_to(mode)
+            self._recorder = self._make_recorder(mode)
 
-    def _recorder_to(self, mode: Mode) -> EndingRecorder:
+    def _make_recorder(self, mode: Mode) -> EndingRecorder:
         folder = self.path
         if mode == "rewrite":
             folder = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
@@ -251,16 +251,16 @@ class RecordingFixture:
         finally:
             shutil.rmtree(recorder.directory, ignore_errors=True)
 
-    def _problems(self, answers: CountingResponder) -> list[str]:
+    def _problems(self, responder: CountingResponder) -> list[str]:
         problems: list[str] = []
-        if answers.unrecorded and self._recorder is None:
-            messages = "\n\n".join(answers.unrecorded)
+        if responder.unrecorded and self._recorder is None:
+            messages = "\n\n".join(responder.unrecorded)
             problems.append(
                 f"the test passed, though it asked for what is not recorded\n\n{messages}"
             )
         faulty = self._options is not None and self._options.get("faults")
-        if answers.unplayed and not self._marked.allow_unplayed and not faulty:
-            names = ", ".join(recording.name for recording in answers.unplayed)
+        if responder.unplayed and not self._marker.allow_unplayed and not faulty:
+            names = ", ".join(recording.name for recording in responder.unplayed)
             problems.append(
                 f"the test passed, though it did not ask for all that is recorded: {names}\n\n"
                 "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"

@@ -56,12 +56,12 @@ def marker_options(item: pytest.Item) -> MarkerOptions:
                 f"marker streamnorm of {item.nodeid} has {', '.join(unknown)},"
                 f" expected {', '.join(_KEYWORDS)}"
             )
-        name = _checked(marker.args[0], item) if marker.args else name
+        name = _checked_name(marker.args[0], item) if marker.args else name
         options |= marker.kwargs
     return MarkerOptions(name, options, bool(options.pop("allow_unplayed", False)))
 
 
-def _checked(name: object, item: pytest.Item) -> str:
+def _checked_name(name: object, item: pytest.Item) -> str:
     """Return a name after checking that it stays within its folder on every system."""
     inside = (
         isinstance(name, str)

@@ -42,14 +42,14 @@ class CountingResponder:
 
     @property
     def unplayed(self) -> tuple[Recording, ...]:
-        """The recordings that no request has asked for."""
+        """The recordings that answered no request."""
         return () if self._library is None else self._library.unplayed
 
     def respond(self, request: WireRequest, /) -> Playback:
         """Return the answer to a request.
 
         Raises:
-            UnrecordedRequest: There is none.
+            UnrecordedRequest: No recording answers it.
         """
         try:
             playback = self._playback(request)
@@ -64,9 +64,9 @@ class CountingResponder:
     def _playback(self, request: WireRequest) -> Playback:
         if self._library is not None:
             return self._library.respond(request)
-        asked = f"{request.method} {path_of(request.url)}"
+        endpoint = f"{request.method} {path_of(request.url)}"
         raise UnrecordedRequest(
-            f"no recording answers {asked}: nothing is recorded in {self._path}\n"
+            f"no recording answers {endpoint}: nothing is recorded in {self._path}\n"
             f"to record it: {self._command}"
         )
 

@@ -1,4 +1,4 @@
-"""The script of a fake provider: its answers, and the forms in which tests write them."""
+"""The script of a fake provider: the forms of its answers, and their parser."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from streamnorm.recording.recording import Recording
 
 __all__ = [
     "Answer",
+    "BlockAnswer",
+    "EventAnswer",
     "FakeRequest",
-    "Played",
-    "Question",
-    "Said",
+    "RecordedAnswer",
     "Script",
-    "Told",
     "Turn",
-    "read_answer",
-    "read_script",
-    "tokens_in",
+    "TurnFactory",
+    "estimate_tokens",
+    "parse_answer",
+    "parse_script",
     "tool_call",
 ]
 
 _BLOCKS: tuple[type, ...] = get_args(Block)
 _EVENTS: tuple[type, ...] = get_args(Event)
 
-# Words with the space before them, as in models' tokens; long words are split.
+# A word with the space before it, as in the tokens of models; long words are split.
 _WORD = re.compile(r"\s*\S{1,12}|\s+")
-_ARGUMENTS_PIECE = 8
+_ARGUMENTS_CHARS = 8
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -58,8 +58,8 @@ class FakeRequest(Struct, frozen=True):
     Attributes:
         method: HTTP method.
         path: Path of its URL, without the query.
-        dialect: Name of the dialect of its path; None if the path is of none.
-        headers: Headers by lower-case name, without those that carry credentials.
+        dialect: Name of the dialect of its path; None if unknown.
+        headers: Headers by lower-case name, without credentials.
         body: The decoded JSON body; None if the body is no JSON.
     """
 
@@ -73,17 +73,17 @@ class FakeRequest(Struct, frozen=True):
         return f"FakeRequest({self.method!r}, {self.path!r})"
 
 
-Part: TypeAlias = str | Block | StreamError | Fault
+AnswerPart: TypeAlias = str | Block | StreamError | Fault
 """A part of an answer."""
 
-Whole: TypeAlias = Message | Recording | Path
-"""A complete answer."""
+CompleteAnswer: TypeAlias = Message | Recording | Path
+"""An answer that is one value."""
 
 Turn: TypeAlias = (
-    Part
-    | Whole
-    | Sequence[Part]
-    | Sequence[Whole | Fault]
+    AnswerPart
+    | CompleteAnswer
+    | Sequence[AnswerPart]
+    | Sequence[CompleteAnswer | Fault]
     | Sequence[Event | Fault]
     | Callable[[FakeRequest], "Turn"]
 )
@@ -93,7 +93,7 @@ Script: TypeAlias = Sequence[Turn] | Turn
 """Answers in the order of the requests, or one for all requests."""
 
 
-class Said(Struct, frozen=True):
+class BlockAnswer(Struct, frozen=True):
     """An answer written as blocks.
 
     Attributes:
@@ -106,10 +106,10 @@ class Said(Struct, frozen=True):
     error: StreamError | None
     faults: tuple[Fault, ...]
 
-    def numbered(self, numbers: Iterator[int]) -> Said:
-        """Return the answer with an id for each call that has none."""
+    def with_call_ids(self, call_numbers: Iterator[int]) -> BlockAnswer:
+        """Return the answer with `call_1`, `call_2`, … as the ids of its calls without an id."""
         blocks = tuple(
-            structs.replace(block, id=f"call_{next(numbers)}")
+            structs.replace(block, id=f"call_{next(call_numbers)}")
             if isinstance(block, ToolCall) and not block.id
             else block
             for block in self.message.blocks
@@ -124,15 +124,17 @@ class Said(Struct, frozen=True):
         """
         message = self.message
         if message.usage == Usage():
-            usage = Usage(input_tokens, tokens_in(sum(map(_characters, message.blocks))))
+            usage = Usage(
+                input_tokens, estimate_tokens(sum(map(_count_characters, message.blocks)))
+            )
             message = structs.replace(message, usage=usage)
         if self.error is None and message.stop_reason is None:
-            message = structs.replace(message, stop_reason=_reason_of(message.blocks))
-        events = [piece for event in message_events(message) for piece in _pieces(event)]
+            message = structs.replace(message, stop_reason=_default_stop_reason(message.blocks))
+        events = [delta for event in message_events(message) for delta in _small_deltas(event)]
         return events if self.error is None else [*events, self.error]
 
 
-class Told(Struct, frozen=True):
+class EventAnswer(Struct, frozen=True):
     """An answer written as events.
 
     Attributes:
@@ -144,7 +146,7 @@ class Told(Struct, frozen=True):
     faults: tuple[Fault, ...]
 
 
-class Played(Struct, frozen=True):
+class RecordedAnswer(Struct, frozen=True):
     """A recorded answer.
 
     Attributes:
@@ -156,10 +158,10 @@ class Played(Struct, frozen=True):
     faults: tuple[Fault, ...]
 
 
-Answer: TypeAlias = Said | Told | Played
+Answer: TypeAlias = BlockAnswer | EventAnswer | RecordedAnswer
 """A turn in its parsed form."""
 
-Question: TypeAlias = Callable[[FakeRequest], Turn]
+TurnFactory: TypeAlias = Callable[[FakeRequest], Turn]
 """A function that returns the turn for a request."""
 
 
@@ -184,86 +186,86 @@ def tool_call(
     return ToolCall("", name, msgspec.json.encode(values).decode())
 
 
-def read_script(script: object) -> tuple[list[Answer | Question], bool]:
-    """Return the turns of a script, in order, and whether its only turn answers every request.
+def parse_script(script: object) -> tuple[list[Answer | TurnFactory], bool]:
+    """Return the parsed turns of a script, and whether its only turn answers every request.
 
     Raises:
         TypeError: An item is no turn.
         LocalProtocolError: Events break the grammar.
         RecordingError: A recording cannot be read.
     """
-    if not _is_list(script) or _is_stream(script):
-        return [_read_turn(script, "turn")], True
-    turns: list[Answer | Question] = []
+    if not _is_list(script) or _has_events(script):
+        return [_parse_turn(script, "turn")], True
+    turns: list[Answer | TurnFactory] = []
     for number, turn in enumerate(script):
         times = turn.times or 1 if isinstance(turn, Fault) else 1
-        turns += [_read_turn(turn, f"turn {number}")] * times
+        turns += [_parse_turn(turn, f"turn {number}")] * times
     return turns, False
 
 
-def _read_turn(turn: object, where: str) -> Answer | Question:
-    return turn if _is_question(turn) else read_answer(turn, where)
+def _parse_turn(turn: object, where: str) -> Answer | TurnFactory:
+    return turn if _is_turn_factory(turn) else parse_answer(turn, where)
 
 
-def read_answer(turn: object, where: str) -> Answer:
+def parse_answer(turn: object, where: str) -> Answer:
     """Return a turn in its parsed form.
 
     Args:
-        turn: The turn; no function.
+        turn: The turn, which is not a function.
         where: Position of the turn, for errors.
 
     Raises:
-        TypeError: It is no turn.
-        LocalProtocolError: Its events break the grammar.
-        RecordingError: Its recording cannot be read.
+        TypeError: The value is no turn.
+        LocalProtocolError: The events break the grammar.
+        RecordingError: The recording cannot be read.
     """
-    given = list(turn) if _is_list(turn) else [turn]
-    faults = tuple(part for part in given if isinstance(part, Fault))
-    parts = [part for part in given if not isinstance(part, Fault)]
-    if _is_stream(parts):
-        return Told(_legal(parts, where), faults)
+    items = list(turn) if _is_list(turn) else [turn]
+    faults = tuple(item for item in items if isinstance(item, Fault))
+    parts = [item for item in items if not isinstance(item, Fault)]
+    if _has_events(parts):
+        return EventAnswer(_checked_events(parts, where), faults)
     match parts:
         case [Message() as message]:
-            return Said(message, None, faults)
+            return BlockAnswer(message, None, faults)
         case [Recording() as recording]:
-            return Played(recording, faults)
+            return RecordedAnswer(recording, faults)
         case [Path() as path]:
-            return Played(Recording.load(path), faults)
+            return RecordedAnswer(Recording.load(path), faults)
         case [StreamError() as error]:
-            return Told((error,), faults)
+            return EventAnswer((error,), faults)
         case [*blocks, StreamError() as error]:
-            return Said(_message(blocks, where), error, faults)
+            return BlockAnswer(_message_of(blocks, where), error, faults)
         case blocks:
-            return Said(_message(blocks, where), None, faults)
+            return BlockAnswer(_message_of(blocks, where), None, faults)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, (list, tuple))
 
 
-def _is_question(value: object) -> TypeGuard[Question]:
+def _is_turn_factory(value: object) -> TypeGuard[TurnFactory]:
     return callable(value) and not isinstance(value, Fault)
 
 
-def _is_stream(parts: Iterable[object]) -> bool:
-    """Return whether these are events; an error alone may also end blocks."""
+def _has_events(parts: Iterable[object]) -> bool:
+    """Return whether an answer is written as events; an error may also end a list of blocks."""
     return any(isinstance(part, _EVENTS) and not isinstance(part, StreamError) for part in parts)
 
 
-def _legal(events: list[Any], where: str) -> tuple[Event, ...]:
-    strange = next((event for event in events if not isinstance(event, _EVENTS)), None)
-    if strange is not None:
-        raise TypeError(f"{where}: {type(strange).__name__} among events, expected none but events")
+def _checked_events(events: list[Any], where: str) -> tuple[Event, ...]:
+    other = next((event for event in events if not isinstance(event, _EVENTS)), None)
+    if other is not None:
+        raise TypeError(f"{where}: {type(other).__name__} among events, expected none but events")
     for violation in grammar.validate(events):
         raise LocalProtocolError(f"{where}: event {violation.position}: {violation.message}")
     return tuple(events)
 
 
-def _message(parts: list[object], where: str) -> Message:
-    return Message(blocks=tuple(_block(part, where) for part in parts))
+def _message_of(parts: list[object], where: str) -> Message:
+    return Message(blocks=tuple(_block_of(part, where) for part in parts))
 
 
-def _block(part: object, where: str) -> Any:
+def _block_of(part: object, where: str) -> Any:
     if isinstance(part, str):
         return Text(part)
     if isinstance(part, _BLOCKS):
@@ -274,17 +276,17 @@ def _block(part: object, where: str) -> Any:
     )
 
 
-def _reason_of(blocks: Sequence[Block]) -> StopReason:
+def _default_stop_reason(blocks: Sequence[Block]) -> StopReason:
     # A test that writes a refusal sets its own stop reason.
     return "tool_use" if any(isinstance(block, ToolCall) for block in blocks) else "end_turn"
 
 
-def tokens_in(characters: int) -> int:
+def estimate_tokens(characters: int) -> int:
     """Return an estimate of the tokens of a text: a quarter of its characters, rounded up."""
     return -(-characters // _CHARACTERS_PER_TOKEN)
 
 
-def _characters(block: Block) -> int:
+def _count_characters(block: Block) -> int:
     match block:
         case Text(text) | Refusal(text):
             return len(text)
@@ -296,14 +298,14 @@ def _characters(block: Block) -> int:
             return 0
 
 
-def _pieces(event: Event) -> Iterator[Event]:
-    """Yield an event in the small deltas that a model would send."""
+def _small_deltas(event: Event) -> Iterator[Event]:
+    """Yield a delta in pieces of the size that models send; other events unchanged."""
     match event:
         case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):
             for word in _WORD.findall(text):
                 yield structs.replace(event, text=word)
         case JSONDelta(index, text):
-            for start in range(0, len(text), _ARGUMENTS_PIECE):
-                yield JSONDelta(index, text[start : start + _ARGUMENTS_PIECE])
+            for start in range(0, len(text), _ARGUMENTS_CHARS):
+                yield JSONDelta(index, text[start : start + _ARGUMENTS_CHARS])
         case _:
             yield event

@@ -34,7 +34,7 @@ class ReplaySource:
     Raises:
         ConnectionResetError: The recorded connection broke; raised instead of the end.
         TimeoutError: The recorded server was silent; raised instead of the end.
-        LocalProtocolError: It is read after it was closed.
+        LocalProtocolError: It was read after it was closed.
     """
 
     def __init__(self, playback: Playback, pace: Pace) -> None:
@@ -51,7 +51,7 @@ class ReplaySource:
         try:
             return await anext(self._player)
         except (PlaybackReset, PlaybackTimeout) as exc:
-            raise _as_sockets_do(exc) from exc
+            raise _socket_error(exc) from exc
 
     def __iter__(self) -> Self:
         return self
@@ -61,14 +61,14 @@ class ReplaySource:
         try:
             return next(self._player)
         except (PlaybackReset, PlaybackTimeout) as exc:
-            raise _as_sockets_do(exc) from exc
+            raise _socket_error(exc) from exc
 
     async def aclose(self) -> None:
-        """Close it, to be called any number of times."""
+        """Close the source; further calls do nothing."""
         self.closed = True
 
     def close(self) -> None:
-        """Close it, to be called any number of times."""
+        """Close the source; further calls do nothing."""
         self.closed = True
 
     def _check_open(self) -> None:
@@ -76,7 +76,7 @@ class ReplaySource:
             raise LocalProtocolError("read of a source that was closed, expected none")
 
 
-def _as_sockets_do(exc: PlaybackReset | PlaybackTimeout) -> OSError:
+def _socket_error(exc: PlaybackReset | PlaybackTimeout) -> OSError:
     kind = ConnectionResetError if isinstance(exc, PlaybackReset) else TimeoutError
     return kind(str(exc))
 

@@ -1,4 +1,4 @@
-"""A hypothesis strategy of the ways to cut bytes into chunks."""
+"""A hypothesis strategy of the chunks in which bytes may arrive."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
     if len(data) == 1:
         return st.just([data])
     anywhere = st.integers(1, len(data) - 1)
-    ways = [st.lists(anywhere, unique=True)]
+    strategies = [st.lists(anywhere, unique=True)]
     hostile = cut_points(data, "hostile", None)[:-1]
     if hostile:
-        ways.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
-        ways.append(st.just(hostile))
+        strategies.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
+        strategies.append(st.just(hostile))
     # Few examples of a list are long: chunks of equal size need a strategy of their own.
-    ways.append(st.integers(1, min(len(data), 64)).map(lambda size: _every(data, size)))
-    return st.one_of(ways).map(cut)
+    strategies.append(st.integers(1, min(len(data), 64)).map(lambda size: _equal_cuts(data, size)))
+    return st.one_of(strategies).map(cut)
 
 
-def _every(data: bytes, size: int) -> list[int]:
+def _equal_cuts(data: bytes, size: int) -> list[int]:
     return list(range(size, len(data), size))

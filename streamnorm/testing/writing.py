@@ -1,4 +1,4 @@
-"""The answers of a fake provider as HTTP responses in a dialect."""
+"""The writer of a fake provider's answers: HTTP responses in a dialect."""
 
 from __future__ import annotations
 
@@ -16,62 +16,66 @@ from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
 
-__all__ = ["STREAM", "Writer"]
+__all__ = ["STREAM", "AnswerWriter"]
 
 STREAM = {"content-type": "text/event-stream"}
 _JSON = {"content-type": "application/json"}
 
-# No provider sends these errors: its connection ends, and the client notices.
-_ENDS: dict[str, PlaybackEnd] = {"truncated": "eof", "transport": "reset", "stalled": "timeout"}
+# Errors that a client detects by the end of the connection; no provider sends them.
+_CONNECTION_ENDS: dict[str, PlaybackEnd] = {
+    "truncated": "eof",
+    "transport": "reset",
+    "stalled": "timeout",
+}
 
 
-class Writer:
-    """The writer of one answer.
+class AnswerWriter:
+    """A writer of one answer as an HTTP response.
 
     Args:
         dialect: Dialect to write.
-        model: Model to write; None for that of the answer.
-        asked_model: Model to write if the answer has none.
+        model: Model to write; None for the answer's model.
+        requested_model: Model of the request, written if the answer has none.
         include_usage: Whether the client asked for usage.
 
     Raises:
-        UnknownDialect: There is no such dialect, or it cannot be written.
+        UnknownDialect: The dialect is unknown or cannot be written.
 
     Attributes:
-        losses: What the dialect could not carry.
+        losses: The losses of the answer in the dialect.
     """
 
     def __init__(
-        self, dialect: str, *, model: str | None, asked_model: str, include_usage: bool
+        self, dialect: str, *, model: str | None, requested_model: str, include_usage: bool
     ) -> None:
         self._encoder = encoder(dialect, model=model, include_usage=include_usage)
         self._model = model
-        self._asked_model = asked_model
+        self._requested_model = requested_model
         self._include_usage = include_usage
         self.losses: tuple[Loss, ...] = ()
 
-    def told(self, events: list[Event], id: str) -> Playback:
+    def write_events(self, events: list[Event], id: str) -> Playback:
         """Return events as a stream, or a single error as an error response.
 
         Args:
             events: The events.
-            id: Id of the message if the events have none.
+            id: Message id, written if the events have none.
         """
         match events:
-            case [StreamError(kind=kind) as error] if kind not in _ENDS:
-                return self.refused(error)
+            case [StreamError(kind=kind) as error] if kind not in _CONNECTION_ENDS:
+                return self.write_error(error)
             case _:
                 pass
         end: PlaybackEnd = "eof"
-        if events and isinstance(last := events[-1], StreamError) and last.kind in _ENDS:
-            end = _ENDS[last.kind]
+        if events and isinstance(last := events[-1], StreamError) and last.kind in _CONNECTION_ENDS:
+            end = _CONNECTION_ENDS[last.kind]
             events = events[:-1]
-        named = (self._named(event, id) for event in events)
-        steps = tuple(Step(0.0, data) for data in self._encoded(named) if data)
+        complete = (self._with_id_and_model(event, id) for event in events)
+        steps = tuple(Step(0.0, data) for data in self._encode(complete) if data)
         self.losses = self._encoder.losses
         return Playback(200, STREAM, steps, end, self._encoder.dialect)
 
-    def refused(self, error: StreamError, status: int | None = None) -> Playback:
+    def write_error(self, error: StreamError, status: int | None = None) -> Playback:
         """Return an error response instead of a stream.
 
         Args:
@@ -82,53 +86,53 @@ class Writer:
         body = self._encoder.error_body(error)
         return Playback(status, _JSON, (Step(0.0, body),), dialect=self._encoder.dialect)
 
-    def played(self, recording: Recording) -> Playback:
+    def write_recording(self, recording: Recording) -> Playback:
         """Return a recorded answer, transcoded if its dialect differs.
 
         Raises:
-            UnrecordedRequest: Its body is no stream, and cannot be transcoded.
-            UnknownDialect: Its dialect differs, and cannot be read.
+            UnrecordedRequest: The recorded body is no stream and cannot be transcoded.
+            UnknownDialect: The recorded dialect differs and cannot be read.
         """
         target = self._encoder.dialect
         if recording.dialect == target:
             return recording.playback()
         if not recording.is_stream:
-            return self._refused_as(recording)
+            return self._write_recorded_error(recording)
         transcoder = Transcoder(
             recording.dialect, target, model=self._model, include_usage=self._include_usage
         )
         playback = recording.playback()
-        steps = tuple(_transcoded(playback, transcoder))
+        steps = tuple(_transcode_steps(playback, transcoder))
         if transcoder.dialect == target:  # detected: the recording has no dialect
             return structs.replace(playback, dialect=target)
         self.losses = transcoder.losses
         return Playback(playback.status, STREAM, steps, playback.end, target)
 
-    def _refused_as(self, recording: Recording) -> Playback:
+    def _write_recorded_error(self, recording: Recording) -> Playback:
         """Return the error response of a recording whose body is no stream."""
         match recording.outcome:
             case Failed(error) if error.code != NOT_A_STREAM:
-                return self.refused(error, recording.response.status)
+                return self.write_error(error, recording.response.status)
             case _:
                 raise UnrecordedRequest(
                     f"recording {recording.name} is no stream and of dialect "
                     f"{recording.dialect}, expected a stream or {self._encoder.dialect}"
                 )
 
-    def _named(self, event: Event, id: str) -> Event:
+    def _with_id_and_model(self, event: Event, id: str) -> Event:
         if not isinstance(event, MessageStart):
             return event
-        return structs.replace(event, id=event.id or id, model=event.model or self._asked_model)
+        return structs.replace(event, id=event.id or id, model=event.model or self._requested_model)
 
-    def _encoded(self, events: Iterator[Event]) -> Iterator[bytes]:
+    def _encode(self, events: Iterator[Event]) -> Iterator[bytes]:
         writer = StreamWriter(self._encoder)
         for event in events:
             yield b"".join(writer.write((event,)))
         yield self._encoder.close()
 
 
-def _transcoded(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:
-    """Yield the chunks of a playback in another dialect, each when its original arrived."""
+def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:
+    """Yield the chunks of a playback in another dialect, with the original timing."""
     waited_s = 0.0
     for step in playback.steps:
         waited_s += step.delay_s

@@ -16,7 +16,7 @@ from google.genai import errors, types
 from hypothesis import given
 from support.corpus import CorpusStream, each_recording_of, each_stream_of
 from support.event_strategies import make_stream
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     BlockStart,
@@ -104,13 +104,13 @@ def test_real_anthropic_stream_gives_the_client_its_message(stream: CorpusStream
     check(decoded(stream.body, "anthropic"))
 
 
-@given(d=dice(300))
-def test_any_stream_gives_the_client_its_message(d: Dice) -> None:
+@given(d=draws(300))
+def test_any_stream_gives_the_client_its_message(d: Draws) -> None:
     check(make_stream(d, 1 + d.below(2), calls_only=True, spoken=True))
 
 
-@given(d=dice(300))
-def test_stream_that_fails_raises_for_the_client(d: Dice) -> None:
+@given(d=draws(300))
+def test_stream_that_fails_raises_for_the_client(d: Draws) -> None:
     check(make_stream(d, failing=True, calls_only=True, spoken=True))
 
 

@@ -21,7 +21,7 @@ from msgspec import structs
 from openai.types.responses import Response, ResponseStreamEvent
 from support.corpus import CorpusStream, each_recording_of, each_stream_of
 from support.event_strategies import make_stream
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     BlockStart,
@@ -318,7 +318,7 @@ def test_signs_of_life_are_no_part_of_what_the_sdk_reads() -> None:
     assert final.output_text == "hi"
 
 
-@given(d=dice(300))
-def test_any_stream_gives_the_sdk_its_message(d: Dice) -> None:
+@given(d=draws(300))
+def test_any_stream_gives_the_sdk_its_message(d: Draws) -> None:
     events = make_stream(d, 1 + d.below(3), failing=d.flag(), calls_only=True, spoken=True)
     check(serve(events))

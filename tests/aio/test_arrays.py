@@ -35,7 +35,7 @@ def client(body: bytes, status: int = 200) -> httpx.AsyncClient:
 
 
 @each_name
-async def test_array_is_read_as_it_is_connected_to(dialect: str | None) -> None:
+async def test_connect_reads_an_array(dialect: str | None) -> None:
     async with (
         client(WHOLE) as http,
         streamnorm.connect(http, "POST", "http://a/", dialect=dialect) as stream,
@@ -54,9 +54,7 @@ async def test_events_of_an_element_do_not_wait_for_the_next(dialect: str | None
 
 @each_name
 @pytest.mark.parametrize("status", [200, 503])
-async def test_error_in_an_array_is_raised_as_the_providers(
-    dialect: str | None, status: int
-) -> None:
+async def test_error_in_an_array_raises_upstream_error(dialect: str | None, status: int) -> None:
     async with (
         client(array(TOLD), status) as http,
         streamnorm.connect(http, "POST", "http://a/", dialect=dialect) as stream,
@@ -67,7 +65,7 @@ async def test_error_in_an_array_is_raised_as_the_providers(
 
 
 @each_name
-async def test_other_json_is_still_no_stream(dialect: str | None) -> None:
+async def test_json_that_is_no_array_of_chunks_is_no_stream(dialect: str | None) -> None:
     async with (
         client(b'[{"a": 1}]') as http,
         streamnorm.connect(http, "POST", "http://a/", dialect=dialect) as stream,
@@ -78,7 +76,7 @@ async def test_other_json_is_still_no_stream(dialect: str | None) -> None:
 
 @each_name
 @pytest.mark.parametrize("end", [1, 30, 400])
-async def test_cut_array_is_a_cut(dialect: str | None, end: int) -> None:
+async def test_cut_array_is_truncated(dialect: str | None, end: int) -> None:
     async with (
         client(WHOLE[:end]) as http,
         streamnorm.connect(http, "POST", "http://a/", dialect=dialect, errors="yield") as stream,
@@ -98,7 +96,7 @@ async def test_array_is_transcoded_to_an_event_stream(dialect: str | None, to: s
 
 
 @each_name
-async def test_who_only_watches_leaves_the_bytes_as_they_are(dialect: str | None) -> None:
+async def test_tap_passes_an_array_unchanged(dialect: str | None) -> None:
     seen: list[streamnorm.Event] = []
     async with client(WHOLE) as http, http.stream("POST", "http://a/") as response:
         stream = streamnorm.tap(response, seen.append, dialect=dialect)
@@ -107,7 +105,7 @@ async def test_who_only_watches_leaves_the_bytes_as_they_are(dialect: str | None
 
 
 @each_name
-def test_array_is_read_where_nothing_is_asynchronous(dialect: str | None) -> None:
+def test_iter_events_reads_an_array(dialect: str | None) -> None:
     def pieces() -> Iterator[bytes]:
         yield from chunked(WHOLE, 5)
 

@@ -117,7 +117,7 @@ async def test_request_is_sent_and_read(family: Any) -> None:
 
 
 @families
-async def test_connection_is_used_again_after_a_stream_that_ended(family: Any) -> None:
+async def test_connection_is_reused_after_a_completed_stream(family: Any) -> None:
     async with Server(WHOLE).running() as server, family.AsyncClient() as client:
         for _ in range(3):
             events = [event async for event in streamnorm.connect(client, "GET", server.url)]
@@ -127,7 +127,7 @@ async def test_connection_is_used_again_after_a_stream_that_ended(family: Any) -
 
 
 @families
-async def test_leaving_hangs_up_at_once(family: Any) -> None:
+async def test_closing_the_stream_closes_the_connection(family: Any) -> None:
     head = [HEAD, chunked(content("a"))]
     async with Server(head, stays_open=True).running() as server, family.AsyncClient() as client:
         async with streamnorm.connect(client, "GET", server.url) as stream:
@@ -139,7 +139,7 @@ async def test_leaving_hangs_up_at_once(family: Any) -> None:
 
 
 @families
-async def test_cancelled_read_hangs_up(family: Any) -> None:
+async def test_cancelled_read_closes_the_connection(family: Any) -> None:
     head = [HEAD, chunked(content("a"))]
     async with Server(head, stays_open=True).running() as server, family.AsyncClient() as client:
         seen = anyio.Event()
@@ -160,7 +160,7 @@ async def test_cancelled_read_hangs_up(family: Any) -> None:
 
 
 @families
-async def test_answer_that_is_no_stream_is_the_error_of_the_provider(family: Any) -> None:
+async def test_error_response_raises_the_error_of_the_provider(family: Any) -> None:
     body = b'{"error":{"message":"no key","type":"authentication_error"}}'
     answer = b"HTTP/1.1 401 No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
     answers = [answer % (len(body), body)]

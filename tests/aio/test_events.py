@@ -111,13 +111,13 @@ async def test_message_and_usage_grow_with_the_events() -> None:
     assert stream.usage == Usage(input_tokens=3)
 
 
-async def test_outcome_is_known_with_the_last_event_and_not_before() -> None:
+async def test_outcome_is_none_until_the_last_event_is_returned() -> None:
     stream = streamnorm.events(AsyncBytes([content("a", "stop") + DONE]))
     outcomes = [stream.outcome async for _ in stream]
     assert outcomes == [None] * 4 + [Completed("end_turn", Usage())]
 
 
-async def test_empty_chunks_are_no_end() -> None:
+async def test_empty_chunk_does_not_end_the_stream() -> None:
     stream = streamnorm.events(AsyncBytes([b"", content("a"), b"", DONE, b""]))
     assert sum(isinstance(event, TextDelta) for event in [e async for e in stream]) == 1
 
@@ -175,13 +175,13 @@ async def test_each_kind_of_error_has_its_exception(
     assert [raising.outcome] == outcomes == [yielding.outcome]
 
 
-async def test_error_of_the_provider_has_its_words() -> None:
+async def test_upstream_error_has_the_message_of_the_provider() -> None:
     _, exc = await collect(streamnorm.events(AsyncBytes([content("a"), ERROR])))
     assert isinstance(exc, UpstreamError)
     assert (exc.message, exc.code, exc.status, exc.retryable) == ("slow down", "rl", 429, True)
 
 
-async def test_passed_limit_is_named() -> None:
+async def test_exceeded_limit_is_named() -> None:
     limits = Limits(max_event_bytes=300)
     _, exc = await collect(streamnorm.events(AsyncBytes([b"data: " + b"x" * 400]), limits=limits))
     assert isinstance(exc, LimitExceeded)
@@ -194,7 +194,7 @@ async def test_malformed_stream_names_its_dialect() -> None:
     assert exc.dialect == "openai_chat"
 
 
-async def test_body_that_is_no_stream_is_named_without_its_text() -> None:
+async def test_not_a_stream_error_quotes_no_text_of_the_body() -> None:
     stream = streamnorm.events(AsyncResponse([b'{"secret":1}'], 200, None))
     _, exc = await collect(stream)
     assert isinstance(exc, NotAStream)
@@ -203,7 +203,7 @@ async def test_body_that_is_no_stream_is_named_without_its_text() -> None:
     assert "secret" not in str(exc)
 
 
-async def test_truncated_stream_keeps_what_had_arrived() -> None:
+async def test_truncated_stream_has_the_partial_message() -> None:
     stream = streamnorm.events(AsyncBytes([content("half "), content("an answer")]))
     _, exc = await collect(stream)
     assert isinstance(exc, TruncatedStream)
@@ -229,7 +229,7 @@ async def test_connection_that_breaks_is_the_cause_of_a_truncated_stream() -> No
 
 
 @pytest.mark.parametrize("silence", [TimeoutError(), httpx.ReadTimeout(""), httpx2.PoolTimeout("")])
-async def test_silence_that_was_timed_by_the_source_is_reported_as_such(silence: Exception) -> None:
+async def test_timeout_of_the_source_is_a_stall(silence: Exception) -> None:
     stream = streamnorm.events(AsyncBytes([content("a")], error=silence))
     _, exc = await collect(stream)
     assert isinstance(exc, TruncatedStream)
@@ -247,7 +247,7 @@ async def test_failure_behind_the_terminal_changes_nothing(errors: Any) -> None:
     assert stream.outcome == Completed("end_turn", Usage())
 
 
-async def test_what_follows_the_terminal_is_not_read_as_events() -> None:
+async def test_bytes_after_the_terminal_give_no_events() -> None:
     chunks = [content("a", "stop"), DONE, content("b"), ERROR]
     events, exc = await collect(streamnorm.events(AsyncBytes(chunks)))
     assert exc is None
@@ -276,7 +276,7 @@ async def test_message_fails_beyond_its_bound_whatever_the_chunks(size: int, bey
     assert source.closed == 1
 
 
-async def test_message_beyond_its_bound_is_raised_as_that() -> None:
+async def test_message_beyond_its_bound_raises_limit_exceeded() -> None:
     stream = streamnorm.events(AsyncBytes(LARGE), limits=Limits(max_accumulated_bytes=30))
     events, exc = await collect(stream)
     assert events[-1] == TextDelta(0, "x" * 10)
@@ -284,7 +284,7 @@ async def test_message_beyond_its_bound_is_raised_as_that() -> None:
     assert exc.limit == "max_accumulated_bytes"
 
 
-async def test_message_beyond_its_bound_is_no_success_at_the_end_of_the_source() -> None:
+async def test_message_beyond_its_bound_in_the_last_chunk_never_completes() -> None:
     """The last calls come with the end here, since the provider sends no `[DONE]`."""
     calls = [
         {"index": n, "id": f"c{n}", "function": {"name": "f", "arguments": "{}"}} for n in range(30)
@@ -342,7 +342,7 @@ async def test_json_and_html_with_a_good_status_are_no_stream() -> None:
     assert "secret" not in str(exc)
 
 
-async def test_stream_that_is_called_json_is_read() -> None:
+async def test_event_stream_with_a_json_content_type_is_read() -> None:
     chunks = [b"\n", content("a")[:3], content("a")[3:], DONE]
     stream = streamnorm.events(AsyncResponse(chunks, 200, "application/json"))
     events, exc = await collect(stream)
@@ -350,7 +350,7 @@ async def test_stream_that_is_called_json_is_read() -> None:
     assert TextDelta(0, "a") in events
 
 
-async def test_empty_response_is_never_a_silent_end() -> None:
+async def test_empty_response_raises() -> None:
     for content_type in ("text/event-stream", "application/json", None):
         _, exc = await collect(streamnorm.events(AsyncResponse([], 200, content_type)))
         assert isinstance(exc, TruncatedStream)
@@ -371,7 +371,7 @@ async def test_wrong_arguments_are_reported_at_once() -> None:
     assert source.closed == 0
 
 
-async def test_source_of_text_is_distinguished_from_a_broken_connection() -> None:
+async def test_chunk_of_str_raises_type_error() -> None:
     source = AsyncBytes(["data: x\n\n"])
     outcomes: list[Outcome] = []
     stream = streamnorm.events(source, on_end=outcomes.append)

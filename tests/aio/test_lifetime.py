@@ -42,7 +42,7 @@ async def test_end_closes_the_source_once(kind: Open) -> None:
 
 
 @each_kind
-async def test_end_stays_the_end(kind: Open) -> None:
+async def test_ended_stream_keeps_raising_stop_async_iteration(kind: Open) -> None:
     stream = kind(AsyncBytes([content("a", "stop"), DONE]), [])
     assert [item async for item in stream]
     for _ in range(2):
@@ -54,7 +54,7 @@ async def test_end_stays_the_end(kind: Open) -> None:
 
 
 @each_kind
-async def test_leaving_closes_the_source_and_abandons_the_stream(kind: Open) -> None:
+async def test_leaving_the_loop_closes_the_source_and_abandons_the_stream(kind: Open) -> None:
     source, outcomes = AsyncBytes([content("a"), content("b"), DONE]), []
     async with kind(source, outcomes) as stream:
         async for _ in stream:
@@ -95,7 +95,7 @@ async def test_closed_stream_refuses_to_be_read(kind: Open) -> None:
     assert stream.outcome == Abandoned()
 
 
-async def test_events_that_were_not_delivered_make_no_success() -> None:
+async def test_undelivered_events_make_the_outcome_abandoned() -> None:
     """The terminal was read, but the consumer never saw it."""
     outcomes: list[Outcome] = []
     stream = open_events(AsyncBytes([content("a", "stop") + DONE]), outcomes)
@@ -104,7 +104,7 @@ async def test_events_that_were_not_delivered_make_no_success() -> None:
     assert outcomes == [stream.outcome] == [Abandoned()]
 
 
-async def test_leaving_after_the_last_event_is_a_success() -> None:
+async def test_leaving_after_the_last_event_keeps_the_outcome_completed() -> None:
     source, outcomes = AsyncBytes([content("a", "stop"), DONE]), []
     async with open_events(source, outcomes) as stream:
         async for event in stream:
@@ -115,7 +115,7 @@ async def test_leaving_after_the_last_event_is_a_success() -> None:
 
 
 @each_kind
-async def test_dropped_stream_announces_its_outcome(kind: Open) -> None:
+async def test_dropped_stream_calls_on_end(kind: Open) -> None:
     """A plain `break` within the caller's own `async with` closes nothing here."""
     source, outcomes = AsyncBytes([content("a"), content("b"), DONE]), []
     async for _ in kind(source, outcomes):
@@ -138,7 +138,7 @@ async def test_dropped_stream_is_freed_without_the_garbage_collector() -> None:
 
 
 @each_kind
-async def test_failure_closes_the_source_and_is_never_mistaken_for_an_end(kind: Open) -> None:
+async def test_failed_stream_closes_the_source_and_stays_failed(kind: Open) -> None:
     source, outcomes = AsyncBytes([], error=Cut()), []
     stream = kind(source, outcomes)
     with pytest.raises(TruncatedStream):
@@ -162,7 +162,7 @@ async def test_body_that_the_gate_refuses_is_read_up_to_its_bound(kind: Open) ->
 
 
 @each_kind
-async def test_error_of_closing_changes_no_end(kind: Open) -> None:
+async def test_error_of_closing_does_not_change_the_outcome(kind: Open) -> None:
     source, outcomes = AsyncBytes([content("a", "stop"), DONE], close_error=Cut()), []
     assert [item async for item in kind(source, outcomes)]
     assert outcomes == [COMPLETED]
@@ -214,7 +214,7 @@ async def test_two_readers_at_once_are_refused_and_the_first_goes_on(kind: Open)
     assert source.closed == 1
 
 
-async def test_read_that_is_thrown_away_breaks_the_stream() -> None:
+async def test_discarded_read_breaks_the_stream() -> None:
     """A coroutine that is closed may not await, so closing is left to `aclose`."""
     source, outcomes = AsyncBytes([content("a")], waits=True), []
     stream = open_events(source, outcomes)
@@ -242,7 +242,7 @@ async def test_body_is_read_to_its_end_after_the_terminal() -> None:
     assert source.closed == 1
 
 
-async def test_body_without_an_end_is_closed_after_the_terminal(
+async def test_draining_after_the_terminal_is_bounded_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("streamnorm.aio.stream._DRAIN_S", 0.01)
@@ -253,14 +253,14 @@ async def test_body_without_an_end_is_closed_after_the_terminal(
     assert outcomes == [COMPLETED]
 
 
-async def test_body_that_goes_on_and_on_is_closed_after_the_terminal() -> None:
+async def test_draining_after_the_terminal_is_bounded_in_bytes() -> None:
     source = AsyncBytes([content("a", "stop"), DONE] + [b"x" * 1024] * 100)
     assert [event async for event in streamnorm.events(source)]
     assert source.reads == 2 + 65
     assert source.closed == 1
 
 
-async def test_tap_that_is_left_after_the_terminal_is_not_read_on() -> None:
+async def test_abandoned_tap_does_not_drain_its_source() -> None:
     """Its bytes are not over yet, so nobody knows how near the end is."""
     source, outcomes = AsyncBytes([content("a", "stop"), DONE, b"\n"]), []
     async with streamnorm.tap(source, lambda _: None, on_end=outcomes.append) as stream:
@@ -269,7 +269,7 @@ async def test_tap_that_is_left_after_the_terminal_is_not_read_on() -> None:
     assert outcomes == [COMPLETED]
 
 
-async def test_source_of_an_unfinished_stream_is_not_read_on() -> None:
+async def test_unfinished_stream_does_not_drain_its_source() -> None:
     source = AsyncBytes([content("a"), content("b")])
     async with streamnorm.events(source) as stream:
         assert await anext(stream)

@@ -82,7 +82,7 @@ async def test_response_is_read_and_closed(family: Any) -> None:
 
 
 @families
-async def test_response_of_send_is_closed_by_the_stream_alone(family: Any) -> None:
+async def test_stream_closes_a_response_of_send(family: Any) -> None:
     body = Body(CHUNKS)
     async with client(family, 200, SSE, body) as http:
         request = http.build_request("POST", "http://x")
@@ -94,7 +94,7 @@ async def test_response_of_send_is_closed_by_the_stream_alone(family: Any) -> No
 
 
 @families
-async def test_left_response_leaves_no_generator_behind(family: Any) -> None:
+async def test_abandoned_response_leaves_no_generator_open(family: Any) -> None:
     """httpx nests generators and closes none: trio warns of each that is collected."""
     body = Body(CHUNKS * 100)
     http = client(family, 200, SSE, body)
@@ -128,7 +128,7 @@ async def test_gate_judges_the_head_of_a_response(family: Any) -> None:
 
 
 @families
-async def test_gate_reads_the_type_of_the_content(family: Any) -> None:
+async def test_gate_parses_the_content_type(family: Any) -> None:
     http = client(family, 200, {"Content-Type": "text/HTML; charset=utf-8"}, Body([b"data<"]))
     async with http, http.stream("POST", "http://x") as response:
         with pytest.raises(NotAStream):
@@ -251,7 +251,7 @@ async def test_stream_is_a_source_of_another() -> None:
     assert source.closed == 1
 
 
-async def test_owner_is_closed_even_if_its_iterator_fails_to() -> None:
+async def test_owner_is_closed_even_if_closing_its_iterator_fails() -> None:
     class Owner:
         def __init__(self) -> None:
             self.closed = 0
@@ -300,7 +300,7 @@ async def test_unwinding_of_a_response_that_never_stops_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("source", [None, 1, b"data: x\n\n", [b"data: x\n\n"], object()])
-async def test_what_is_no_source_is_a_type_error(source: Any) -> None:
+async def test_object_that_is_no_source_raises_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match="is no source, expected a response with aiter_bytes"):
         streamnorm.events(source)
     with pytest.raises(TypeError, match=f"^{type(source).__name__} is no source"):
@@ -354,7 +354,7 @@ def test_file_is_read_and_closed() -> None:
     assert file.closed
 
 
-def test_synchronous_owner_is_closed_even_if_its_iterator_fails_to() -> None:
+def test_synchronous_owner_is_closed_even_if_closing_its_iterator_fails() -> None:
     class Owner:
         closed = 0
         iterator = Bytes([], close_error=ZeroDivisionError())
@@ -372,6 +372,6 @@ def test_synchronous_owner_is_closed_even_if_its_iterator_fails_to() -> None:
 
 
 @pytest.mark.parametrize("source", [None, 1, b"data: x\n\n", bytearray(b"x"), "data: x", object()])
-def test_what_is_no_synchronous_source_is_a_type_error(source: Any) -> None:
+def test_object_that_is_no_synchronous_source_raises_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match=f"^{type(source).__name__} is no source, expected a resp"):
         streamnorm.iter_events(source)

@@ -41,7 +41,7 @@ def open_transcode(source: Bytes, outcomes: list[Outcome]) -> SyncStream[Any]:
 each_kind = pytest.mark.parametrize("kind", [open_events, open_transcode])
 
 
-def told(stream: Any, items: list[Any], exc: Exception | None) -> tuple[Any, ...]:
+def observable_state(stream: Any, items: list[Any], exc: Exception | None) -> tuple[Any, ...]:
     return (
         items,
         type(exc),
@@ -60,7 +60,9 @@ def told(stream: Any, items: list[Any], exc: Exception | None) -> tuple[Any, ...
 @each_recording
 @pytest.mark.parametrize("twins", ["events", "transcode"])
 @pytest.mark.parametrize("error", [None, Cut()])
-def test_twins_tell_the_same(recording: Recording, twins: str, error: Exception | None) -> None:
+def test_sync_stream_equals_its_asynchronous_twin(
+    recording: Recording, twins: str, error: Exception | None
+) -> None:
     chunks = pieces(recording.body, 97)
     options = {"to": "anthropic"} if twins == "transcode" else {}
 
@@ -71,8 +73,8 @@ def test_twins_tell_the_same(recording: Recording, twins: str, error: Exception 
             for item in stream:
                 items.append(item)  # noqa: PERF402 - those before an exception count
         except StreamnormError as exc:
-            return told(stream, items, exc)
-        return told(stream, items, None)
+            return observable_state(stream, items, exc)
+        return observable_state(stream, items, None)
 
     async def run_async() -> tuple[Any, ...]:
         stream = getattr(streamnorm, twins)(AsyncBytes(chunks, error=error), **options)
@@ -81,8 +83,8 @@ def test_twins_tell_the_same(recording: Recording, twins: str, error: Exception 
             async for item in stream:
                 items.append(item)  # noqa: PERF401 - those before an exception count
         except StreamnormError as exc:
-            return told(stream, items, exc)
-        return told(stream, items, None)
+            return observable_state(stream, items, exc)
+        return observable_state(stream, items, None)
 
     assert run_sync() == anyio.run(run_async)
 
@@ -100,7 +102,7 @@ def test_end_closes_the_source_once(kind: Any) -> None:
 
 
 @each_kind
-def test_leaving_closes_the_source_and_abandons_the_stream(kind: Any) -> None:
+def test_leaving_the_loop_closes_the_source_and_abandons_the_stream(kind: Any) -> None:
     source, outcomes = Bytes([content("a"), DONE]), []
     with kind(source, outcomes) as stream:
         assert next(stream)
@@ -111,7 +113,7 @@ def test_leaving_closes_the_source_and_abandons_the_stream(kind: Any) -> None:
 
 
 @each_kind
-def test_dropped_stream_announces_its_outcome(kind: Any) -> None:
+def test_dropped_stream_calls_on_end(kind: Any) -> None:
     source, outcomes = Bytes([content("a"), DONE]), []
     for _ in kind(source, outcomes):
         break
@@ -120,7 +122,7 @@ def test_dropped_stream_announces_its_outcome(kind: Any) -> None:
 
 
 @each_kind
-def test_failure_closes_the_source_and_is_never_mistaken_for_an_end(kind: Any) -> None:
+def test_failed_stream_closes_the_source_and_stays_failed(kind: Any) -> None:
     cut = Cut()
     source, outcomes = Bytes([], error=cut, close_error=Cut()), []
     stream = kind(source, outcomes)

@@ -55,7 +55,7 @@ async def test_bytes_are_untouched_and_events_are_those_of_the_decoder(
     assert outcomes == [stream.outcome] == [reader.outcome]
 
 
-async def test_events_are_shown_before_their_bytes_go_out() -> None:
+async def test_observer_is_called_before_the_bytes_are_returned() -> None:
     events: list[Event] = []
     stream = streamnorm.tap(AsyncBytes([content("a"), DONE]), events.append)
     await anext(stream)
@@ -73,13 +73,13 @@ async def test_bytes_behind_an_error_and_behind_the_terminal_pass() -> None:
     assert isinstance(stream.outcome, Failed)
 
 
-async def test_cut_without_a_transport_error_passes_as_it_is() -> None:
+async def test_truncated_bytes_pass_unchanged_without_an_exception() -> None:
     stream = streamnorm.tap(AsyncBytes([content("a")]), lambda _: None)
     assert [chunk async for chunk in stream] == [content("a")]
     assert isinstance(stream.outcome, Truncated)
 
 
-async def test_body_that_is_no_stream_passes_where_nothing_told_so_before() -> None:
+async def test_body_that_passes_the_gate_passes_even_if_no_stream() -> None:
     events: list[Event] = []
     body = b'{"error":{"message":"no"}}'
     stream = streamnorm.tap(AsyncBytes([body]), events.append)
@@ -116,7 +116,7 @@ async def test_connection_that_breaks_behind_the_terminal_changes_nothing() -> N
     assert stream.outcome == Completed("end_turn", Usage())
 
 
-async def test_empty_stream_is_never_a_silent_end() -> None:
+async def test_empty_stream_raises() -> None:
     events: list[Event] = []
     stream = streamnorm.tap(AsyncBytes([b""]), events.append)
     with pytest.raises(TruncatedStream):
@@ -138,7 +138,7 @@ async def test_gate_refuses_before_the_first_byte(
     assert events == [stream.outcome.error]
 
 
-async def test_bytes_that_the_gate_held_pass_untouched() -> None:
+async def test_bytes_held_by_the_gate_pass_unchanged() -> None:
     chunks = [b"\n", b"da", content("a")[2:], DONE]
     stream = streamnorm.tap(AsyncResponse(chunks, 200, "application/json"), lambda _: None)
     assert b"".join([chunk async for chunk in stream]) == b"".join(chunks)
@@ -159,7 +159,7 @@ async def test_error_of_the_observer_ends_the_stream() -> None:
         await anext(stream)
 
 
-async def test_message_that_is_too_large_to_accumulate_does_not_concern_the_bytes() -> None:
+async def test_message_beyond_its_bound_does_not_stop_the_bytes() -> None:
     chunks = [content("x" * 10)] * 300 + [content("", "stop"), DONE]
     events: list[Event] = []
     limits = Limits(max_accumulated_bytes=1000)
@@ -171,7 +171,7 @@ async def test_message_that_is_too_large_to_accumulate_does_not_concern_the_byte
         _ = stream.message
 
 
-async def test_broken_stream_with_too_large_a_message_has_no_partial() -> None:
+async def test_truncated_stream_beyond_the_message_bound_has_no_partial() -> None:
     limits = Limits(max_accumulated_bytes=1000)
     source = AsyncBytes([content("x" * 10)] * 300, error=Cut())
     with pytest.raises(TruncatedStream) as raised:
@@ -216,7 +216,7 @@ async def test_message_need_not_be_accumulated() -> None:
         stream.message  # noqa: B018 - the access is the test
 
 
-async def test_failure_has_no_partial_message_where_none_is_accumulated() -> None:
+async def test_failure_without_keep_message_has_no_partial() -> None:
     source = AsyncBytes([content("a"), content("b")], error=Cut("gone"))
     stream = streamnorm.tap(source, lambda _: None, keep_message=False)
     with pytest.raises(TruncatedStream) as caught:

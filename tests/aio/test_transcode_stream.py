@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.asgi_client import transcode
 from support.byte_source import AsyncBytes, AsyncResponse, Cut
 from support.corpus import each_recording, pieces
 from support.openai_chat.chunks import DONE, call, calls, content, frame
@@ -40,10 +41,6 @@ from streamnorm.recording import Recording
 pytestmark = pytest.mark.anyio
 
 ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error"}})
-
-
-def transcode(source: Any, **options: Any) -> streamnorm.Stream[bytes]:
-    return streamnorm.transcode(source, to="anthropic", **options)
 
 
 @each_recording
@@ -82,7 +79,7 @@ async def test_chunk_in_gives_at_most_one_chunk_out(recording: Recording) -> Non
     assert len(set(reads)) >= len(reads) - 1
 
 
-async def test_what_is_known_goes_out_with_its_chunk() -> None:
+async def test_output_is_returned_with_the_chunk_that_completes_it() -> None:
     source = AsyncBytes([content("one"), content(" two"), DONE])
     stream = transcode(source)
     assert b'"one"' in await anext(stream)
@@ -117,7 +114,7 @@ async def test_failure_in_the_middle_is_written_in_the_clients_dialect(
         await anext(stream)
 
 
-async def test_failure_behind_an_empty_beginning_is_written_too() -> None:
+async def test_failure_after_an_empty_first_chunk_is_written() -> None:
     """The head of the message went out, though nothing of the message is known."""
     start = frame({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
     stream = transcode(AsyncBytes([start, ERROR]))
@@ -126,7 +123,7 @@ async def test_failure_behind_an_empty_beginning_is_written_too() -> None:
     assert chunks[1].startswith(b"event: error\n")
 
 
-async def test_failure_in_the_first_chunk_behind_content_is_written_too() -> None:
+async def test_failure_after_content_in_the_first_chunk_is_written() -> None:
     """So that the chunks do not matter: the same bytes in two chunks are out already."""
     stream = transcode(AsyncBytes([content("half") + ERROR]))
     (chunk,) = [chunk async for chunk in stream]
@@ -163,7 +160,7 @@ async def test_failure_before_the_first_byte_is_raised(
     assert isinstance(stream.outcome, (Failed, Truncated))
 
 
-async def test_message_that_is_too_large_to_accumulate_is_not_mistaken_for_none() -> None:
+async def test_failure_after_a_message_beyond_its_bound_is_written() -> None:
     limits = Limits(max_accumulated_bytes=3)
     stream = transcode(AsyncBytes([content("half") + ERROR]), limits=limits)
     (chunk,) = [chunk async for chunk in stream]
@@ -180,7 +177,7 @@ async def test_message_that_is_too_large_to_accumulate_is_not_mistaken_for_none(
         (b"", 307, None, UpstreamError),
     ],
 )
-async def test_gate_is_before_the_first_byte(
+async def test_gate_refuses_before_the_first_byte(
     body: bytes, status: int, content_type: str | None, raised: type[Any]
 ) -> None:
     stream = transcode(AsyncResponse([body], status, content_type))
@@ -210,7 +207,7 @@ async def test_options_reach_the_transcoder() -> None:
     assert stream.notes == tuple(notes)
 
 
-async def test_ordering_is_up_to_the_caller() -> None:
+async def test_ordering_option_reaches_the_transcoder() -> None:
     pair = [call(0, "a", "f", '{"x"'), call(1, "b", "g", '{"y"')]
     chunks = [calls(*pair), calls(call(0, arguments=":1}")), calls(call(1, arguments=":2}")), DONE]
 
@@ -260,7 +257,7 @@ async def test_error_body_is_of_the_clients_dialect() -> None:
     )
 
 
-async def test_pings_of_the_provider_alone_do_not_hide_a_refusal() -> None:
+async def test_failure_after_only_pings_is_raised() -> None:
     """Nothing went out, so the status still can."""
     stream = transcode(AsyncBytes([b": a\n\n", b": b\n\n", ERROR]))
     with pytest.raises(UpstreamError):
@@ -278,7 +275,7 @@ async def test_cancelled_transcoding_is_abandoned() -> None:
     assert source.closed == 1
 
 
-async def test_completed_message_is_the_same_as_that_of_its_events() -> None:
+async def test_message_equals_that_of_events() -> None:
     body = [content("a"), content("b", "stop"), DONE]
     stream = transcode(AsyncBytes(body))
     assert [chunk async for chunk in stream]
@@ -309,7 +306,7 @@ async def test_message_need_not_be_accumulated() -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_failure_before_anything_came_is_raised_whether_a_message_is_accumulated_or_not(
+async def test_failure_before_any_content_is_raised_with_and_without_keep_message(
     *, keeps: bool
 ) -> None:
     stream = transcode(AsyncBytes([b": hi\n\n"], error=Cut("gone")), keep_message=keeps)

@@ -32,7 +32,7 @@ class Listening(Application):
         self.closed += 1
 
 
-async def asked(caller: Caller) -> ReceivedRequest:
+async def received_request(caller: Caller) -> ReceivedRequest:
     app = Listening()
     await caller.call(app)
     assert caller.status == 204
@@ -53,9 +53,9 @@ async def refused(caller: Caller) -> dict[str, str]:
     return caller.error
 
 
-async def test_request_is_asked_as_it_was_sent() -> None:
+async def test_request_is_passed_on_as_sent() -> None:
     headers = [("Host", "a.example"), ("x-b", "1"), ("X-B", "2")]
-    request = await asked(
+    request = await received_request(
         Caller("/v1/a?key=1&b=%20", method="PUT", headers=headers, body=[b"{", b"", b"}"])
     )
     assert request.method == "PUT"
@@ -65,21 +65,21 @@ async def test_request_is_asked_as_it_was_sent() -> None:
     assert request.body == b"{}"
 
 
-async def test_path_is_the_one_that_was_sent_and_not_its_decoded_form() -> None:
-    request = await asked(Caller("/", path="/a b", raw_path=b"/a%20b"))
+async def test_path_is_not_decoded() -> None:
+    request = await received_request(Caller("/", path="/a b", raw_path=b"/a%20b"))
     assert request.target == b"/a%20b"
 
 
-async def test_path_of_a_server_without_raw_paths_is_the_decoded_one() -> None:
+async def test_path_is_decoded_if_the_server_has_no_raw_path() -> None:
     caller = Caller("/v1/a?b=1", headers=[])
     del caller.scope["raw_path"]
-    request = await asked(caller)
+    request = await received_request(caller)
     assert request.target == b"/v1/a?b=1"
     assert request.origin == "http://localhost"
 
 
-async def test_path_begins_where_the_application_is_mounted() -> None:
-    request = await asked(Caller("/mock/v1/a?b=1", root_path="/mock"))
+async def test_mount_path_is_removed_from_the_path() -> None:
+    request = await received_request(Caller("/mock/v1/a?b=1", root_path="/mock"))
     assert request.target == b"/v1/a?b=1"
 
 
@@ -91,12 +91,12 @@ async def test_target_that_is_no_path_is_refused(target: str) -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES - 1, MAX_BODY_BYTES])
-async def test_body_up_to_the_bound_is_asked(size: int) -> None:
-    request = await asked(Caller(body=[b"\0" * size]))
+async def test_body_up_to_the_bound_is_accepted(size: int) -> None:
+    request = await received_request(Caller(body=[b"\0" * size]))
     assert len(request.body) == size
 
 
-async def test_body_above_the_bound_is_refused_before_it_is_whole() -> None:
+async def test_body_above_the_bound_is_refused_before_it_is_complete() -> None:
     class Endless(Caller):
         async def receive(self) -> Message:
             if self.messages:  # refused
@@ -110,7 +110,7 @@ async def test_body_above_the_bound_is_refused_before_it_is_whole() -> None:
     assert caller.status == 413
 
 
-async def test_client_that_leaves_before_its_request_is_whole_is_not_answered() -> None:
+async def test_incomplete_request_of_a_disconnected_client_is_not_answered() -> None:
     class Leaving(Caller):
         async def receive(self) -> Message:
             message = await super().receive()
@@ -122,7 +122,7 @@ async def test_client_that_leaves_before_its_request_is_whole_is_not_answered() 
     assert app.asked == caller.messages == []
 
 
-async def test_answer_stops_when_the_client_leaves() -> None:
+async def test_response_stops_when_the_client_disconnects() -> None:
     class Silent(Application):
         async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
             caller.gone.set()
@@ -143,7 +143,7 @@ async def test_error_of_the_application_is_raised_as_it_is() -> None:
         await Caller().call(Broken())
 
 
-async def test_refusal_holds_what_json_can_hold() -> None:
+async def test_lone_surrogates_in_a_refusal_are_replaced() -> None:
     class Refusing(Application):
         async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
             await refuse(exchange, 404, "kind", 'say "é" \ud800', [("x-a", "b")])
@@ -174,14 +174,14 @@ async def test_lifespan_is_answered_and_closes_the_application() -> None:
     assert closed == [0, 0, 0, 1]
 
 
-async def test_other_scopes_are_the_servers_mistake() -> None:
+async def test_scope_of_another_type_raises_local_protocol_error() -> None:
     caller = Caller(type="websocket")
     with pytest.raises(LocalProtocolError, match="'websocket', expected http or lifespan"):
         await caller.call(Listening())
     assert caller.messages == []
 
 
-def test_request_shows_nothing_of_itself() -> None:
+def test_repr_of_a_request_shows_no_secret() -> None:
     request = ReceivedRequest(
         "POST", "http://a", b"/?key=s3cret", (("authorization", "s3cret"),), b"s3c"
     )

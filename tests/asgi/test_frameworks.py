@@ -28,7 +28,7 @@ from streamnorm import Abandoned, EventStreamResponse
 pytestmark = pytest.mark.anyio
 
 
-def test_instance_is_a_response_of_starlette_where_that_is_in_use() -> None:
+def test_instance_is_a_starlette_response_if_starlette_is_imported() -> None:
     response = EventStreamResponse(transcode(AsyncBytes([])), status=201)
     assert isinstance(response, EventStreamResponse)
     assert isinstance(response, starlette.responses.Response)
@@ -39,7 +39,7 @@ def test_instance_is_a_response_of_starlette_where_that_is_in_use() -> None:
     assert type(response) is type(EventStreamResponse(transcode(AsyncBytes([]))))
 
 
-def test_subclass_that_is_a_response_of_starlette_already_stays_as_it_is() -> None:
+def test_subclass_of_a_starlette_response_is_not_changed() -> None:
     class Both(EventStreamResponse, starlette.responses.Response):
         pass
 
@@ -115,7 +115,7 @@ frameworks = pytest.mark.parametrize("framework", [starlette_app, fastapi_app])
 
 
 @frameworks
-async def test_frameworks_send_it(framework: Any) -> None:
+async def test_frameworks_send_the_stream(framework: Any) -> None:
     source, ran = AsyncBytes(CHUNKS), []
     app = framework(lambda: EventStreamResponse(transcode(source)), ran)
     transport = httpx.ASGITransport(app)
@@ -140,7 +140,7 @@ async def test_frameworks_send_the_error_response(framework: Any) -> None:
     assert response.json()["error"] == {"type": "rate_limit_error", "message": "slow"}
 
 
-async def test_fastapi_describes_a_path_that_names_the_class() -> None:
+async def test_fastapi_accepts_the_class_as_a_return_type() -> None:
     app = fastapi_app(lambda: EventStreamResponse(transcode(AsyncBytes([]))), [])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
@@ -177,7 +177,7 @@ on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
     ],
     ids=["plain", "starlette", "fastapi"],
 )
-async def test_uvicorn_serves_it(app: Any) -> None:
+async def test_uvicorn_serves_the_stream(app: Any) -> None:
     expected = [chunk async for chunk in transcode(AsyncBytes(CHUNKS))]
     async with served(app) as url, httpx.AsyncClient() as client:
         response = await client.get(url)
@@ -188,7 +188,7 @@ async def test_uvicorn_serves_it(app: Any) -> None:
 
 @on_asyncio
 @frameworks
-async def test_client_that_hangs_up_on_uvicorn_closes_the_source(framework: Any) -> None:
+async def test_disconnect_from_uvicorn_closes_the_source(framework: Any) -> None:
     source, outcomes = AsyncBytes(CHUNKS[:1], stays_open=True), []
     stream = transcode(source, on_end=outcomes.append)
     async with served(framework(lambda: EventStreamResponse(stream), [])) as url:
@@ -201,7 +201,7 @@ async def test_client_that_hangs_up_on_uvicorn_closes_the_source(framework: Any)
 
 
 @on_asyncio
-async def test_client_that_hangs_up_on_uvicorn_before_the_first_byte_closes_the_source() -> None:
+async def test_disconnect_from_uvicorn_before_the_first_byte_closes_the_source() -> None:
     source, outcomes = AsyncBytes([], stays_open=True), []
     stream = transcode(source, on_end=outcomes.append)
     app = starlette_app(lambda: EventStreamResponse(stream), [])

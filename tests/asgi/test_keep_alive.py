@@ -43,7 +43,7 @@ class Slow(AsyncBytes):
         return await super().__anext__()
 
 
-async def test_pings_fill_the_silence_and_the_read_goes_on() -> None:
+async def test_pings_are_sent_during_silence_without_cancelling_the_read() -> None:
     source = Slow(3)
     client = Client(source.note)
     stream = transcode(source)
@@ -57,7 +57,7 @@ async def test_pings_fill_the_silence_and_the_read_goes_on() -> None:
     assert stream.outcome == Completed("end_turn", Usage())
 
 
-async def test_no_ping_goes_out_before_the_head() -> None:
+async def test_no_ping_is_sent_before_the_first_chunk() -> None:
     """Before the first chunk the status is not known."""
     source, client = AsyncBytes([], stays_open=True), Client()
     async with anyio.create_task_group() as tasks:
@@ -69,7 +69,7 @@ async def test_no_ping_goes_out_before_the_head() -> None:
     assert client.messages == []
 
 
-async def test_ping_does_not_cut_in_on_a_send_that_is_blocked() -> None:
+async def test_ping_waits_for_a_blocked_send() -> None:
     inside = 0
 
     async def send(_: Message) -> None:
@@ -87,7 +87,7 @@ async def test_ping_does_not_cut_in_on_a_send_that_is_blocked() -> None:
     assert PING in client.bodies
 
 
-async def test_stream_without_a_form_of_ping_is_left_alone() -> None:
+async def test_stream_without_pings_is_sent_unchanged() -> None:
     source = AsyncBytes(CHUNKS, waits=True)
     client = Client()
     stream = streamnorm.tap(source, lambda _: None)
@@ -103,7 +103,7 @@ async def test_run_ends_when_there_is_no_ping_to_send() -> None:
     assert client.messages == []
 
 
-async def test_client_that_leaves_while_a_ping_is_sent_closes_the_source() -> None:
+async def test_disconnect_during_a_ping_closes_the_source() -> None:
     async def fail(message: Message) -> None:
         if message.get("body") == PING:
             raise BrokenPipeError
@@ -133,7 +133,7 @@ async def test_silence_is_measured_from_the_last_send() -> None:
 
 
 @in_virtual_time
-async def test_time_in_a_blocked_send_is_no_silence() -> None:
+async def test_time_of_a_blocked_send_is_not_counted_as_silence() -> None:
     class Silent(AsyncBytes):
         async def __anext__(self) -> object:
             if self.reads == 2:

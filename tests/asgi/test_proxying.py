@@ -60,7 +60,7 @@ async def test_path_and_query_are_appended_to_the_url(upstream: str, target: str
     assert str((await passed_on(Caller(target), upstream)).url) == url
 
 
-async def test_method_body_and_credentials_pass_as_they_came() -> None:
+async def test_method_body_and_credentials_are_forwarded_unchanged() -> None:
     headers = [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY), ("cookie", "a=1; b=2")]
     request = await passed_on(Caller(method="PATCH", headers=headers, body=[b'{"a"', b":1}"]))
     assert request.method == "PATCH"
@@ -69,7 +69,7 @@ async def test_method_body_and_credentials_pass_as_they_came() -> None:
         assert request.headers[name] == value
 
 
-async def test_client_adds_nothing_but_what_the_hop_needs() -> None:
+async def test_forwarded_request_has_only_the_headers_of_the_connection_added() -> None:
     given = [
         ("host", "127.0.0.1:1"),
         ("connection", "keep-alive, x-hop"),
@@ -96,13 +96,13 @@ async def test_get_has_no_body() -> None:
     assert "transfer-encoding" not in request.headers
 
 
-async def test_only_connecting_has_a_timeout() -> None:
+async def test_only_connect_timeout_is_set() -> None:
     request = await passed_on(Caller())
     timeout = request.extensions["timeout"]
     assert timeout == {"connect": 30, "read": None, "write": None, "pool": None}
 
 
-async def test_status_headers_and_reads_come_back_as_they_came() -> None:
+async def test_status_headers_and_reads_are_returned_unchanged() -> None:
     headers = [
         ("content-type", "text/event-stream"),
         ("x-request-id", "7"),
@@ -118,14 +118,14 @@ async def test_status_headers_and_reads_come_back_as_they_came() -> None:
     assert source.closed == 1
 
 
-async def test_headers_of_one_name_all_come_back() -> None:
+async def test_repeated_response_headers_are_returned() -> None:
     headers = [("set-cookie", "a=1"), ("set-cookie", "b=2")]
     caller = Caller()
     await caller.call(proxy(Upstream(AsyncBytes([]), headers=headers)))
     assert caller.messages[0]["headers"] == [(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")]
 
 
-async def test_read_is_sent_before_the_next_is_waited_for() -> None:
+async def test_each_read_is_sent_before_the_next() -> None:
     source, reads = AsyncBytes(CHUNKS), []
 
     async def note(_: Message) -> None:
@@ -135,7 +135,7 @@ async def test_read_is_sent_before_the_next_is_waited_for() -> None:
     assert reads == [0, 1, 2, 3, 4, 4]
 
 
-async def test_compressed_answer_stays_as_it_is() -> None:
+async def test_compressed_response_is_passed_unchanged() -> None:
     caller = Caller()
     headers = [("content-encoding", "gzip")]
     await caller.call(proxy(Upstream(AsyncBytes([b"\x1f\x8b", b"?"]), headers=headers)))
@@ -143,7 +143,7 @@ async def test_compressed_answer_stays_as_it_is() -> None:
     assert caller.bodies == [b"\x1f\x8b", b"?", b""]
 
 
-async def test_redirect_is_the_clients_to_follow() -> None:
+async def test_redirect_is_passed_to_the_client() -> None:
     headers = [("location", "https://b.example/")]
     caller, upstream = Caller(), Upstream(AsyncBytes([]), 307, headers)
     await caller.call(proxy(upstream))
@@ -160,13 +160,13 @@ async def test_cookies_of_one_answer_are_not_sent_with_the_next_request() -> Non
     assert "cookie" not in upstream.requests[1].headers
 
 
-# What fails
+# Failures
 
 
 @pytest.mark.parametrize(
     "error", [httpx.ConnectError(KEY), httpx.ReadTimeout(KEY), httpx.RemoteProtocolError(KEY)]
 )
-async def test_provider_that_does_not_answer_is_an_error_that_tells_its_kind_alone(
+async def test_connection_failure_is_a_502_that_names_only_its_type(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     caller = Caller(f"/?key={KEY}", headers=[("authorization", KEY)])
@@ -180,7 +180,7 @@ async def test_provider_that_does_not_answer_is_an_error_that_tells_its_kind_alo
 
 
 @pytest.mark.parametrize("error", [httpx.ReadError("cut"), httpx.RemoteProtocolError("cut")])
-async def test_answer_that_breaks_off_does_not_appear_complete(error: Exception) -> None:
+async def test_broken_upstream_response_is_left_incomplete(error: Exception) -> None:
     caller, source = Caller(), AsyncBytes(CHUNKS[:2], error=error)
     await caller.call(proxy(Upstream(source)))
     assert caller.bodies == CHUNKS[:2]
@@ -189,7 +189,7 @@ async def test_answer_that_breaks_off_does_not_appear_complete(error: Exception)
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-async def test_client_that_leaves_closes_the_answer(before: int) -> None:
+async def test_disconnect_closes_the_upstream_response(before: int) -> None:
     caller = Caller()
     upstream = Upstream(source := AsyncBytes(CHUNKS[:before], stays_open=True))
 
@@ -204,7 +204,7 @@ async def test_client_that_leaves_closes_the_answer(before: int) -> None:
     assert upstream.let_go == source.closed == 1
 
 
-async def test_client_that_leaves_before_the_answer_begins_stops_the_request() -> None:
+async def test_disconnect_before_the_response_cancels_the_request() -> None:
     stopped = anyio.Event()
 
     class Silent(httpx.AsyncBaseTransport):
@@ -241,7 +241,7 @@ def test_upstream_that_is_no_base_url_is_refused(url: str) -> None:
         RecordingProxy(url, "out")
 
 
-# What is recorded
+# Recordings
 
 
 async def test_exchange_is_recorded_read_by_read_and_without_credentials(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_exchange_is_recorded_read_by_read_and_without_credentials(tmp_pat
     assert all(KEY.encode() not in data for data in files_of(tmp_path))
 
 
-async def test_client_that_leaves_is_recorded_as_aborted(tmp_path: Path) -> None:
+async def test_disconnect_is_recorded_as_aborted(tmp_path: Path) -> None:
     caller, source = Caller("/v1/chat/completions"), AsyncBytes(CHUNKS[:2], stays_open=True)
 
     async def leave() -> None:
@@ -272,7 +272,7 @@ async def test_client_that_leaves_is_recorded_as_aborted(tmp_path: Path) -> None
     assert recording.response.end == "aborted"
 
 
-async def test_answer_that_breaks_off_is_recorded_as_reset(tmp_path: Path) -> None:
+async def test_broken_response_is_recorded_as_reset(tmp_path: Path) -> None:
     source = AsyncBytes(CHUNKS[:2], error=httpx.ReadError("cut"))
     await Caller("/v1/chat/completions").call(recording_proxy(Upstream(source), tmp_path))
     recording = Recording.load(tmp_path / "01-chat-completions.sse")
@@ -280,7 +280,7 @@ async def test_answer_that_breaks_off_is_recorded_as_reset(tmp_path: Path) -> No
     assert recording.response.end == "reset"
 
 
-async def test_client_that_was_given_stays_open() -> None:
+async def test_client_of_the_caller_is_not_closed() -> None:
     client = httpx.AsyncClient(transport=Upstream(AsyncBytes([])))
     await RecordingProxy("https://a.example", "out", client=client).aclose()
     assert not client.is_closed

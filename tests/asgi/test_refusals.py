@@ -56,14 +56,14 @@ async def answer(body: bytes, status: int, to: str, **options: Any) -> Client:
 
 
 @each_dialect
-async def test_client_of_the_same_dialect_gets_the_refusal_as_it_came(dialect: str) -> None:
+async def test_error_body_passes_unchanged_to_its_own_dialect(dialect: str) -> None:
     body = json.dumps(BODIES[dialect], indent=1).encode()
     client = await answer(body, 429, dialect, dialect=dialect)
     assert (client.status, client.bodies) == (429, [body])
 
 
 @each_dialect
-async def test_others_get_it_in_their_own_words(dialect: str) -> None:
+async def test_error_body_is_translated_for_other_dialects(dialect: str) -> None:
     body = json.dumps(BODIES[dialect]).encode()
     for to in BODIES:
         for options in ({}, {"dialect": dialect, "verbatim": False}):
@@ -76,7 +76,7 @@ async def test_others_get_it_in_their_own_words(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"sorry", b"", b'{"error":{"message":"long"}}'])
-async def test_what_tells_no_error_or_too_long_a_one_is_written_anew(body: bytes) -> None:
+async def test_unreadable_or_oversized_error_body_is_written_anew(body: bytes) -> None:
     limits = Limits(max_error_body_bytes=20)
     client = await answer(body, 503, "gemini", dialect="gemini", limits=limits)
     (written,) = client.bodies
@@ -86,7 +86,7 @@ async def test_what_tells_no_error_or_too_long_a_one_is_written_anew(body: bytes
     }
 
 
-async def test_body_tells_the_status_that_the_response_has() -> None:
+async def test_error_body_agrees_with_the_status_of_the_response() -> None:
     client = await answer(b"<html>", 200, "gemini")
     assert client.status == 502
     assert json.loads(client.bodies[0])["error"]["code"] == 502

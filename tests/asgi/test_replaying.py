@@ -49,7 +49,7 @@ class Script:
         return self._playback
 
 
-async def test_each_step_is_one_send_and_the_end_is_one_more() -> None:
+async def test_each_step_is_one_send_and_the_end_another() -> None:
     caller = Caller()
     await caller.call(ReplayApp(Script(status=201, headers={"content-type": "a/b", "x-c": "ü"})))
     assert caller.status == 201
@@ -92,7 +92,7 @@ async def test_unrecorded_request_is_an_error_that_clients_do_not_retry() -> Non
     assert caller.finished
 
 
-async def test_broken_connection_does_not_appear_complete() -> None:
+async def test_recorded_reset_is_an_incomplete_response() -> None:
     caller = Caller()
     await caller.call(ReplayApp(Script(end="reset")))
     assert caller.bodies == [b"data: 1\n\nda", b"ta: 2", b"\n\n"]
@@ -115,7 +115,7 @@ async def stay(caller: Caller, app: Any, seconds: float) -> float:
 
 
 @in_virtual_time
-async def test_silence_lasts_until_the_client_leaves() -> None:
+async def test_recorded_timeout_is_silence_until_disconnect() -> None:
     caller = Caller()
     assert await stay(caller, ReplayApp(Script(end="timeout")), 3600) == 3600
     assert caller.bodies == [b"data: 1\n\nda", b"ta: 2", b"\n\n"]
@@ -123,7 +123,7 @@ async def test_silence_lasts_until_the_client_leaves() -> None:
 
 @in_virtual_time
 @pytest.mark.parametrize("speed", [0, 1])
-async def test_step_that_never_comes_is_silence(speed: float) -> None:
+async def test_infinite_stall_is_silence_until_disconnect(speed: float) -> None:
     caller = Caller()
     steps = (Step(0, b"a"), Step(0, b"b", stall_s=math.inf))
     assert await stay(caller, ReplayApp(Script(steps), speed=speed), 3600) == 3600
@@ -140,7 +140,9 @@ async def test_step_that_never_comes_is_silence(speed: float) -> None:
         ({"speed": 1, "max_gap_s": 1}, [0, 1, 1.5, 1.5, 1.5]),
     ],
 )
-async def test_steps_come_at_their_pace(options: dict[str, float], times: list[float]) -> None:
+async def test_steps_are_sent_at_the_recorded_pace(
+    options: dict[str, float], times: list[float]
+) -> None:
     sent: list[float] = []
 
     async def note(_: Message) -> None:
@@ -152,14 +154,14 @@ async def test_steps_come_at_their_pace(options: dict[str, float], times: list[f
 
 
 @in_virtual_time
-async def test_client_that_leaves_stops_the_playing_at_once() -> None:
+async def test_disconnect_stops_the_player() -> None:
     caller = Caller()
     app = ReplayApp(Script((Step(0, b"a"), Step(3600, b"b"))), speed=1)
     assert await stay(caller, app, 2) == 2
     assert caller.bodies == [b"a"]
 
 
-async def test_send_that_fails_is_a_client_that_left() -> None:
+async def test_failed_send_is_a_disconnect() -> None:
     async def fail(message: Message) -> None:
         if message.get("body"):
             raise BrokenPipeError
@@ -170,11 +172,11 @@ async def test_send_that_fails_is_a_client_that_left() -> None:
 
 
 @pytest.mark.parametrize("options", [{"speed": -1}, {"speed": math.nan}, {"max_gap_s": -1}])
-def test_pace_that_is_none_is_refused(options: dict[str, float]) -> None:
+def test_invalid_pace_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected 0 or more"):
         ReplayApp(Script(), **options)
 
 
-def test_responder_is_at_hand() -> None:
+def test_responder_is_an_attribute() -> None:
     script = Script()
     assert ReplayApp(script).responder is script

@@ -32,14 +32,14 @@ pytestmark = pytest.mark.anyio
 ERROR = frame({"error": {"message": "slow down", "type": "rate_limit_error"}})
 
 
-async def test_headers_say_that_it_is_a_live_stream() -> None:
+async def test_default_headers_prevent_buffering_and_caching() -> None:
     client = Client()
     await client.request(EventStreamResponse(transcode(AsyncBytes(CHUNKS))))
     assert client.status == 200
     assert client.headers == HEADERS
 
 
-async def test_status_and_headers_of_the_caller_win() -> None:
+async def test_status_and_headers_of_the_caller_override_the_defaults() -> None:
     client = Client()
     given = {"X-Request-Id": "7", "Cache-Control": "no-store"}
     stream = transcode(AsyncBytes(CHUNKS))
@@ -48,7 +48,7 @@ async def test_status_and_headers_of_the_caller_win() -> None:
     assert client.headers == {**HEADERS, "x-request-id": "7", "cache-control": "no-store"}
 
 
-async def test_each_chunk_is_one_send_and_the_end_is_one_more() -> None:
+async def test_each_chunk_is_one_send_and_the_end_another() -> None:
     expected = [chunk async for chunk in transcode(AsyncBytes(CHUNKS))]
     client = Client()
     await client.request(EventStreamResponse(transcode(AsyncBytes(CHUNKS))))
@@ -97,7 +97,7 @@ def test_chunk_without_keep_alive_costs_two_calls_more_than_a_bare_send(anyio_ba
     assert round(more) == 2
 
 
-async def test_end_closes_the_source_and_tells_the_outcome() -> None:
+async def test_end_closes_the_source_and_calls_on_end() -> None:
     source, outcomes = AsyncBytes(CHUNKS), []
     stream = transcode(source, on_end=outcomes.append)
     await Client().request(EventStreamResponse(stream))
@@ -137,7 +137,7 @@ async def test_end_closes_the_source_and_tells_the_outcome() -> None:
         ((ERROR, 200, ""), 429, "rate_limit_error", "slow down"),
     ],
 )
-async def test_what_fails_before_the_first_byte_is_an_error_response_in_the_clients_dialect(
+async def test_failure_before_the_first_byte_is_an_error_response_in_the_clients_dialect(
     upstream: tuple[Any, ...], status: int, type: str, message: str
 ) -> None:
     source, outcomes = refused(*upstream), []
@@ -174,7 +174,7 @@ async def test_error_response_of_a_tap_has_the_common_form() -> None:
     }
 
 
-async def test_stream_that_is_closed_already_is_the_callers_mistake() -> None:
+async def test_closed_stream_raises_local_protocol_error() -> None:
     stream = transcode(AsyncBytes(CHUNKS))
     await stream.aclose()
     client = Client()
@@ -213,7 +213,7 @@ async def test_failure_in_the_middle_is_reported_by_the_stream_itself() -> None:
     assert client.finished
 
 
-async def test_failure_that_the_bytes_cannot_report_is_no_end() -> None:
+async def test_failure_without_an_error_event_leaves_the_response_incomplete() -> None:
     client, cut = Client(), Cut()
     stream = streamnorm.tap(AsyncBytes([content("half")], error=cut), lambda _: None)
     with pytest.raises(TruncatedStream) as raised:
@@ -224,7 +224,7 @@ async def test_failure_that_the_bytes_cannot_report_is_no_end() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-async def test_error_of_our_own_side_is_raised_as_it_is(before: int) -> None:
+async def test_error_of_the_application_is_raised_unchanged(before: int) -> None:
     client = Client()
     source = AsyncBytes([content("a")] * before + [content("b") + content("c", choice=1)])
     with pytest.raises(LossyEncoding):
@@ -233,7 +233,7 @@ async def test_error_of_our_own_side_is_raised_as_it_is(before: int) -> None:
     assert not client.finished
 
 
-async def test_error_of_the_server_is_raised_as_it_is() -> None:
+async def test_error_of_the_server_is_raised_unchanged() -> None:
     async def receive() -> Message:
         raise ZeroDivisionError
 
@@ -252,7 +252,7 @@ async def leave(client: Client, source: AsyncBytes) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-async def test_client_that_leaves_closes_the_source(before: int) -> None:
+async def test_disconnect_closes_the_source(before: int) -> None:
     """Also before the first byte, when nothing was sent yet."""
     source, outcomes = AsyncBytes(CHUNKS[:before], stays_open=True), []
     stream = transcode(source, on_end=outcomes.append)
@@ -265,7 +265,7 @@ async def test_client_that_leaves_closes_the_source(before: int) -> None:
     assert outcomes == [stream.outcome] == [Abandoned()]
 
 
-async def test_client_that_leaves_during_a_blocked_send_closes_the_source() -> None:
+async def test_disconnect_during_a_blocked_send_closes_the_source() -> None:
     blocked = anyio.Event()
 
     async def block(message: Message) -> None:
@@ -281,7 +281,7 @@ async def test_client_that_leaves_during_a_blocked_send_closes_the_source() -> N
     assert source.closed == 1
 
 
-async def test_other_messages_of_the_client_are_no_disconnect() -> None:
+async def test_other_asgi_messages_are_no_disconnect() -> None:
     requests = iter([{"type": "http.request"}, {"type": "http.request"}])
 
     class Talking(Client):
@@ -296,7 +296,7 @@ async def test_other_messages_of_the_client_are_no_disconnect() -> None:
 
 
 @pytest.mark.parametrize("type", ["http.response.start", "http.response.body"])
-async def test_send_that_fails_is_a_client_that_left(type: str) -> None:
+async def test_failed_send_is_a_disconnect(type: str) -> None:
     async def fail(message: Message) -> None:
         if message["type"] == type:
             raise BrokenPipeError

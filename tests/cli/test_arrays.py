@@ -40,7 +40,9 @@ def test_array_is_inspected(capfdbinary: Out) -> None:
 
 
 @pytest.mark.parametrize(("path", "status"), [(CUT, 3), (ERROR, 1)], ids=["cut", "error"])
-def test_status_tells_how_an_array_ends(capfdbinary: Out, path: Path, status: int) -> None:
+def test_exit_status_reports_the_outcome_of_an_array(
+    capfdbinary: Out, path: Path, status: int
+) -> None:
     for command in (["decode"], ["inspect"], ["transcode", "--to", "gemini"]):
         assert main([*command, str(path)]) == status
         capfdbinary.readouterr()

@@ -38,7 +38,7 @@ def test_export_writes_all_recordings_in_order(
     assert capfdbinary.readouterr() == (f"{har}\n".encode(), b"")
 
 
-def test_import_makes_recordings_and_names_each(
+def test_import_writes_recordings_and_prints_their_names(
     directory: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     har, out = tmp_path / "all.har", tmp_path / "imported"
@@ -63,7 +63,7 @@ def test_import_makes_recordings_and_names_each(
         (["export", "damaged.har"], "required: --out"),
     ],
 )
-def test_what_cannot_be_done_is_one_clear_line_and_status_2(
+def test_failure_is_one_line_on_stderr_and_status_2(
     arguments: list[str],
     message: str,
     tmp_path: Path,

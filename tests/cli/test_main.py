@@ -13,7 +13,9 @@ from streamnorm.cli import main
 TEXT = Path(__file__).parents[2] / "recordings" / "openai_chat" / "openai" / "text.sse"
 
 
-def test_version_and_help_tell_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_exit_statuses_and_version_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for argument in ("--version", "--help"):
         with pytest.raises(SystemExit) as stop:
             main([argument])

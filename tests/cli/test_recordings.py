@@ -67,7 +67,7 @@ def recorded(directory: Path, content: str = "hi") -> Path:
 # record
 
 
-def test_exchanges_are_passed_on_and_recorded_and_reported(
+def test_exchanges_are_forwarded_recorded_and_reported(
     upstream: str, script: Provider, client: httpx.Client, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "out"
@@ -93,9 +93,7 @@ def test_exchanges_are_passed_on_and_recorded_and_reported(
     assert not any(secret in data for data in files for secret in (KEY.encode(), b"custom-secret"))
 
 
-def test_interrupt_ends_streams_that_are_open(
-    upstream: str, client: httpx.Client, tmp_path: Path
-) -> None:
+def test_interrupt_ends_open_streams(upstream: str, client: httpx.Client, tmp_path: Path) -> None:
     with (
         running("record", "--upstream", upstream, "--out", tmp_path) as server,
         client.stream("POST", f"{server.url}/v1{CHAT}", content=b"silent") as response,
@@ -126,7 +124,7 @@ def test_failure_to_record_is_reported_once_and_does_not_break_the_stream(
     assert said[0].startswith(f"streamnorm: not recorded: {out}/01-chat-completions: ")
 
 
-def test_provider_that_is_not_there_is_reported(client: httpx.Client, tmp_path: Path) -> None:
+def test_unreachable_provider_is_reported(client: httpx.Client, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     upstream = f"http://user:s3cret@127.0.0.1:{port}"
@@ -145,9 +143,7 @@ def test_provider_that_is_not_there_is_reported(client: httpx.Client, tmp_path: 
 # replay
 
 
-def test_recordings_answer_and_what_is_not_recorded_is_reported(
-    client: httpx.Client, tmp_path: Path
-) -> None:
+def test_unrecorded_request_is_reported(client: httpx.Client, tmp_path: Path) -> None:
     recorded(tmp_path)
     with running("replay", tmp_path) as server:
         url = f"{server.url}/v1{CHAT}"
@@ -162,7 +158,9 @@ def test_recordings_answer_and_what_is_not_recorded_is_reported(
     assert server.said[1] == f"recordings: 1 in {tmp_path}"
 
 
-def test_options_say_what_answers_and_in_which_pieces(client: httpx.Client, tmp_path: Path) -> None:
+def test_options_choose_the_recordings_and_their_chunks(
+    client: httpx.Client, tmp_path: Path
+) -> None:
     path = recorded(tmp_path)
     options = ("--drift", "warn", "--rechunk", "byte", "--speed", "2.5")
     with running("replay", path, *options) as server:
@@ -183,7 +181,7 @@ def test_options_say_what_answers_and_in_which_pieces(client: httpx.Client, tmp_
     assert '+  "content": "other",' in said
 
 
-def test_what_is_ignored_may_differ(client: httpx.Client, tmp_path: Path) -> None:
+def test_ignored_matches_may_differ(client: httpx.Client, tmp_path: Path) -> None:
     path = recorded(tmp_path, "run 1 of a day")
     with running("replay", path, "--ignore", "run [0-9]+", "--ignore", "day|night") as server:
         url = f"{server.url}/v1{CHAT}"
@@ -199,7 +197,7 @@ def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None
         assert client.post(url, json={"content": "hi"}).content == b"\xef\xbb\xbf" + BODY
 
 
-# What cannot be done
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -234,7 +232,7 @@ def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None
         (["replay", "rec", "--drift", "x"], "invalid choice: 'x'"),
     ],
 )
-def test_wrong_usage_is_one_clear_line_and_status_2(
+def test_wrong_usage_is_one_line_on_stderr_and_status_2(
     arguments: list[str],
     message: str,
     tmp_path: Path,
@@ -260,7 +258,7 @@ def status_of(arguments: list[str]) -> object:
         return stop.code
 
 
-def test_port_that_is_taken_is_one_clear_line(
+def test_port_in_use_is_one_line_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = recorded(tmp_path)

@@ -84,7 +84,7 @@ def test_decode_json_writes_the_events_written_beside_the_recording(
         ),
     ],
 )
-def test_exit_status_and_one_line_tell_how_it_ended(
+def test_exit_status_and_last_line_report_the_outcome(
     arguments: list[str | Path], stdin: bytes, status: int, message: str
 ) -> None:
     done = run(*arguments, stdin=stdin)
@@ -117,7 +117,7 @@ def test_exit_status_and_one_line_tell_how_it_ended(
         (["inspect", "no-such-file.sse"], "no-such-file.sse: No such file or directory"),
     ],
 )
-def test_wrong_usage_is_one_clear_line_and_status_2(
+def test_wrong_usage_is_one_line_on_stderr_and_status_2(
     arguments: list[str | Path], message: str
 ) -> None:
     done = run(*arguments)
@@ -129,7 +129,7 @@ def test_wrong_usage_is_one_clear_line_and_status_2(
     assert message in lines[0]
 
 
-def test_companion_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+def test_unreadable_companion_is_one_line_on_stderr(tmp_path: Path) -> None:
     (tmp_path / "a.sse").write_bytes(TEXT.read_bytes())
     (tmp_path / "a.json").write_text("[]")
     done = run("decode", tmp_path / "a.sse")
@@ -137,7 +137,7 @@ def test_companion_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     assert b"a.json: no companion of a recording" in done.stderr
 
 
-def test_body_that_is_json_is_no_companion_of_itself(tmp_path: Path) -> None:
+def test_json_body_is_not_read_as_its_own_companion(tmp_path: Path) -> None:
     body = Path(__file__).parents[2] / "recordings/gemini/google/array.body.json"
     (tmp_path / "answer.json").write_bytes(body.read_bytes())
     done, other = run("decode", tmp_path / "answer.json"), run("decode", body)
@@ -156,7 +156,7 @@ def test_losses_go_to_stderr(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert b'"model":"mine"' in out
 
 
-def test_companion_names_dialect_and_server_unless_asked_otherwise(tmp_path: Path) -> None:
+def test_dialect_and_server_default_to_those_of_the_companion(tmp_path: Path) -> None:
     companion = {"streamnorm_recording": 1, "dialect": "openai_chat", "server": "qianfan"}
     cumulative = b"".join(
         b'data: {"id":"1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,%b"function":'
@@ -176,7 +176,7 @@ def test_companion_names_dialect_and_server_unless_asked_otherwise(tmp_path: Pat
     assert fragments == ['{"x"', ":1}"]
 
 
-def test_events_leave_as_soon_as_they_are_known() -> None:
+def test_events_are_printed_as_soon_as_they_are_known() -> None:
     first, rest = TEXT.read_bytes().split(b"\n\n", 1)
     with subprocess.Popen(
         [*COMMAND, "decode", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -192,7 +192,7 @@ def test_events_leave_as_soon_as_they_are_known() -> None:
         assert process.wait(30) == 0
 
 
-def test_what_follows_the_end_of_the_message_is_not_waited_for() -> None:
+def test_command_does_not_wait_for_bytes_after_the_terminal() -> None:
     with subprocess.Popen(
         [*COMMAND, "transcode", "-", "--to", "anthropic"],
         stdin=subprocess.PIPE,
@@ -243,7 +243,7 @@ def test_interrupt_ends_quietly() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_full_disk_is_one_clear_line() -> None:
+def test_full_disk_is_one_line_on_stderr() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*COMMAND, "decode", TEXT], stdout=full, stderr=subprocess.PIPE, timeout=30
@@ -267,7 +267,7 @@ def test_closed_standard_stream_is_no_traceback(closed: str, status: int) -> Non
 NAMED_TWICE = str(RECORDINGS / "fireworks" / "id-and-name-repeated.sse")
 
 
-def test_same_dialect_goes_through_as_it_is_or_is_written_anew() -> None:
+def test_same_dialect_passes_unchanged_unless_verbatim_is_off() -> None:
     untouched = run("transcode", NAMED_TWICE, "--to", "openai_chat")
     assert untouched.stdout == Path(NAMED_TWICE).read_bytes()
     cleaned = run("transcode", NAMED_TWICE, "--to", "openai_chat", "--normalize")
@@ -275,7 +275,7 @@ def test_same_dialect_goes_through_as_it_is_or_is_written_anew() -> None:
     assert untouched.stdout.count(b'"name"') > cleaned.stdout.count(b'"name"') == 1
 
 
-def test_reasoning_and_usage_go_where_they_are_wanted() -> None:
+def test_reasoning_and_usage_options_reach_the_encoder() -> None:
     thinking = str(RECORDINGS.parent / "anthropic" / "anthropic" / "thinking-then-text.sse")
     for field in ("reasoning_content", "reasoning", "reasoning_details"):
         out = run("transcode", thinking, "--to", "chat", "--reasoning", field).stdout

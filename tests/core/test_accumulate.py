@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from support.event_strategies import coalesced, make_stream, messages
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     Accumulator,
@@ -43,12 +43,12 @@ from streamnorm import (
 
 
 @given(messages())
-def test_message_is_what_its_events_add_up_to(message: Message) -> None:
+def test_events_accumulate_to_the_message(message: Message) -> None:
     assert accumulate(message_events(message)) == message
 
 
-@given(dice())
-def test_accumulating_in_pieces_gives_the_same_message(d: Dice) -> None:
+@given(draws())
+def test_accumulating_in_batches_gives_the_same_message(d: Draws) -> None:
     events = make_stream(d, choices=2, failing=True)
     accumulator = Accumulator()
     for event in events:
@@ -59,7 +59,7 @@ def test_accumulating_in_pieces_gives_the_same_message(d: Dice) -> None:
     assert accumulator.message() == accumulate(events) == accumulate(coalesced(events))
 
 
-def test_every_delta_grows_its_block() -> None:
+def test_every_delta_type_extends_its_block() -> None:
     events: list[Event] = [
         MessageStart("m1", "gpt", {"created": 1}),
         *(BlockStart(0, Text("a")), BlockStart(1, Reasoning(("p",))), BlockStart(2, Refusal("n"))),
@@ -93,7 +93,7 @@ def test_every_delta_grows_its_block() -> None:
     )
 
 
-def test_choices_add_up_to_messages_of_their_own() -> None:
+def test_each_choice_has_its_own_message() -> None:
     events: list[Event] = [
         MessageStart("m"),
         BlockStart(0, Text(), 1),
@@ -106,7 +106,7 @@ def test_choices_add_up_to_messages_of_their_own() -> None:
     assert (one.text, one.stop_reason) == ("one", "max_tokens")
 
 
-def test_unfinished_stream_adds_up_to_what_has_arrived() -> None:
+def test_unfinished_stream_has_a_partial_message() -> None:
     events = [MessageStart("m"), BlockStart(0, Text()), TextDelta(0, "ha")]
     assert accumulate([*events, StreamError("transport", "reset")]) == Message(
         "m", blocks=(Text("ha"),)
@@ -121,7 +121,7 @@ def test_usage_is_the_last_snapshot() -> None:
     assert accumulator.usage == Usage(3)
 
 
-def test_many_small_deltas_add_up() -> None:
+def test_many_small_deltas_are_joined() -> None:
     accumulator = Accumulator()
     accumulator.push(BlockStart(0, Text()))
     for number in range(500):
@@ -162,7 +162,7 @@ def test_message_beyond_its_bound_ends_an_endless_stream() -> None:
         accumulator.extend(TextDelta(0, "0123456789") for _ in range(101))
 
 
-def test_message_beyond_its_bound_grows_no_more() -> None:
+def test_message_beyond_its_bound_stops_growing() -> None:
     accumulator = Accumulator(limits=Limits(max_accumulated_bytes=100))
     accumulator.push(TEXT)
     for _ in range(3):
@@ -171,7 +171,7 @@ def test_message_beyond_its_bound_grows_no_more() -> None:
                 call()
 
 
-def test_events_of_a_message_say_each_thing_once() -> None:
+def test_message_events_have_one_delta_for_each_text() -> None:
     message = Message(
         "m",
         "gpt",
@@ -202,7 +202,7 @@ def test_events_of_a_message_say_each_thing_once() -> None:
     ]
 
 
-def test_arguments_are_known_as_far_as_they_have_come() -> None:
+def test_partial_arguments_are_available_while_they_arrive() -> None:
     accumulator = Accumulator()
     accumulator.extend([MessageStart(), BlockStart(0, Text()), TextDelta(0, "hm"), BlockStop(0)])
     accumulator.push(BlockStart(1, ToolCall("c", "f")))
@@ -220,7 +220,7 @@ def test_arguments_are_known_as_far_as_they_have_come() -> None:
     assert accumulator.message().tool_calls[0].input() == {"city": "Paris", "days": 12}
 
 
-def test_partial_arguments_stay_as_they_were_read() -> None:
+def test_earlier_partial_arguments_never_change() -> None:
     accumulator = Accumulator()
     accumulator.push(BlockStart(0, ServerToolCall("s", "f")))
     values = []
@@ -232,7 +232,7 @@ def test_partial_arguments_stay_as_they_were_read() -> None:
     ]
 
 
-def test_arguments_of_interleaved_calls_are_known_each_for_itself() -> None:
+def test_partial_arguments_of_interleaved_calls_are_separate() -> None:
     accumulator = Accumulator()
     accumulator.extend([BlockStart(0, ToolCall("c", "f")), BlockStart(1, ToolCall("d", "f", '{"'))])
     accumulator.extend([JSONDelta(0, '{"a":'), JSONDelta(1, 'b":[null'), JSONDelta(0, "1,")])
@@ -247,7 +247,7 @@ def test_partial_arguments_that_are_no_object_are_empty(arguments: str) -> None:
     assert accumulator.partial_input(0) == {}
 
 
-def test_partial_arguments_stay_where_they_stop_being_json() -> None:
+def test_invalid_arguments_end_the_partial_value() -> None:
     accumulator = Accumulator(limits=Limits(max_json_depth=2))
     accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":[1,[2')])
     accumulator.extend([BlockStart(1, ToolCall("d", "f")), JSONDelta(1, '{"a":[1,2')])
@@ -256,7 +256,7 @@ def test_partial_arguments_stay_where_they_stop_being_json() -> None:
     assert accumulator.partial_input(1) == {"a": [1, 2]}
 
 
-def test_free_text_of_a_custom_call_has_no_members() -> None:
+def test_custom_call_has_empty_partial_arguments() -> None:
     accumulator = Accumulator()
     custom = ToolCall("c", "f", kind="custom")
     accumulator.extend([BlockStart(0, custom), JSONDelta(0, '{"a":1}')])
@@ -264,7 +264,7 @@ def test_free_text_of_a_custom_call_has_no_members() -> None:
     assert accumulator.input_deltas(0) == []
 
 
-def test_deltas_of_arguments_are_what_came_since_the_last_call() -> None:
+def test_argument_deltas_cover_the_time_since_the_last_call() -> None:
     accumulator = Accumulator()
     accumulator.extend([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":"x')])
     assert accumulator.partial_input(0) == {"a": "x"}
@@ -280,7 +280,7 @@ def test_deltas_of_arguments_are_what_came_since_the_last_call() -> None:
 
 
 @pytest.mark.parametrize(("index", "found"), [(0, "Text"), (1, "nothing"), (-1, "nothing")])
-def test_asking_for_arguments_where_no_call_is_is_the_callers_error(index: int, found: str) -> None:
+def test_partial_arguments_of_another_block_raise(index: int, found: str) -> None:
     accumulator = Accumulator()
     accumulator.push(BlockStart(0, Text()))
     for ask in (accumulator.partial_input, accumulator.input_deltas):
@@ -288,7 +288,7 @@ def test_asking_for_arguments_where_no_call_is_is_the_callers_error(index: int, 
             ask(index)
 
 
-def test_asking_for_arguments_reports_that_the_message_is_too_large() -> None:
+def test_partial_arguments_beyond_the_message_bound_raise() -> None:
     accumulator = Accumulator(limits=Limits(max_accumulated_bytes=50))
     accumulator.push(BlockStart(0, ToolCall("c", "f")))
     with pytest.raises(LimitExceeded):

@@ -98,7 +98,7 @@ def test_block_is_immutable_and_matches_by_position(block: Block) -> None:
     assert type(block)(*(getattr(block, field) for field in type(block).__match_args__)) == block
 
 
-def test_blocks_that_grow_can_be_reported_from_those_that_come_whole() -> None:
+def test_appendable_blocks_are_distinguished_from_complete_ones() -> None:
     whole = {RedactedReasoning, ServerToolResult, Image, Document, ToolResult, OpaqueBlock}
     assert set(GROWING_BLOCKS) == set(Block.__args__) - whole
 
@@ -123,9 +123,7 @@ ARGUMENTS: list[tuple[str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("text", "value"), ARGUMENTS)
-def test_input_of_a_call_is_the_object_that_its_arguments_say(
-    text: str, value: dict[str, object]
-) -> None:
+def test_input_of_a_call_is_its_decoded_arguments(text: str, value: dict[str, object]) -> None:
     for call in (ToolCall("c", "f", text), ServerToolCall("s", "f", text)):
         assert exactly(call.input()) == exactly(value)
         assert call.arguments == text
@@ -170,14 +168,14 @@ def test_custom_call_has_free_text_and_no_input(arguments: str) -> None:
         ('{"a":' + "[" * sys.getrecursionlimit() * 50, 5 + 128),
     ],
 )
-def test_other_arguments_are_an_error_where_they_go_wrong(text: str, position: int) -> None:
+def test_invalid_arguments_raise_with_their_position(text: str, position: int) -> None:
     for call in (ToolCall("c", "f", text), ServerToolCall("s", "f", text)):
         with pytest.raises(ArgumentsError, match=rf"character {position}\b") as caught:
             call.input()
         assert caught.value.position == position
 
 
-def test_error_of_arguments_quotes_nothing() -> None:
+def test_arguments_error_quotes_no_content() -> None:
     for text in ("secret", '{"secret', '{"secret":secret}', '{"a":"secret\\x"}', '["secret"]'):
         with pytest.raises(ArgumentsError) as caught:
             ToolCall("c", "f", text).input()
@@ -193,7 +191,7 @@ def test_arguments_as_deep_as_allowed_are_read() -> None:
 
 
 @given(documents() | NEAR_JSON | NEAR_JSON.map(lambda text: f'{{"a":{text}}}'))
-def test_input_is_an_object_or_an_error_where_a_parser_in_pieces_has_one(text: str) -> None:
+def test_input_fails_where_the_incremental_parser_does(text: str) -> None:
     parser = PartialJSON()
     parser.feed(text)
     parser.close()
@@ -224,7 +222,7 @@ def test_input_is_an_object_or_an_error_where_a_parser_in_pieces_has_one(text: s
         ("image/png", "aGk=", "u", None),
     ],
 )
-def test_file_becomes_the_block_of_its_type(
+def test_media_type_decides_between_image_and_document(
     media_type: str, data: str | None, url: str | None, block: Block | None
 ) -> None:
     assert file_block(media_type, data, url) == block

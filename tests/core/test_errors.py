@@ -29,12 +29,12 @@ def drawn() -> dict[str, str]:
 TREE = drawn()
 
 
-def test_drawing_shows_every_exception() -> None:
+def test_documented_tree_shows_every_exception() -> None:
     assert {*TREE, "StreamnormError"} == set(errors.__all__)
 
 
 @pytest.mark.parametrize(("name", "parent"), TREE.items())
-def test_exception_stands_where_it_is_drawn(name: str, parent: str) -> None:
+def test_exception_has_the_documented_base(name: str, parent: str) -> None:
     assert getattr(errors, name).__bases__[0] is getattr(errors, parent)
 
 
@@ -77,7 +77,7 @@ def test_unknown_dialect_is_a_lookup_error() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_exception_says_what_happened_and_carries_it(
+def test_exception_has_its_message_and_attributes(
     error: Exception, attributes: dict[str, object]
 ) -> None:
     assert str(error) == "m"

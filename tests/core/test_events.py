@@ -125,12 +125,12 @@ def test_event_is_immutable(event: Event) -> None:
 
 
 @pytest.mark.parametrize("event", [event for event, _ in EVENTS], ids=NAMES)
-def test_event_matches_by_the_position_of_its_fields(event: Event) -> None:
+def test_event_matches_by_position(event: Event) -> None:
     assert type(event).__match_args__ == event.__struct_fields__
     assert type(event)(*(getattr(event, field) for field in type(event).__match_args__)) == event
 
 
-def test_text_delta_takes_apart_in_a_pattern() -> None:
+def test_text_delta_is_unpacked_by_a_pattern() -> None:
     match TextDelta(3, "hello"):
         case TextDelta(index, text):
             assert (index, text) == (3, "hello")

@@ -1,4 +1,4 @@
-"""What a failure means, whatever the dialect."""
+"""Kinds, statuses and outcomes of errors in every dialect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_kind_of_error_decides_the_outcome(kind: ErrorKind) -> None:
     assert error_outcome(error) == (Truncated(error) if cut else Failed(error))
 
 
-def test_passed_limit_names_itself() -> None:
+def test_too_large_error_names_its_limit() -> None:
     fatal = too_large("max_blocks", 4096)
     assert isinstance(fatal, Fatal)
     assert fatal.error == StreamError("too_large", "max_blocks of 4096 passed", code="max_blocks")
@@ -44,16 +44,16 @@ def test_passed_limit_names_itself() -> None:
         ("unheard_of", None, None),
     ],
 )
-def test_word_stands_for_a_status(word: str, status: int | None, retryable: bool | None) -> None:
+def test_error_type_implies_a_status(word: str, status: int | None, retryable: bool | None) -> None:
     by_code, by_type = upstream_error("m", code=word), upstream_error("m", type=word)
     assert by_code == by_type == StreamError("upstream", "m", word, status, retryable)
 
 
-def test_status_that_is_said_wins() -> None:
+def test_explicit_status_overrides_the_error_type() -> None:
     assert upstream_error("m", code="server_error", status=429).status_hint == 429
 
 
-def test_status_that_is_none_of_an_error_is_no_status() -> None:
+def test_status_outside_the_error_range_is_ignored() -> None:
     assert upstream_error("m", code="overloaded", status=200).status_hint == 529
 
 

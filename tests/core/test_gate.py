@@ -74,7 +74,9 @@ def run(gate: Gate, chunks: list[bytes]) -> bytes:
         (529, "application/json", "collect"),
     ],
 )
-def test_head_of_a_response_decides(status: int | None, content_type: str | None, way: str) -> None:
+def test_status_and_content_type_decide(
+    status: int | None, content_type: str | None, way: str
+) -> None:
     assert judge(status, content_type) == way
 
 
@@ -100,7 +102,7 @@ def test_no_frame_of_a_rejected_case_becomes_an_event(case: dict[str, Any]) -> N
 @pytest.mark.parametrize("name", [b"data:", b"event:", b"id:", b"retry:", b":"])
 @pytest.mark.parametrize("before", [b"", b"\n", b" \r\n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
 @pytest.mark.parametrize("content_type", ["application/json", "text/html"])
-def test_stream_with_a_wrong_type_goes_on_unchanged(
+def test_stream_with_a_wrong_content_type_passes_unchanged(
     name: bytes, before: bytes, content_type: str
 ) -> None:
     body = before + name + b" x\n\n"
@@ -111,7 +113,7 @@ def test_stream_with_a_wrong_type_goes_on_unchanged(
         assert door.error is None
 
 
-def test_open_gate_holds_nothing() -> None:
+def test_open_gate_buffers_nothing() -> None:
     door = gate(200, "text/event-stream")
     assert door.open
     assert door.feed(b"{") == b"{"
@@ -120,7 +122,7 @@ def test_open_gate_holds_nothing() -> None:
     assert door.error is None
 
 
-def test_gate_opens_with_the_byte_that_decides() -> None:
+def test_gate_opens_at_the_first_decisive_byte() -> None:
     door = gate()
     assert [door.feed(piece) for piece in (b"\n", b"da", b"ta", b":", b"x")] == [
         b"",
@@ -132,7 +134,7 @@ def test_gate_opens_with_the_byte_that_decides() -> None:
 
 
 @pytest.mark.parametrize("body", [b"dat", b"database: x\n\n", b"idle: x\n\n", b"DATA: x\n\n"])
-def test_what_only_resembles_a_field_is_no_stream(body: bytes) -> None:
+def test_text_that_only_resembles_an_sse_field_is_no_stream(body: bytes) -> None:
     door = gate()
     assert run(door, [body]) == b""
     assert door.error == StreamError(
@@ -179,7 +181,7 @@ def test_no_content_is_no_stream() -> None:
     )
 
 
-def test_empty_body_goes_on_to_the_decoder_which_knows_it_for_a_cut() -> None:
+def test_empty_body_is_left_to_the_decoder_as_truncated() -> None:
     door = gate(200, "application/json")
     run(door, [])
     assert door.open
@@ -208,7 +210,7 @@ def test_blank_body_of_json_is_no_stream() -> None:
         (529, True),
     ],
 )
-def test_status_alone_is_an_error(status: int, retryable: bool | None) -> None:
+def test_error_status_without_a_body_is_an_error(status: int, retryable: bool | None) -> None:
     door = gate(status, "text/html")
     run(door, [b"<html>", b"sorry</html>"])
     assert door.error == StreamError(
@@ -216,7 +218,7 @@ def test_status_alone_is_an_error(status: int, retryable: bool | None) -> None:
     )
 
 
-def test_error_of_a_failed_request_has_its_status_and_the_words_of_the_provider() -> None:
+def test_error_has_the_status_and_the_message_of_the_provider() -> None:
     door = gate(418, "application/json")
     run(door, [OPENAI_ERROR])
     assert door.error is not None
@@ -233,7 +235,7 @@ def test_error_of_a_failed_request_has_its_status_and_the_words_of_the_provider(
         (400, "server_error", False),
     ],
 )
-def test_retry_is_worth_it_where_neither_status_nor_body_says_otherwise(
+def test_error_is_retryable_unless_status_or_body_rules_it_out(
     status: int, type: str, retryable: bool
 ) -> None:
     door = gate(status, "application/json")
@@ -242,7 +244,7 @@ def test_retry_is_worth_it_where_neither_status_nor_body_says_otherwise(
     assert door.error.retryable is retryable
 
 
-def test_error_without_words_is_named_by_its_status() -> None:
+def test_error_without_a_message_is_named_by_its_status() -> None:
     door = gate(500, "application/json")
     run(door, [b'{"error":{"message":"","type":"server_error"}}'])
     assert door.error is not None
@@ -269,7 +271,7 @@ def test_body_is_read_up_to_its_bound(status: int, size: int) -> None:
         assert error.message == "HTTP 500"
 
 
-def test_white_space_does_not_wait_for_ever() -> None:
+def test_leading_white_space_is_bounded() -> None:
     door = gate(200, "application/json", max_error_body_bytes=100)
     run(door, [b"\n"] * 101)
     assert door.error is not None
@@ -301,7 +303,7 @@ def test_broken_body_of_a_success_is_left_to_the_decoder(status: int | None) -> 
         (b"", None),
     ],
 )
-def test_refusal_is_the_body_that_reports_an_error(body: bytes, refusal: bytes | None) -> None:
+def test_refusal_is_the_error_body_unchanged(body: bytes, refusal: bytes | None) -> None:
     door = gate(429, "application/json", max_error_body_bytes=30)
     run(door, [body])
     assert door.error is not None
@@ -317,7 +319,7 @@ def test_refusal_is_the_body_that_reports_an_error(body: bytes, refusal: bytes |
     cuts=st.lists(st.integers(0, 60)),
 )
 @example(status=200, content_type="application/json", body=b"\ndata:", cuts=[1, 2, 3, 4, 5])
-def test_chunks_do_not_matter(
+def test_chunking_does_not_change_the_verdict(
     status: int | None, content_type: str | None, body: bytes, cuts: list[int]
 ) -> None:
     """One verdict for every chunking, and what goes on is the body or nothing."""

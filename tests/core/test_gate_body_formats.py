@@ -47,7 +47,7 @@ each_size = pytest.mark.parametrize("size", [1, 7, 1 << 20])
 @each_name
 @each_size
 @pytest.mark.parametrize("before", [b"", b"\n", b"\xef\xbb\xbf \r\n"])
-def test_array_of_chunks_goes_on_unchanged(dialect: str | None, size: int, before: bytes) -> None:
+def test_array_of_chunks_passes_unchanged(dialect: str | None, size: int, before: bytes) -> None:
     body = before + array(CHUNK, CHUNK) + b"]"
     door = gate(dialect)
     assert run(door, chunked(body, size)) == body
@@ -56,7 +56,7 @@ def test_array_of_chunks_goes_on_unchanged(dialect: str | None, size: int, befor
 
 
 @each_name
-def test_gate_opens_with_the_byte_that_ends_the_first_chunk(dialect: str | None) -> None:
+def test_gate_opens_at_the_end_of_the_first_array_element(dialect: str | None) -> None:
     door, body = gate(dialect), array(CHUNK)
     assert door.feed(body[:-1]) == b""
     assert not door.open
@@ -78,7 +78,7 @@ def test_array_that_holds_an_error_is_the_providers_error(
 
 @each_name
 @each_size
-def test_error_status_has_no_stream(dialect: str | None, size: int) -> None:
+def test_array_with_an_error_status_is_no_stream(dialect: str | None, size: int) -> None:
     door = gate(dialect, 500)
     assert run(door, chunked(array(CHUNK) + b"]", size)) == b""
     assert door.error == StreamError("upstream", "HTTP 500", status_hint=500, retryable=True)
@@ -87,7 +87,9 @@ def test_error_status_has_no_stream(dialect: str | None, size: int) -> None:
 @each_name
 @each_size
 @pytest.mark.parametrize("body", [b"[]", b"[1,2]", b'[{"a":1}]', b'["', b"{}", b'[{"choices":[]}]'])
-def test_other_json_is_no_stream(dialect: str | None, size: int, body: bytes) -> None:
+def test_json_that_is_no_array_of_chunks_is_no_stream(
+    dialect: str | None, size: int, body: bytes
+) -> None:
     door = gate(dialect)
     assert run(door, chunked(body, size)) == b""
     if body == b'["':  # which may be anything yet
@@ -98,7 +100,7 @@ def test_other_json_is_no_stream(dialect: str | None, size: int, body: bytes) ->
 
 
 @each_size
-def test_dialect_without_the_form_takes_none(size: int) -> None:
+def test_array_is_refused_for_a_dialect_without_arrays(size: int) -> None:
     door = gate("openai_chat")
     assert run(door, chunked(array(CHUNK) + b"]", size)) == b""
     assert door.error is not None
@@ -117,7 +119,9 @@ def test_broken_array_is_left_to_the_decoder(dialect: str | None) -> None:
 
 @each_name
 @each_size
-def test_first_chunk_may_be_larger_than_an_error(dialect: str | None, size: int) -> None:
+def test_first_array_element_may_exceed_the_error_body_bound(
+    dialect: str | None, size: int
+) -> None:
     body = array(CHUNK) + b"]"
     door = gate(dialect, max_error_body_bytes=20)
     assert run(door, chunked(body, size)) == body

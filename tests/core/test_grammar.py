@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from support.event_strategies import event_streams, make_stream, messages
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     Block,
@@ -182,7 +182,7 @@ ILLEGAL: list[tuple[str, list[Event], Event, str]] = [
 @pytest.mark.parametrize(
     ("before", "event", "problem"), [row[1:] for row in ILLEGAL], ids=[row[0] for row in ILLEGAL]
 )
-def test_illegal_event_is_found_where_it_stands(
+def test_violation_has_the_position_of_its_event(
     before: list[Event], event: Event, problem: str
 ) -> None:
     assert Violation(len(before), problem) in validate([*before, event])
@@ -194,7 +194,7 @@ def test_illegal_event_is_found_where_it_stands(
     assert str(caught.value) == problem
 
 
-def test_what_is_missing_is_found_at_the_end() -> None:
+def test_missing_events_are_reported_at_the_end() -> None:
     assert validate([]) == [
         Violation(0, "no event, expected message_start"),
         Violation(0, "choice 0 ends without message_stop"),
@@ -228,8 +228,8 @@ def test_stream_of_a_message_is_legal_once_it_has_stopped(message: Message) -> N
 FRAME = MessageStart | BlockStart | BlockStop | MessageStop
 
 
-@given(dice())
-def test_stream_that_lacks_an_event_of_its_frame_is_illegal(d: Dice) -> None:
+@given(draws())
+def test_stream_without_one_of_its_structural_events_is_illegal(d: Draws) -> None:
     events = make_stream(d, choices=2)
     missing = d.pick([n for n, event in enumerate(events) if isinstance(event, FRAME)])
     lacking = events[:missing] + events[missing + 1 :]
@@ -240,8 +240,8 @@ def test_stream_that_lacks_an_event_of_its_frame_is_illegal(d: Dice) -> None:
     assert validate(lacking) or nothing
 
 
-@given(dice())
-def test_stream_that_repeats_an_event_of_its_frame_is_illegal(d: Dice) -> None:
+@given(draws())
+def test_stream_with_a_repeated_structural_event_is_illegal(d: Draws) -> None:
     events = make_stream(d, choices=2)
     again = d.pick([event for event in events if isinstance(event, FRAME)])
     assert validate([*events, again])
@@ -260,7 +260,7 @@ FILLED: dict[str, Block] = {
 
 
 @pytest.mark.parametrize("block", FILLED.values(), ids=FILLED)
-def test_block_that_grows_starts_empty(block: Block) -> None:
+def test_appendable_block_must_start_empty(block: Block) -> None:
     events = [MessageStart("m"), BlockStart(0, block), BlockStop(0), MessageStop("end_turn")]
     problem = "block 0 starts filled, expected deltas to fill it"
     assert validate(events) == [Violation(1, problem)]
@@ -271,6 +271,6 @@ def test_block_that_grows_starts_empty(block: Block) -> None:
     [RedactedReasoning("x", "anthropic"), ToolCall("c", "f", signature="s", issuer="google")],
     ids=["redacted reasoning", "signed call"],
 )
-def test_what_is_known_at_the_start_may_stand_there(block: Block) -> None:
+def test_block_start_may_hold_its_known_fields(block: Block) -> None:
     events = [MessageStart("m"), BlockStart(0, block), BlockStop(0), MessageStop("end_turn")]
     assert validate(events) == []

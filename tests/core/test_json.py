@@ -51,7 +51,7 @@ def test_any_value_is_read_back_as_written(value: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
-def test_number_that_json_does_not_have_is_null(text: str) -> None:
+def test_nan_and_infinity_are_written_as_null(text: str) -> None:
     assert decode_any(f'{{"logprob":{text}}}', max_depth=5) == {"logprob": None}
 
 
@@ -72,7 +72,7 @@ def test_depth_is_bounded(depth: int, *, refused: bool) -> None:
     assert caught.value.too_deep
 
 
-def test_depth_beyond_the_stack_is_the_same_error() -> None:
+def test_depth_beyond_the_recursion_limit_is_the_same_error() -> None:
     with pytest.raises(InvalidJSON) as caught:
         decode_any(nested(sys.getrecursionlimit() * 50), max_depth=10)
     assert caught.value.too_deep
@@ -86,7 +86,7 @@ def test_depth_counts_the_containers_around_a_value(value: object, *, deep: bool
     assert too_deep(value, 2) is deep
 
 
-def test_half_a_character_is_stored_in_pieces_and_replaced_elsewhere() -> None:
+def test_lone_surrogate_is_preserved_in_delta_text_and_replaced_elsewhere() -> None:
     text = r'{"choices":[{"delta":{"content":"a\ud83d","role":"\ud83d"}}],"content\ud83d":1}'
     assert decode_any(text, max_depth=9, pieces=frozenset({"choices", "delta", "content"})) == {
         "choices": [{"delta": {"content": "a\ud83d", "role": "�"}}],
@@ -94,7 +94,7 @@ def test_half_a_character_is_stored_in_pieces_and_replaced_elsewhere() -> None:
     }
 
 
-def test_piece_counts_only_on_the_way_of_pieces() -> None:
+def test_only_delta_text_preserves_lone_surrogates() -> None:
     text = r'{"usage":{"content":"\ud83d"},"delta":["\udc00",{"content":"\ude00"}]}'
     assert decode_any(text, max_depth=9, pieces=frozenset({"delta", "content"})) == {
         "usage": {"content": "�"},
@@ -107,7 +107,7 @@ def test_whole_pair_of_escapes_is_one_character() -> None:
 
 
 @given(st.text(st.sampled_from("ab😀\ud83d\ude00é"), max_size=8), st.data())
-def test_text_cut_into_utf_16_units_is_joined_again(text: str, draw: st.DataObject) -> None:
+def test_text_cut_between_surrogates_is_joined_again(text: str, draw: st.DataObject) -> None:
     units = clean(text).encode("utf-16-le")
     cuts = draw.draw(st.lists(st.integers(0, len(units) // 2), max_size=4).map(sorted))
     joined, carry = "", ""
@@ -119,7 +119,7 @@ def test_text_cut_into_utf_16_units_is_joined_again(text: str, draw: st.DataObje
     assert joined + clean(carry) == clean(text)
 
 
-def test_only_a_high_half_at_the_end_waits() -> None:
+def test_only_a_trailing_high_surrogate_is_held() -> None:
     assert rejoin("", "a\ud83d") == ("a", "\ud83d")
     assert rejoin("\ud83d", "\ude00b") == ("😀b", "")
     assert rejoin("\ud83d", "b") == ("�b", "")
@@ -132,13 +132,13 @@ def test_values_of_odd_types_are_converted() -> None:
     assert convert(1.0, int) == 1
 
 
-def test_value_that_does_not_fit_is_refused_by_type_alone() -> None:
+def test_type_error_names_only_the_types() -> None:
     with pytest.raises(InvalidJSON, match=r"^expected `int`, got `str`") as caught:
         convert({"a": "secret"}, dict[str, int])
     assert "secret" not in str(caught.value)
 
 
-def test_half_a_character_where_no_text_fits_is_refused() -> None:
+def test_lone_surrogate_in_a_wrongly_typed_value_is_refused() -> None:
     with pytest.raises(InvalidJSON, match="expected no string"):
         convert({"a": "\ud83d"}, dict[str, int])
 
@@ -187,7 +187,7 @@ def test_text_is_json_if_it_is_one_whole_value(text: str, *, whole: bool) -> Non
     ],
     ids=repr,
 )
-def test_count_is_a_whole_number_that_can_be_one(value: object, count: int | None) -> None:
+def test_count_is_a_non_negative_integer(value: object, count: int | None) -> None:
     assert count_of(value) == count
 
 
@@ -200,7 +200,7 @@ def test_long_number_keeps_its_value(text: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [("a", "a"), (None, ""), (3, ""), ("\ud83d", "\ufffd")])
-def test_text_is_a_string(value: object, text: str) -> None:
+def test_text_field_must_be_a_string(value: object, text: str) -> None:
     assert string_of({"key": value}, "key") == text
     assert string_of({}, "key") == ""
 
@@ -208,7 +208,7 @@ def test_text_is_a_string(value: object, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "found"), [([{"a": 1}, 3, None, {}], [{"a": 1}, {}]), (None, []), ({}, []), ("x", [])]
 )
-def test_objects_are_those_of_an_array(value: object, found: list[Any]) -> None:
+def test_only_objects_of_an_array_are_returned(value: object, found: list[Any]) -> None:
     assert objects_of(value) == found
 
 
@@ -216,6 +216,6 @@ def test_objects_are_those_of_an_array(value: object, found: list[Any]) -> None:
     ("text", "value"),
     [('{"a":1}', {"a": 1}), ("[1]", {}), ("null", {}), ("{broken", {}), ("", {})],
 )
-def test_text_that_is_no_object_is_an_empty_one(text: str, value: object) -> None:
+def test_json_that_is_no_object_is_read_as_an_empty_object(text: str, value: object) -> None:
     assert object_in(text) == value
     assert object_in('{"a":' * 1000 + "1" + "}" * 1000) == {}

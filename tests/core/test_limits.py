@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.json_texts import nested
 from support.openai_chat.chunks import (
     DONE,
     Decoded,
@@ -25,14 +26,6 @@ from support.openai_chat.chunks import (
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, decoder
 
 BOUND = 40
-
-
-def nested(depth: int) -> Any:
-    """Return a value within `depth` containers, the outermost an object."""
-    value: Any = 1
-    for level in reversed(range(depth)):
-        value = [value] if level % 2 else {"a": value}
-    return value
 
 
 def text_of(*frames: bytes) -> list[bytes]:
@@ -181,7 +174,7 @@ def read(limit: str, bound: int, frames: list[bytes]) -> Decoded:
 
 
 @pytest.mark.parametrize(("limit", "bound", "make"), DECODED.values(), ids=DECODED)
-def test_decoder_takes_all_up_to_the_bound(
+def test_decoder_completes_up_to_the_bound(
     limit: str, bound: int, make: Callable[[int], list[bytes]]
 ) -> None:
     for size in (bound - 1, bound):
@@ -189,7 +182,7 @@ def test_decoder_takes_all_up_to_the_bound(
 
 
 @pytest.mark.parametrize(("limit", "bound", "make"), DECODED.values(), ids=DECODED)
-def test_decoder_ends_beyond_the_bound(
+def test_decoder_fails_beyond_the_bound(
     limit: str, bound: int, make: Callable[[int], list[bytes]]
 ) -> None:
     events, outcome, _ = read(limit, bound, make(bound + 1))
@@ -198,7 +191,7 @@ def test_decoder_ends_beyond_the_bound(
     assert outcome == Failed(error)
 
 
-def test_tool_id_and_name_are_bounded_each_on_its_own() -> None:
+def test_tool_id_and_name_are_bounded_separately() -> None:
     both = calls(call(0, "i" * BOUND, "n" * BOUND))
     assert isinstance(read("max_id_chars", BOUND, text_of(both)).outcome, Completed)
 
@@ -211,7 +204,7 @@ def test_error_body_is_read_up_to_its_bound(size: int) -> None:
     ]
 
 
-def test_error_body_beyond_its_bound_ends_at_once() -> None:
+def test_error_body_beyond_its_bound_fails_at_once() -> None:
     reader = decoder("openai_chat", limits=Limits(max_error_body_bytes=BOUND))
     assert reader.feed(b'{"error":"' + b"x" * (BOUND - 10)) == []
     message = "body that begins with '{', expected an event stream"
@@ -255,7 +248,7 @@ TRANSCODED: dict[str, tuple[str, int, Callable[[int], list[bytes]]]] = {
 
 
 @pytest.mark.parametrize(("limit", "bound", "make"), TRANSCODED.values(), ids=TRANSCODED)
-def test_transcoder_takes_all_up_to_the_bound(
+def test_transcoder_completes_up_to_the_bound(
     limit: str, bound: int, make: Callable[[int], list[bytes]]
 ) -> None:
     for size in (bound - 1, bound):
@@ -265,7 +258,7 @@ def test_transcoder_takes_all_up_to_the_bound(
 
 
 @pytest.mark.parametrize(("limit", "bound", "make"), TRANSCODED.values(), ids=TRANSCODED)
-def test_transcoder_ends_beyond_the_bound_with_one_error_and_no_stop(
+def test_transcoder_fails_beyond_the_bound_with_one_error_and_no_stop(
     limit: str, bound: int, make: Callable[[int], list[bytes]]
 ) -> None:
     outs = set()

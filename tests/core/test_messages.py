@@ -43,9 +43,9 @@ def test_message_is_immutable() -> None:
             setattr(MESSAGE, field, None)
 
 
-def test_text_is_that_of_the_text_blocks_alone() -> None:
+def test_text_joins_only_the_text_blocks() -> None:
     assert MESSAGE.text == "one two"
 
 
-def test_tool_calls_are_those_that_the_client_executes() -> None:
+def test_tool_calls_exclude_server_tool_calls() -> None:
     assert MESSAGE.tool_calls == (ToolCall("c1", "f", "{}"), ToolCall("c2", "g"))

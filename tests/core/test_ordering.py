@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from msgspec import structs
 from support.event_strategies import block_runs, coalesced, event_streams, interleaved
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import (
     Block,
@@ -77,7 +77,7 @@ def test_order_and_bytes_within_a_block_are_unchanged(events: list[Event]) -> No
 
 
 @given(event_streams())
-def test_nothing_waits_at_a_clean_end(events: list[Event]) -> None:
+def test_nothing_is_held_at_a_clean_end(events: list[Event]) -> None:
     sequencer = Sequencer()
     for event in events:
         sequencer.push(event)
@@ -86,16 +86,16 @@ def test_nothing_waits_at_a_clean_end(events: list[Event]) -> None:
     assert all(sequencer.held_sink(TextDelta(index, "")) is None for index in indexes)
 
 
-@given(dice())
-def test_sequential_stream_passes_event_by_event(d: Dice) -> None:
+@given(draws())
+def test_sequential_stream_passes_event_by_event(d: Draws) -> None:
     sequencer = Sequencer()
     for event in (event for block in block_runs(d) for event in block):
         assert sequencer.push(event) == [event]
         assert sequencer.held_bytes == 0
 
 
-@given(dice())
-def test_interleaving_does_not_matter(d: Dice) -> None:
+@given(draws())
+def test_output_does_not_depend_on_the_interleaving(d: Draws) -> None:
     blocks = block_runs(d)
     one, other = interleaved(d, blocks), interleaved(d, blocks)
     assert coalesced(sequenced(one)) == coalesced(sequenced(other))
@@ -103,7 +103,7 @@ def test_interleaving_does_not_matter(d: Dice) -> None:
 
 @given(event_streams(choices=3, failing=True))
 def test_choices_never_wait_for_each_other(events: list[Event]) -> None:
-    """What goes out of each is what would go out if there were no other."""
+    """The output of each choice is the same as without the others."""
     owner = {event.index: event.choice for event in events if isinstance(event, BlockStart)}
     for choice in range(3):
         alone = [e for e in events if owner.get(getattr(e, "index", -1), choice) == choice]
@@ -114,7 +114,7 @@ def test_choices_never_wait_for_each_other(events: list[Event]) -> None:
 
 
 @given(event_streams())
-def test_blocks_that_may_overlap_wait_for_the_others_and_nothing_waits_for_them(
+def test_overlapping_types_wait_for_others_but_hold_nothing_back(
     events: list[Event],
 ) -> None:
     blocks = {event.index: event.block for event in events if isinstance(event, BlockStart)}
@@ -129,13 +129,13 @@ def test_blocks_that_may_overlap_wait_for_the_others_and_nothing_waits_for_them(
 
 
 @given(event_streams(calls_only=True))
-def test_calls_that_overlap_pass_at_once_where_they_may(events: list[Event]) -> None:
+def test_overlapping_calls_pass_at_once_if_allowed(events: list[Event]) -> None:
     sequencer = Sequencer(overlapping=(ToolCall, ServerToolCall))
     assert [sequencer.push(event) for event in events] == [[event] for event in events]
 
 
 @given(event_streams(failing=True))
-def test_what_belongs_to_no_block_passes_at_once(events: list[Event]) -> None:
+def test_events_without_a_block_pass_at_once(events: list[Event]) -> None:
     sequencer = Sequencer()
     for event in events:
         passed = sequencer.push(event)
@@ -146,7 +146,7 @@ def test_what_belongs_to_no_block_passes_at_once(events: list[Event]) -> None:
 A, B, C = (BlockStart(n, ToolCall(f"c{n}", "f")) for n in range(3))
 
 
-def test_lowest_open_block_is_live_and_the_rest_follows_in_order() -> None:
+def test_lowest_open_block_passes_and_later_blocks_follow_in_order() -> None:
     sequencer = Sequencer()
     assert sequencer.push(A) == [A]
     assert [sequencer.push(event) for event in (B, C)] == [[], []]
@@ -164,7 +164,7 @@ def test_lowest_open_block_is_live_and_the_rest_follows_in_order() -> None:
     assert sequencer.held_sink(JSONDelta(3, "")) is None
 
 
-def test_all_that_belongs_to_a_later_block_waits_with_it_and_joins_its_neighbours() -> None:
+def test_held_deltas_of_a_later_block_are_joined() -> None:
     later: list[Event] = [
         *(BlockStart(1, Reasoning()), ReasoningDelta(1, "a"), ReasoningDelta(1, "b")),
         *(ReasoningDelta(1, "c", 1), Opaque("d", "n", "{}", 1), ReasoningDelta(1, "e", 1)),
@@ -185,7 +185,7 @@ def test_all_that_belongs_to_a_later_block_waits_with_it_and_joins_its_neighbour
     ]
 
 
-def test_text_waits_for_no_open_call_where_calls_may_overlap() -> None:
+def test_text_passes_open_calls_that_may_overlap() -> None:
     sequencer = Sequencer(overlapping=(ToolCall,))
     text, delta = BlockStart(1, Text()), TextDelta(1, "t")
     passing: list[Event] = [A, JSONDelta(0, "{"), text, delta, JSONDelta(0, "}")]
@@ -197,7 +197,7 @@ def test_text_waits_for_no_open_call_where_calls_may_overlap() -> None:
     assert sequencer.push(JSONDelta(2, " ")) == [JSONDelta(2, " ")]
 
 
-def test_calls_that_waited_go_out_up_to_the_next_block_that_is_none() -> None:
+def test_held_calls_are_released_up_to_the_next_held_text() -> None:
     sequencer = Sequencer(overlapping=(ToolCall,))
     waiting: list[Event] = [
         *(BlockStart(1, ToolCall("c1", "f")), BlockStart(2, ToolCall("c2", "f"))),
@@ -227,7 +227,7 @@ def test_calls_that_waited_go_out_up_to_the_next_block_that_is_none() -> None:
     ],
 )
 @pytest.mark.parametrize("pushed", [0, 1])
-def test_text_that_is_held_by_a_sink_is_held_as_by_push(
+def test_text_sink_holds_text_as_push_does(
     block: Block, delta: TextDelta | RefusalDelta | ReasoningDelta | JSONDelta, pushed: int
 ) -> None:
     by_push, by_sink = Sequencer(), Sequencer()
@@ -261,7 +261,7 @@ def test_deltas_of_another_part_are_held_apart() -> None:
     ]
 
 
-def test_text_that_a_sink_holds_is_bounded() -> None:
+def test_text_held_by_a_sink_is_bounded() -> None:
     sequencer = Sequencer(max_held_bytes=100)
     for event in (A, B):
         sequencer.push(event)
@@ -286,14 +286,14 @@ def test_opaque_of_a_block_that_has_stopped_passes_at_once() -> None:
     assert sequencer.push(late) == [late]
 
 
-def test_gap_between_indexes_is_no_matter() -> None:
+def test_gap_between_indexes_is_accepted() -> None:
     events: list[Event] = [BlockStart(2, Text()), BlockStart(5, Text()), TextDelta(5, "b")]
     assert sequenced([*events, BlockStop(2)]) == [
         *(BlockStart(2, Text()), BlockStop(2), BlockStart(5, Text()), TextDelta(5, "b")),
     ]
 
 
-def test_error_ends_it_and_reports_how_much_was_dropped() -> None:
+def test_error_drops_held_events_and_counts_them() -> None:
     error = StreamError("transport", "reset")
     sequencer = Sequencer()
     for event in (MessageStart(), A, JSONDelta(0, "{"), BlockStart(1, Text()), TextDelta(1, "éa")):
@@ -317,7 +317,7 @@ HELD: dict[str, tuple[list[Event], int]] = {
 
 
 @pytest.mark.parametrize(("events", "size"), HELD.values(), ids=HELD)
-def test_what_waits_is_bounded_in_bytes(events: list[Event], size: int) -> None:
+def test_held_events_are_bounded_in_bytes(events: list[Event], size: int) -> None:
     for bound in (size + 1, size):
         sequencer = Sequencer(max_held_bytes=bound)
         for event in (A, BlockStart(1, Text()), *events):
@@ -331,7 +331,7 @@ def test_what_waits_is_bounded_in_bytes(events: list[Event], size: int) -> None:
     assert sequencer.push(BlockStop(0)) == []
 
 
-def test_what_passes_at_once_is_not_counted() -> None:
+def test_passed_events_do_not_count_against_the_bound() -> None:
     sequencer = Sequencer(max_held_bytes=0)
     text = TextDelta(0, "x" * 1000)
     assert sequencer.push(BlockStart(0, Text())) + sequencer.push(text) == [
@@ -340,7 +340,7 @@ def test_what_passes_at_once_is_not_counted() -> None:
     ]
 
 
-def test_usage_and_stops_pass_by_what_waits() -> None:
+def test_usage_and_stops_overtake_held_events() -> None:
     passing: list[Event] = [UsageUpdate(Usage(1)), Ping(), MessageStop("end_turn")]
     sequencer = Sequencer()
     for event in (A, B):

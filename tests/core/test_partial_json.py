@@ -96,19 +96,19 @@ GROWTH: dict[str, list[tuple[str, object]]] = {
 
 
 @pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
-def test_value_grows_piece_by_piece(growth: list[tuple[str, object]]) -> None:
+def test_value_grows_with_each_fragment(growth: list[tuple[str, object]]) -> None:
     parser = PartialJSON()
     for piece, expected in growth:
         parser.feed(piece)
         assert exactly(parser.value) == exactly(None if expected is ... else expected), piece
 
 
-def test_key_that_comes_again_keeps_its_place() -> None:
+def test_repeated_key_keeps_its_position() -> None:
     parser = read(['{"a":1,"b":2,"a":"', "x"])
     assert list(parser.value) == ["a", "b"]  # type: ignore[call-overload]
 
 
-def test_value_is_complete_when_its_end_was_read() -> None:
+def test_value_is_complete_at_its_last_character() -> None:
     parser = PartialJSON()
     states = []
     for char in '{"a":1} ':
@@ -119,7 +119,7 @@ def test_value_is_complete_when_its_end_was_read() -> None:
 
 
 @given(documents(), st.data())
-def test_any_document_in_any_pieces_gives_its_value(document: str, data: st.DataObject) -> None:
+def test_any_document_in_any_fragments_gives_its_value(document: str, data: st.DataObject) -> None:
     parser = read(data.draw(pieces(st.just(document))))
     parser.close()
     assert parser.error is None
@@ -140,7 +140,7 @@ def test_every_prefix_grows_into_the_value(document: str) -> None:
 
 
 @given(documents(PLAIN))
-def test_every_prefix_shows_what_jiter_shows(document: str) -> None:
+def test_every_prefix_agrees_with_jiter(document: str) -> None:
     """An independent judge, but for numbers, which it shows before they end."""
     value = numbers_as_text(json.loads(document))
     document = json.dumps(value, ensure_ascii=document.isascii())
@@ -164,7 +164,7 @@ def numbers_as_text(value: Any) -> Any:
 
 @given(pieces(NEAR_JSON | st.text(st.characters())))
 @example(["[1", "", "2]"])
-def test_any_text_is_read_alike_in_any_pieces(fragments: list[str]) -> None:
+def test_fragmentation_does_not_change_the_result(fragments: list[str]) -> None:
     one, many = read(["".join(fragments)]), read(fragments)
     for parser in (one, many):
         parser.close()
@@ -196,7 +196,7 @@ DELTAS: list[tuple[str, list[ValueDelta]]] = [
 ]
 
 
-def test_deltas_say_what_each_piece_added() -> None:
+def test_deltas_are_what_each_fragment_added() -> None:
     parser = PartialJSON()
     assert parser.deltas() == []
     for piece, expected in DELTAS:
@@ -205,7 +205,7 @@ def test_deltas_say_what_each_piece_added() -> None:
         assert parser.deltas() == []
 
 
-def test_deltas_wait_for_who_asks_late() -> None:
+def test_deltas_accumulate_until_they_are_read() -> None:
     parser = PartialJSON()
     assert parser.deltas() == []
     for piece, _ in DELTAS:
@@ -213,7 +213,7 @@ def test_deltas_wait_for_who_asks_late() -> None:
     assert parser.deltas() == [delta for _, deltas in DELTAS for delta in deltas]
 
 
-def test_first_deltas_build_all_that_had_come() -> None:
+def test_first_deltas_cover_all_earlier_fragments() -> None:
     parser = read(['{"a":[1,{"b":"x', 'y"},"u'])
     assert parser.deltas() == [
         *(ValueDelta((), {}), ValueDelta(("a",), []), ValueDelta(("a", 0), 1)),
@@ -223,7 +223,7 @@ def test_first_deltas_build_all_that_had_come() -> None:
     assert parser.deltas() == [ValueDelta(("a", 2), "v", True)]
 
 
-def test_deltas_of_a_value_that_is_no_container_have_no_path() -> None:
+def test_deltas_of_a_scalar_have_an_empty_path() -> None:
     parser = read(['"a'])
     assert parser.deltas() == [ValueDelta((), "a")]
     parser.feed('b"')

@@ -26,7 +26,7 @@ def read(fragments: Iterable[str], *, max_depth: int = 128) -> PartialJSON:
 @example("-" + "1" * 5000)
 @example("1e999")
 @example("[" + "1" * 4300 + "]")
-def test_error_comes_exactly_where_text_is_no_json(text: str) -> None:
+def test_exactly_invalid_json_is_an_error(text: str) -> None:
     parser = read([text])
     parser.close()
     try:
@@ -40,7 +40,7 @@ def test_error_comes_exactly_where_text_is_no_json(text: str) -> None:
 
 
 @given(NEAR_JSON)
-def test_error_stands_at_the_first_character_that_nothing_can_mend(text: str) -> None:
+def test_text_before_the_error_position_is_valid(text: str) -> None:
     """Text before it is a beginning of JSON: it could have gone on."""
     parser = read([text])
     parser.close()
@@ -102,7 +102,7 @@ ERRORS: list[tuple[str, int, str]] = [
 
 @pytest.mark.parametrize("cut", [True, False])
 @pytest.mark.parametrize(("text", "position", "expected"), ERRORS)
-def test_wrong_character_is_an_error_there(
+def test_unexpected_character_is_an_error_at_its_position(
     text: str, position: int, expected: str, *, cut: bool
 ) -> None:
     parser = read(text if cut else [text])
@@ -127,7 +127,7 @@ def test_wrong_character_is_an_error_there(
         ("[12", "more"),
     ],
 )
-def test_end_of_text_within_a_value_is_an_error_there(text: str, expected: str) -> None:
+def test_end_within_a_value_is_an_error_at_the_end(text: str, expected: str) -> None:
     parser = read([text])
     before = exactly(parser.value)
     assert parser.error is None
@@ -152,7 +152,7 @@ def test_half_a_number_alone_is_an_error_at_the_end() -> None:
     assert (parser.error.position, parser.value) == (2, None)
 
 
-def test_nothing_is_read_behind_an_error() -> None:
+def test_fragments_after_an_error_are_ignored() -> None:
     parser = read(["[1,x", "2]"])
     error = parser.error
     parser.feed("]")
@@ -162,7 +162,7 @@ def test_nothing_is_read_behind_an_error() -> None:
 
 
 @pytest.mark.parametrize(("opening", "position"), [("[", 3), ('{"a":', 11)])
-def test_values_within_too_many_containers_are_an_error(opening: str, position: int) -> None:
+def test_nesting_beyond_the_bound_is_an_error(opening: str, position: int) -> None:
     assert read([opening * 2 + "1,"], max_depth=2).error is None
     assert read([opening * 2 + opening[0]], max_depth=2).error is None
     parser = read([opening * 3 + "1"], max_depth=2)
@@ -171,23 +171,23 @@ def test_values_within_too_many_containers_are_an_error(opening: str, position: 
     assert str(parser.error).endswith("at this depth")
 
 
-def test_empty_container_may_stand_in_the_innermost_one() -> None:
+def test_empty_container_is_allowed_at_the_deepest_level() -> None:
     assert read(["[[[]"], max_depth=2).value == [[[]]]
     assert read(["[[{}"], max_depth=2).error is None
 
 
-def test_depth_without_end_costs_no_stack() -> None:
+def test_unbounded_nesting_does_not_use_the_stack() -> None:
     parser = read(["[" * 100_000])
     assert parser.error is not None
     assert parser.error.position == 129
     assert repr(parser.value) == "[" * 129 + "]" * 129
 
 
-def test_many_closed_containers_are_not_deep() -> None:
+def test_closed_containers_do_not_count_as_depth() -> None:
     assert read(["[" + "[]," * 1000 + "[]]"], max_depth=1).complete
 
 
-def test_errors_quote_nothing() -> None:
+def test_errors_quote_no_content() -> None:
     for text in (
         '{"secret":"secret\x01',
         "[secret",
@@ -202,12 +202,14 @@ def test_errors_quote_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"a":1}', '{"a":"NaN"}', '{"a":"Infinity"}'])
-def test_whole_arguments_are_decoded_at_once(text: str) -> None:
+def test_complete_arguments_are_decoded_at_once(text: str) -> None:
     assert decode_arguments(text) == json.loads(text or "{}")
 
 
 @pytest.mark.parametrize(("text", "position"), [(" []", 1), ('{"a":NaN}', 5), ("{} {}", 3)])
-def test_whole_arguments_are_an_error_where_pieces_of_them_are(text: str, position: int) -> None:
+def test_complete_arguments_fail_at_the_same_position_as_fragments(
+    text: str, position: int
+) -> None:
     with pytest.raises(ArgumentsError) as caught:
         decode_arguments(text)
     assert caught.value.position == position

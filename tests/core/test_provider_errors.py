@@ -143,7 +143,7 @@ SHAPES: dict[str, tuple[bytes, StreamError]] = {
 
 
 @pytest.mark.parametrize(("wire", "expected"), SHAPES.values(), ids=SHAPES)
-def test_error_is_found_in_its_shape(wire: bytes, expected: StreamError) -> None:
+def test_error_is_read_in_the_shape_of_each_vendor(wire: bytes, expected: StreamError) -> None:
     assert error(TEXT, wire) == expected
 
 
@@ -177,7 +177,7 @@ def test_chunk_that_is_only_an_error_starts_no_message() -> None:
         assert decode(frame(body), DONE).events == [upstream("m")]
 
 
-def test_error_beside_choices_comes_behind_what_they_say() -> None:
+def test_error_beside_choices_follows_their_events() -> None:
     wire = chunk({"content": "a"}, error={"message": "m"})
     decoded = decode(wire)
     assert isinstance(decoded.events[0], MessageStart)
@@ -194,7 +194,7 @@ def test_error_beside_choices_comes_behind_what_they_say() -> None:
         {"base_resp": 1},
     ],
 )
-def test_field_that_reports_no_error_is_none(extra: dict[str, Any]) -> None:
+def test_error_field_without_an_error_is_ignored(extra: dict[str, Any]) -> None:
     decoded = decode(chunk({"content": "a"}, **extra), chunk({}, "stop", **extra), DONE)
     assert isinstance(decoded.outcome, Completed)
 
@@ -209,7 +209,7 @@ def test_error_after_done_changes_nothing() -> None:
     assert isinstance(decoded.outcome, Completed)
 
 
-def test_error_after_the_finish_is_one() -> None:
+def test_error_after_the_finish_reason_is_an_error() -> None:
     assert error(content("a", "stop"), frame({"error": "late"})) == upstream("late")
 
 
@@ -223,12 +223,12 @@ def test_error_over_several_lines_is_found_at_the_end() -> None:
     assert decode(TEXT, lines).events[-1] == upstream("m", "500", 500, retryable=True)
 
 
-def test_stray_lines_that_are_no_error_are_passed_over() -> None:
+def test_stray_lines_without_an_error_are_ignored() -> None:
     decoded = decode(TEXT, b"hello\n{\n", chunk({}, "stop"), b"}\n\n", DONE)
     assert isinstance(decoded.outcome, Completed)
 
 
-def test_message_never_holds_half_a_character() -> None:
+def test_error_message_has_no_lone_surrogate() -> None:
     wire = b'data: {"error":{"message":"\\ud83d","input":"\\ud83d"}}\n\n'
     assert error(TEXT, wire) == upstream("�", extra={"input": "�"})
     part = b'{"delta":{},"error":{"message":"\\ud83d","input":"\\ud83d"}}'

@@ -89,7 +89,7 @@ def test_fitting_value_has_no_problem(shape: Shape, value: object) -> None:
         (EITHER, {"type": "one"}, "v.n is missing, expected an integer from 0"),
     ],
 )
-def test_problem_says_what_was_found_then_what_was_expected(
+def test_problem_names_the_finding_then_the_expectation(
     shape: Shape, value: object, expected: str
 ) -> None:
     assert list(problems(shape, value, "v")) == [expected]
@@ -155,7 +155,7 @@ def test_nesting_at_the_limit_is_parsed() -> None:
         ('{"\\ude00": 1}', "escape of a lone surrogate in the payload, expected pairs"),
     ],
 )
-def test_object_that_some_clients_cannot_read_is_reported(text: str, message: str) -> None:
+def test_json_that_some_clients_cannot_read_is_reported(text: str, message: str) -> None:
     value, wrong = parse_object(text)
     assert isinstance(value, dict)
     assert wrong == [message]
@@ -169,7 +169,7 @@ def test_object_that_some_clients_cannot_read_is_reported(text: str, message: st
         *(("{}{}", False), ("[" * 100_000, False)),
     ],
 )
-def test_text_holds_an_object_or_not(text: str, *, expected: bool) -> None:
+def test_json_text_must_be_an_object(text: str, *, expected: bool) -> None:
     assert holds_object(text) is expected
 
 

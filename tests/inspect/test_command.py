@@ -105,14 +105,14 @@ def test_whole_page_of_a_recording() -> None:
     ]
 
 
-def test_overlapping_calls_are_seen_to_overlap() -> None:
+def test_overlapping_calls_overlap_in_the_timeline() -> None:
     first, second = (line.split("│")[1] for line in page(OVERLAPPING) if "│" in line)
     both = sum(one != " " != other for one, other in zip(first, second, strict=True))
     # Of fourteen events, those from the start of the second to the stop of the first.
     assert both / len(first) == 8 / 14
 
 
-def test_losses_are_those_of_every_dialect_or_of_one() -> None:
+def test_losses_are_reported_for_all_dialects_or_one() -> None:
     told = [line[10:] for line in page(REFUSAL) if line.startswith(("losses", " " * 10))][1:]
     # A line a loss, so that a dialect may have several.
     assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == writable()
@@ -150,7 +150,7 @@ def test_stream_from_a_pipe_has_no_file() -> None:
     assert page("-", stdin=content("hi") + END)[0] == "stream    standard input"
 
 
-def test_options_of_reading_are_those_of_decode() -> None:
+def test_options_equal_those_of_decode() -> None:
     thought = content("<think>a</think>b") + END
     lines = page(
         *("-", "--from", "chat", "--server", "vllm", "--think-tags"),
@@ -160,7 +160,7 @@ def test_options_of_reading_are_those_of_decode() -> None:
     assert lines[lines.index("content") + 1 :][:2] == ["  0  a", "  1  b"]
 
 
-def test_what_a_hostile_server_sends_is_shown_but_not_obeyed(tmp_path: Path) -> None:
+def test_escape_sequences_of_the_server_are_escaped(tmp_path: Path) -> None:
     error = frame({"error": {"message": ATTACK, "code": ATTACK, "type": ATTACK}})
     start = frame({"id": ATTACK, "model": ATTACK, "choices": [{"index": 0, "delta": {}}]})
     body = start + reasoning(ATTACK) + content(ATTACK)
@@ -210,7 +210,7 @@ def test_encoding_without_box_characters_gets_ascii(encoding: str) -> None:
     assert done.stdout.isascii()
 
 
-def test_what_an_encoding_cannot_show_is_escaped() -> None:
+def test_unencodable_characters_are_escaped() -> None:
     done = run("-", stdin=content("今日 ü") + END, PYTHONIOENCODING="gbk")
     assert "  0  今日 ü" in done.stdout.decode("gbk")
     done = run("-", stdin=content("🙂") + END, PYTHONIOENCODING="gbk")
@@ -228,11 +228,11 @@ def test_terminal_has_bold_labels_and_its_own_width() -> None:
 @pytest.mark.parametrize(
     "variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=lambda value: next(iter(value))
 )
-def test_terminal_that_wants_no_colour_gets_no_escape_sequence(variables: dict[str, str]) -> None:
+def test_no_color_disables_escape_sequences(variables: dict[str, str]) -> None:
     assert "\x1b" not in on_terminal(100, **variables)
 
 
-def test_narrow_terminal_gets_what_the_table_needs() -> None:
+def test_narrow_terminal_gets_the_minimum_width() -> None:
     rows = [line for line in on_terminal(20).split("\r\n") if line.startswith("  0  reasoning")]
     assert len(rows[0]) == 36 + 1 + 39 + 1
 
@@ -254,7 +254,7 @@ def test_closed_pipe_ends_quietly() -> None:
         assert process.wait(30) == 141
 
 
-def test_pipe_that_stays_open_is_not_waited_for() -> None:
+def test_command_does_not_wait_for_an_open_pipe() -> None:
     with subprocess.Popen(
         [*COMMAND, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

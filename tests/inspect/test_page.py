@@ -109,7 +109,7 @@ def test_whole_page() -> None:
     ]
 
 
-def test_page_of_nothing() -> None:
+def test_page_of_an_empty_report() -> None:
     report = Report(events=1, outcome=Truncated(StreamError("truncated", "ended after 0 frames")))
     assert render(report, "standard input") == [
         "stream    standard input",
@@ -128,7 +128,7 @@ def test_page_of_nothing() -> None:
     ]
 
 
-def test_ascii_page_has_no_other_characters() -> None:
+def test_ascii_page_has_only_ascii() -> None:
     report = Report(
         model="modèle",
         events=4,
@@ -144,7 +144,7 @@ def test_ascii_page_has_no_other_characters() -> None:
     assert "blocks    2 in 4 events: # of the block, - of others while it is open" in lines
 
 
-def test_what_an_encoding_must_have_is_all_that_is_drawn() -> None:
+def test_page_uses_only_the_declared_box_characters() -> None:
     report = Report(
         events=4,
         tracks=(text("a" * 200), text("", stop=None)),
@@ -163,7 +163,7 @@ def test_only_labels_are_bold() -> None:
     assert all(line.count("\x1b") in (0, 2) for line in bold)
 
 
-def test_legend_tells_of_blocks_that_never_closed() -> None:
+def test_legend_explains_blocks_that_never_closed() -> None:
     report = Report(events=2, tracks=(text("a", stop=None),))
     assert field(report, "blocks")[0].endswith("while it is open, > never closed")
 
@@ -171,7 +171,7 @@ def test_legend_tells_of_blocks_that_never_closed() -> None:
 # Content
 
 
-def test_beginning_of_a_block_is_one_line() -> None:
+def test_content_of_a_block_is_one_line() -> None:
     report = Report(events=4, tracks=(text("Grüß dich!\n\nfoo\tbar"), text("a" * HEAD_CHARS)))
     lines = render(report, "x", width=80)
     start = lines.index("content")
@@ -181,7 +181,7 @@ def test_beginning_of_a_block_is_one_line() -> None:
     ]
 
 
-def test_facts_of_a_block_stand_under_it() -> None:
+def test_facts_of_a_block_are_below_its_content() -> None:
     track = call("f", 1, None, 0, "[", "call_1")
     track.problem = "no valid JSON object"
     signed = text("a")
@@ -212,7 +212,7 @@ def test_facts_of_a_block_stand_under_it() -> None:
         (Usage(cache_write_tokens=4), "input not said (4 to cache), output not said"),
     ],
 )
-def test_usage_says_what_was_said(usage: Usage, line: str) -> None:
+def test_usage_shows_only_known_counts(usage: Usage, line: str) -> None:
     assert field(Report(usage=usage), "usage") == [line]
 
 
@@ -224,7 +224,7 @@ def test_usage_says_what_was_said(usage: Usage, line: str) -> None:
         (MessageStop("stop_sequence", "stop", " END "), "stop_sequence (stop), sequence ' END '"),
     ],
 )
-def test_stop_has_the_vendors_word_and_the_sequence(stop: MessageStop, line: str) -> None:
+def test_stop_shows_the_raw_reason_and_the_sequence(stop: MessageStop, line: str) -> None:
     assert field(Report(stops=(stop,)), "stop") == [line]
 
 
@@ -264,7 +264,9 @@ def test_stops_of_several_answers_are_distinguished() -> None:
         (Abandoned(), "still open"),
     ],
 )
-def test_outcome_says_who_failed(outcome: Outcome | None, line: str) -> None:
+def test_outcome_distinguishes_provider_and_connection_failures(
+    outcome: Outcome | None, line: str
+) -> None:
     assert field(Report(outcome=outcome), "outcome") == [line]
 
 
@@ -293,7 +295,7 @@ def test_long_fields_are_wrapped_and_end_after_a_few_lines() -> None:
     assert wide[-1].endswith("…")
 
 
-def test_field_of_blanks_has_its_label() -> None:
+def test_blank_field_has_its_label() -> None:
     assert field(Report(model="   "), "model") == [""]
 
 
@@ -320,7 +322,7 @@ def hostile(text: str) -> Report:
     )
 
 
-def test_no_escape_sequence_reaches_the_terminal_from_anywhere() -> None:
+def test_no_field_passes_an_escape_sequence_to_the_terminal() -> None:
     page = "\n".join(render(hostile(ESCAPE), ESCAPE, width=200))
     assert "\x1b" not in page
     assert "\x07" not in page
@@ -333,9 +335,7 @@ def test_no_escape_sequence_reaches_the_terminal_from_anywhere() -> None:
     st.integers(MIN_WIDTH, 200),
     st.booleans(),
 )
-def test_lines_are_printable_and_fit_whatever_is_in_them(
-    text: str, width: int, ascii: bool
-) -> None:
+def test_any_lines_are_printable_and_fit_the_width(text: str, width: int, ascii: bool) -> None:
     for line in render(hostile(text), text, width=width, ascii=ascii):
         assert line.isprintable()
         assert columns(line) <= width

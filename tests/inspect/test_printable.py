@@ -29,17 +29,17 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
         pytest.param(r'{"a":"\n"}', r'{"a":"\n"}', id="JSON"),
     ],
 )
-def test_what_a_terminal_would_obey_or_hide_is_an_escape(text: str, shown: str) -> None:
+def test_control_and_invisible_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_ascii_has_escapes_for_all_else() -> None:
+def test_ascii_mode_escapes_all_other_characters() -> None:
     assert printable("Grüß 🙂\n", ascii=True) == r"Gr\xfc\xdf \U0001f642\n"
     assert printable("plain", ascii=True) == "plain"
 
 
 @given(ANY_TEXT, st.booleans())
-def test_all_that_is_shown_is_printable(text: str, ascii: bool) -> None:
+def test_any_output_is_printable(text: str, ascii: bool) -> None:
     shown = printable(text, ascii=ascii)
     assert shown.isprintable()
     assert shown.isascii() or not ascii
@@ -53,7 +53,7 @@ def test_wide_characters_take_two_columns() -> None:
     assert columns("Grüß") == 4
 
 
-def test_combining_characters_are_not_free() -> None:
+def test_combining_characters_count_as_a_column() -> None:
     assert columns("e\u0301") == 2
     assert fit("e" + "\u0301" * 9, 5, more="…") == "e" + "\u0301" * 3 + "…"
 
@@ -70,7 +70,7 @@ def test_combining_characters_are_not_free() -> None:
         pytest.param("a\x1bc", 4, "a…", id="an escape that has no room"),
     ],
 )
-def test_text_is_cut_to_its_room(text: str, room: int, shown: str) -> None:
+def test_text_is_cut_to_the_width(text: str, room: int, shown: str) -> None:
     assert fit(text, room, more="…") == shown
 
 
@@ -79,7 +79,7 @@ def test_cut_in_ascii_ends_in_dots() -> None:
 
 
 @given(ANY_TEXT, st.integers(3, 30), st.booleans())
-def test_fitted_text_is_printable_and_has_room(text: str, room: int, ascii: bool) -> None:
+def test_fitted_text_is_printable_and_fits(text: str, room: int, ascii: bool) -> None:
     shown = fit(text, room, more="..." if ascii else "…", ascii=ascii)
     assert columns(shown) <= room
     assert shown.isprintable()

@@ -61,7 +61,7 @@ def busy(track: Track, cell_events: int = 1) -> list[int]:
     return [n * cell_events for n in range(track.busy.bit_length()) if track.busy >> n & 1]
 
 
-def test_overlapping_blocks_know_when_they_were_open_and_when_they_had_events() -> None:
+def test_tracks_have_the_positions_of_overlapping_blocks() -> None:
     summary = summary_of(
         BlockStart(0, CALL),  # 1
         BlockStart(1, CALL),
@@ -82,7 +82,7 @@ def test_overlapping_blocks_know_when_they_were_open_and_when_they_had_events() 
     assert summary.start == MessageStart("m", "gpt")
 
 
-def test_opaque_data_of_a_block_is_an_event_of_it() -> None:
+def test_opaque_data_counts_as_an_event_of_its_block() -> None:
     summary = summary_of(
         BlockStart(0, Text()),
         Opaque("openai_chat", "logprobs", "{}", 0),
@@ -92,7 +92,7 @@ def test_opaque_data_of_a_block_is_an_event_of_it() -> None:
     assert busy(summary.tracks[0]) == [1, 2, 4]
 
 
-def test_block_that_nothing_stops_has_no_stop() -> None:
+def test_unstopped_block_has_no_stop() -> None:
     summary = summary_of(BlockStart(0, Text()), StreamError("truncated", "cut"))
     assert summary.tracks[0].stop is None
     assert summary.events == 3
@@ -162,7 +162,7 @@ def test_refusal_grows_by_its_own_deltas() -> None:
     assert track(Refusal(), RefusalDelta(0, "No"), RefusalDelta(0, ".")).head == "No."
 
 
-def test_redacted_reasoning_names_who_can_read_it() -> None:
+def test_redacted_reasoning_names_its_issuer() -> None:
     assert track(RedactedReasoning("abc", "anthropic")).issuer == "anthropic"
 
 
@@ -218,7 +218,7 @@ def test_arguments_that_pass_the_bound_are_not_checked() -> None:
     assert longer.head == '{"a":1}}'
 
 
-def test_calls_that_are_closed_or_too_long_leave_their_room_to_others() -> None:
+def test_closed_and_oversized_calls_release_their_budget() -> None:
     fits = [JSONDelta(0, "{"), JSONDelta(0, "1234}")]
     closed, long, last = summary_of(
         *(BlockStart(0, CALL), *fits, BlockStop(0)),
@@ -232,7 +232,7 @@ def test_calls_that_are_closed_or_too_long_leave_their_room_to_others() -> None:
 
 
 @pytest.mark.parametrize(("events", "cell"), [(1024, 1), (1025, 2), (2048, 2), (5000, 8)])
-def test_long_stream_is_stored_in_coarser_parts(events: int, cell: int) -> None:
+def test_long_stream_has_coarser_cells(events: int, cell: int) -> None:
     texts = [n for n in range(2, events) if n % 100 < 10 or n == events - 1]
     summary = StreamSummary()
     summary.extend([MessageStart(), BlockStart(0, Text())])
@@ -241,7 +241,7 @@ def test_long_stream_is_stored_in_coarser_parts(events: int, cell: int) -> None:
     assert busy(summary.tracks[0], cell) == sorted({n // cell * cell for n in [1, *texts]})
 
 
-def test_silence_longer_than_all_before_it_is_no_trouble() -> None:
+def test_cells_stay_bounded_after_a_long_gap() -> None:
     summary = summary_of(BlockStart(0, Text()), *[Ping()] * 9998, TextDelta(0, "a"))
     assert summary.cell_events == 16
     assert busy(summary.tracks[0], 16) == [0, 10_000]

@@ -64,7 +64,7 @@ def test_report_of_a_whole_stream() -> None:
 
 
 @each_recording
-def test_report_is_the_same_in_any_pieces(recording: Recording) -> None:
+def test_report_does_not_depend_on_the_chunks(recording: Recording) -> None:
     body, dialect = recording.body, recording.dialect
     targets = tuple(writable())
     whole = survey(body, dialect=dialect, targets=targets, server=recording.server)
@@ -91,14 +91,14 @@ def test_overlapping_calls_overlap() -> None:
     assert second.start < (first.stop or 0)
 
 
-def test_what_waits_when_the_stream_fails_is_a_loss() -> None:
+def test_events_held_at_a_failure_are_a_loss() -> None:
     seen = survey(OVERLAP[:-40], targets=("anthropic",))
     assert isinstance(seen.outcome, Truncated)
     [loss] = seen.losses["anthropic"]
     assert (loss.feature, loss.where, loss.count) == ("held", "failed stream", 1)
 
 
-def test_target_that_fails_leaves_the_report_alone() -> None:
+def test_failed_target_does_not_change_the_report() -> None:
     stream = OVERLAP + chunk({}, "tool_calls")
     seen = survey(
         *chunked(stream + USAGE + DONE, 50),
@@ -177,7 +177,7 @@ def test_stream_is_still_open_before_its_end() -> None:
 
 
 @pytest.mark.parametrize("chunks", [[WHOLE * 2], [WHOLE, WHOLE]], ids=["at once", "later"])
-def test_what_follows_the_end_is_counted_but_not_read(chunks: list[bytes]) -> None:
+def test_bytes_after_the_terminal_are_counted_but_not_read(chunks: list[bytes]) -> None:
     seen = survey(*chunks, targets=("anthropic",))
     assert (seen.bytes, seen.frames, seen.events) == (2 * len(WHOLE), 8, 6)
     assert len(seen.tracks) == 1

@@ -42,7 +42,7 @@ def test_overlapping_blocks_overlap() -> None:
     ]
 
 
-def test_each_event_has_as_many_columns() -> None:
+def test_each_event_has_the_same_number_of_columns() -> None:
     assert bars(text(0, 2, bits(0, 2)), events=3) == ["│" + "█" * 16 + "─" * 16 + "█" * 16 + "│"]
     assert bars(text(20, 20, bits(20)), events=26) == ["│" + " " * 20 + "█" + " " * 5 + "│"]
 
@@ -51,7 +51,7 @@ def test_block_that_never_closed_is_open_to_the_end() -> None:
     assert bars(text(1, None, bits(1)), events=5) == ["│" + " " * 10 + "█" * 10 + "─" * 30 + ">"]
 
 
-def test_of_more_events_than_columns_any_makes_its_column_busy() -> None:
+def test_column_is_busy_if_any_of_its_events_is() -> None:
     # Ten events in each column.
     assert bars(
         text(20, 99, bits(20, 99)), text(100, 499, bits(*range(109, 490, 10))), events=500
@@ -61,7 +61,7 @@ def test_of_more_events_than_columns_any_makes_its_column_busy() -> None:
     ]
 
 
-def test_coarse_parts_do_not_make_a_block_longer_than_it_was() -> None:
+def test_coarse_cells_do_not_lengthen_a_block() -> None:
     # Bit 2 stands for events 128 to 191; the block was open from 150 to 169.
     assert bars(text(150, 169, bits(2)), events=500, cell_events=64) == [
         "│" + " " * 15 + "██" + " " * 33 + "│"
@@ -94,7 +94,7 @@ def test_ascii_has_bars_of_its_own() -> None:
 # The table
 
 
-def test_choices_have_a_column_where_there_are_several() -> None:
+def test_several_choices_have_a_column() -> None:
     report = Report(events=4, tracks=(text(1, 3, 0), text(1, 3, 0, choice=1)))
     assert [line[:20] for line in timeline(report, 100, BOX)] == [
         "  #  choice  kind  n",
@@ -103,7 +103,7 @@ def test_choices_have_a_column_where_there_are_several() -> None:
     ]
 
 
-def test_numbers_stand_under_one_another() -> None:
+def test_numbers_are_right_aligned() -> None:
     large = text(1, 3, 0)
     large.chars, large.bytes = 1_234_567, 2_000_000
     rows = timeline(Report(events=4, tracks=(large,) + (text(1, 3, 0),) * 10), 100, BOX)

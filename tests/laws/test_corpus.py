@@ -11,13 +11,13 @@ from support.corpus import CorpusStream, corpus, each_provider_of, needs_corpus,
 from support.judges import assert_client_has
 from support.streams import (
     DIALECTS,
-    WAYS,
+    ENCODER_OPTIONS,
+    content_of,
     decode,
     encode,
-    ends_as,
+    expected_outcome,
     overlaps,
     projected,
-    said,
     transcode,
 )
 from support.terminals import cuts, terminal_was_read
@@ -25,6 +25,8 @@ from support.terminals import cuts, terminal_was_read
 from streamnorm import (
     Completed,
     Failed,
+    MessageStop,
+    StreamError,
     ToolCall,
     accumulate,
     message_events,
@@ -32,15 +34,16 @@ from streamnorm import (
 )
 
 SMALL_BYTES = 4_000
+PREFIX_BYTES = 12_000
 
 
 def target_of(number: int) -> str:
-    """Return what the stream of a number is written as: each dialect in turn."""
+    """Return the target of a numbered stream: each dialect in turn."""
     return DIALECTS[number % len(DIALECTS)]
 
 
 @each_provider_of(*DIALECTS, one_in=2)
-def test_laws_hold(streams: list[CorpusStream]) -> None:
+def test_real_streams_obey_the_laws(streams: list[CorpusStream]) -> None:
     """Laws 3, 4, 5, 6 and 7."""
     for number, stream in enumerate(streams, len(streams)):
         dialect = stream.dialect
@@ -51,17 +54,17 @@ def test_laws_hold(streams: list[CorpusStream]) -> None:
         if dialect in ("anthropic", "openai_chat"):  # the others overlap now and then
             assert not overlaps(events, (ToolCall,)), stream
         target = target_of(number)
-        options = WAYS[target][number // len(DIALECTS) % len(WAYS[target])]
+        options = ENCODER_OPTIONS[target][number // len(DIALECTS) % len(ENCODER_OPTIONS[target])]
         same = dialect == target
         passed, losses = projected(events, target, **options)
         encoded, counted = encode(events, target, extras=same, **options)
-        wanted = said(passed, target, **options)
-        assert said(decode([encoded], target).events, target, **options) == wanted, stream
+        wanted = content_of(passed, target, **options)
+        assert content_of(decode([encoded], target).events, target, **options) == wanted, stream
         assert counted == losses, stream
         out, run = transcode([stream.body], dialect, target, **options)
         back = decode([out], target)
-        assert said(back.events, target, **options) == wanted, stream
-        assert run.outcome == ends_as(outcome, passed), stream
+        assert content_of(back.events, target, **options) == wanted, stream
+        assert run.outcome == expected_outcome(outcome, passed), stream
         assert isinstance(back.outcome, Completed) == isinstance(run.outcome, Completed), stream
         if isinstance(run.outcome, Completed):
             assert run.losses == losses, stream
@@ -69,14 +72,14 @@ def test_laws_hold(streams: list[CorpusStream]) -> None:
 
 
 @each_provider_of(*DIALECTS, one_in=2)
-def test_stream_stays_as_it_is(streams: list[CorpusStream]) -> None:
-    """However it arrives; in place of what is no whole event at its end stands an error."""
+def test_real_stream_passes_unchanged_to_its_own_dialect(streams: list[CorpusStream]) -> None:
+    """In any chunking; an incomplete last event is replaced by an error."""
     for stream in streams:
         chunks = pieces(stream.body, stream.chunk_sizes or 64)
         out, run = transcode(chunks, stream.dialect, stream.dialect, verbatim=True)
         outcome = decode([stream.body], stream.dialect).outcome
         if not stream.body.startswith(b"["):  # which becomes a stream
-            # What is no whole event, as a bare error at the end, gives way to ours.
+            # An incomplete event, such as a bare error at the end, is replaced by our error.
             *whole, _ = [b"", *events_of(stream.body + b"x")]
             assert out.startswith(b"".join(whole)), stream
             assert out == stream.body or not isinstance(outcome, Completed), stream
@@ -84,16 +87,16 @@ def test_stream_stays_as_it_is(streams: list[CorpusStream]) -> None:
         assert run.losses == (), stream
 
 
-@each_provider_of("anthropic", "openai_responses", "gemini", one_in=2)
+@each_provider_of(*DIALECTS, one_in=2)
 def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
-    """As test_corpus does for Chat Completions, whose streams are more."""
     for number, stream in enumerate(streams, len(streams)):
         dialect = stream.dialect
         whole = decode([stream.body], dialect)
         rng = random.Random(stream.name)  # noqa: S311 - a seed is the point
         sizes = rng.choices((1, 2, 7, 90, 1_500), k=len(stream.body) // 100)
         small: list[list[int] | int] = [1] if stream.bytes <= SMALL_BYTES else []
-        for split in [64, sizes, *small]:
+        recorded = [stream.chunk_sizes] if stream.chunk_sizes else []
+        for split in [64, sizes, *small, *recorded]:
             assert decode(pieces(stream.body, split), dialect) == whole, stream
         target = target_of(number)
         written, _ = transcode([stream.body], dialect, target)
@@ -102,22 +105,30 @@ def test_chunking_changes_nothing(streams: list[CorpusStream]) -> None:
 
 
 def samples() -> list[CorpusStream]:
-    """Return the smallest and two middling streams of each provider."""
+    """Return the smallest and a middling stream or two of each provider, and some with choices."""
     found: list[CorpusStream] = []
-    for dialect in ("anthropic", "openai_responses", "gemini"):
+    for dialect in DIALECTS:
+        chat = dialect == "openai_chat"  # with many providers and long streams
         for _, group in groupby(corpus(dialect), lambda stream: stream.provider):
-            streams = sorted(group, key=lambda stream: (stream.bytes, stream.name))
-            found += streams[:1] + streams[len(streams) // 2 :][:2]
-    return found
+            streams = [stream for stream in group if not chat or stream.bytes <= PREFIX_BYTES]
+            streams.sort(key=lambda stream: (stream.bytes, stream.name))
+            found += streams[:1] + streams[len(streams) // 2 :][: 1 if chat else 2]
+    found += [
+        stream
+        for stream in corpus("openai_chat")
+        if stream.bytes <= PREFIX_BYTES and "multiple_choice" in stream.name
+    ]
+    return list(dict.fromkeys(found))
 
 
 @needs_corpus
 @pytest.mark.parametrize("stream", samples() or [None], ids=str)
 def test_cut_stream_is_never_a_success(stream: CorpusStream) -> None:
-    """As test_corpus does for Chat Completions."""
     failed = isinstance(decode([stream.body], stream.dialect).outcome, Failed)
     for cut in cuts(stream.name, stream.body):
-        outcome = decode([stream.body[:cut]], stream.dialect).outcome
+        events, outcome, _ = decode([stream.body[:cut]], stream.dialect)
         whole = terminal_was_read(stream.body[:cut], stream.dialect)
         assert isinstance(outcome, Completed) == (whole and not failed), cut
         assert failed or not isinstance(outcome, Failed)
+        last = MessageStop if isinstance(outcome, Completed) else StreamError
+        assert isinstance(events[-1], last), cut

@@ -23,14 +23,14 @@ from support.run_comparison import (
     Route,
     assert_same_without_run,
     every_frame_in_full,
-    one,
     plain_routes,
     read,
     routes,
-    some,
+    seeded_choice,
+    seeded_sample,
     stream_routes,
 )
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 from support.short_streams import PINGS
 from support.streams import DIALECTS
 
@@ -56,7 +56,7 @@ ON_THE_RUN = (
     *("responses summaries, interleaved", "responses call", "responses calls, interleaved"),
     *("gemini text", "gemini text, LF", "gemini thought"),
 )
-"""The streams whose deltas are what servers send nearly always."""
+"""The streams whose deltas are the usual ones of servers."""
 
 
 def chunkings_for(body: bytes) -> list[str]:
@@ -69,8 +69,8 @@ def assert_reads_the_same(
 ) -> None:
     """Check some routes of a stream, each in some chunkings."""
     events = events_of(body)
-    for route in some(routes(dialect, **options), seed, most):
-        for name in some(chunkings_for(body), f"{seed} {route}", each):
+    for route in seeded_sample(routes(dialect, **options), seed, most):
+        for name in seeded_sample(chunkings_for(body), f"{seed} {route}", each):
             assert_same_without_run(CHUNKINGS[name](events), route)
 
 
@@ -85,7 +85,7 @@ def test_recording_reads_the_same_without_the_run(recording: Recording) -> None:
 def test_recording_reads_the_same_without_the_run_event_by_event(recording: Recording) -> None:
     assert recording.dialect is not None
     events = events_of(recording.body)
-    for route in some(plain_routes(recording.dialect), recording.name, 4):
+    for route in seeded_sample(plain_routes(recording.dialect), recording.name, 4):
         assert_same_without_run(events, route)
 
 
@@ -95,11 +95,11 @@ def test_real_streams_read_the_same_without_the_run(streams: list[CorpusStream])
         assert_reads_the_same(stream.body, stream.dialect, stream.name, each=1, most=3)
         if stream.chunk_sizes:
             chunks = pieces(stream.body, stream.chunk_sizes)
-            for route in some(plain_routes(stream.dialect), stream.name, 1):
+            for route in seeded_sample(plain_routes(stream.dialect), stream.name, 1):
                 assert_same_without_run(chunks, route)
 
 
-def assert_generated_reads_the_same(d: Dice, events: list[bytes], dialect: str) -> None:
+def assert_generated_reads_the_same(d: Draws, events: list[bytes], dialect: str) -> None:
     """Check one route of a generated stream in three chunkings."""
     route = d.pick(routes(dialect))
     name = d.pick(chunkings_for(b"".join(events)))
@@ -110,20 +110,20 @@ def assert_generated_reads_the_same(d: Dice, events: list[bytes], dialect: str) 
 
 
 @each_dialect
-@given(d=dice(350))
-def test_generated_stream_reads_the_same_without_the_run(dialect: str, d: Dice) -> None:
+@given(d=draws(350))
+def test_generated_stream_reads_the_same_without_the_run(dialect: str, d: Draws) -> None:
     assert_generated_reads_the_same(d, make_source(d, dialect).frames, dialect)
 
 
 @each_dialect
-@given(d=dice(600))
-def test_encoded_stream_reads_the_same_without_the_run(dialect: str, d: Dice) -> None:
+@given(d=draws(600))
+def test_encoded_stream_reads_the_same_without_the_run(dialect: str, d: Draws) -> None:
     assert_generated_reads_the_same(d, make_encoded_stream(d, dialect), dialect)
 
 
 @each_dialect
-@given(d=dice(500))
-def test_damaged_stream_reads_the_same_without_the_run(dialect: str, d: Dice) -> None:
+@given(d=draws(500))
+def test_damaged_stream_reads_the_same_without_the_run(dialect: str, d: Draws) -> None:
     assert_generated_reads_the_same(d, events_of(any_body(d, dialect)), dialect)
 
 
@@ -134,53 +134,56 @@ def test_damaged_stream_reads_the_same_without_the_run(dialect: str, d: Dice) ->
 def test_long_stream_reads_the_same_without_the_run(name: str) -> None:
     """Longer than any batch of deltas that is folded at once."""
     stream = delta_stream(name, 200)
-    for route in some(stream_routes(stream), name, 1):
-        for cut in ("one event", one(["two events", "1400 bytes", "random", "whole"], name)):
+    for route in seeded_sample(stream_routes(stream), name, 1):
+        for cut in (
+            "one event",
+            seeded_choice(["two events", "1400 bytes", "random", "whole"], name),
+        ):
             assert_same_without_run(CHUNKINGS[cut](stream.events), route)
 
 
 @each_delta_stream
 def test_other_event_amid_deltas_reads_the_same_without_the_run(name: str) -> None:
-    """A start, a stop or an end out of place, a sign of life, an event of another dialect."""
+    """A misplaced start, stop or end, a ping, an event of another dialect."""
     stream = delta_stream(name, 5)
     at = stream.middle
     foreign = [delta_stream(other, 5).deltas[1] for other in FOREIGN]
     others = [*stream.opening, *stream.closing, *stream.deltas, *foreign, *PINGS.values()]
-    for number, other in enumerate(some([*dict.fromkeys(others)], name, 6)):
+    for number, other in enumerate(seeded_sample([*dict.fromkeys(others)], name, 6)):
         deltas = [*stream.deltas[:at], other, *stream.deltas[at:]]
-        route = one(stream_routes(stream), f"{name} {number}")
+        route = seeded_choice(stream_routes(stream), f"{name} {number}")
         events = stream._replace(deltas=deltas).events
-        for cut in ("one event", one(AMID, f"{name} {number}")):
+        for cut in ("one event", seeded_choice(AMID, f"{name} {number}")):
             assert_same_without_run(CHUNKINGS[cut](events), route)
 
 
 @each_delta_stream
 def test_deltas_read_the_same_without_the_run_in_every_chunking(name: str) -> None:
-    """And the stream says the same whatever the chunking."""
+    """The chunking changes nothing either."""
     stream = delta_stream(name)
-    for route in some(stream_routes(stream), name, 4):
+    for route in seeded_sample(stream_routes(stream), name, 4):
         expected = assert_same_without_run(stream.events, route).whole
-        for cut in some(list(CHUNKINGS), f"{name} {route}", 4):
+        for cut in seeded_sample(list(CHUNKINGS), f"{name} {route}", 4):
             chunks = CHUNKINGS[cut](stream.events)
             assert assert_same_without_run(chunks, route).whole == expected, cut
 
 
 @each_delta_stream
-def test_state_that_is_asked_for_amid_deltas_is_up_to_date(name: str) -> None:
-    """And asking changes nothing that comes."""
+def test_state_read_amid_deltas_is_up_to_date(name: str) -> None:
+    """Reading the state changes no later event."""
     stream = delta_stream(name)
-    for route in some(stream_routes(stream), name, 3):
-        for cut in some(AMID, f"{name} {route}", 1):
+    for route in seeded_sample(stream_routes(stream), name, 3):
+        for cut in seeded_sample(AMID, f"{name} {route}", 1):
             chunks = CHUNKINGS[cut](stream.events)
             asked = assert_same_without_run(chunks, replace(route, asks=True))
             assert asked.outputs == read(chunks, route).outputs
 
 
 @each_delta_stream
-def test_signs_of_life_amid_deltas_are_the_same_without_the_run(name: str) -> None:
+def test_pings_amid_deltas_are_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name)
-    for target in some(DIALECTS, name, 2):
-        for cut in some(AMID, f"{name} {target}", 1):
+    for target in seeded_sample(DIALECTS, name, 2):
+        for cut in seeded_sample(AMID, f"{name} {target}", 1):
             route = Route(stream.dialect, target, {**stream.options}, pings=True)
             assert_same_without_run(CHUNKINGS[cut](stream.events), route)
 
@@ -191,8 +194,8 @@ def test_stream_that_ends_amid_deltas_reads_the_same_without_the_run(name: str) 
     events = stream.events
     ends = [None, ConnectionResetError(), TimeoutError()]
     for at in range(len(stream.opening) + 1, len(events)):
-        for failure in some(ends, f"{name} {at}", 1):
-            route = one(stream_routes(stream), f"{name} {at}")
+        for failure in seeded_sample(ends, f"{name} {at}", 1):
+            route = seeded_choice(stream_routes(stream), f"{name} {at}")
             route = replace(route, failure=failure)
             half = events[at][: len(events[at]) // 2]
             for chunks in (events[:at], [*events[:at], half], [b"".join(events[:at]) + half]):
@@ -200,7 +203,7 @@ def test_stream_that_ends_amid_deltas_reads_the_same_without_the_run(name: str) 
 
 
 @each_delta_stream
-def test_frames_may_come_between_bytes(name: str) -> None:
+def test_frames_fed_between_bytes_read_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name)
 
     def given(first: int) -> list[list[Event]]:
@@ -223,7 +226,7 @@ def test_frames_may_come_between_bytes(name: str) -> None:
 def test_consecutive_deltas_take_the_delta_run_in_every_chunking(name: str) -> None:
     """Fewer functions are called than where every frame is read in full."""
     stream = delta_stream(name, 50)
-    for route in some(stream_routes(stream), name, 3):
+    for route in seeded_sample(stream_routes(stream), name, 3):
         for cut in ("one event", "two events", "1400 bytes", "whole"):
             chunks = CHUNKINGS[cut](stream.events)
             fast = operations(lambda chunks=chunks, route=route: read(chunks, route))

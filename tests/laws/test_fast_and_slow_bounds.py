@@ -1,7 +1,6 @@
-"""Law 18 of DESIGN §9 where a stream is ended amid deltas: by a bound, or by a loss if strict.
+"""Law 18 of DESIGN §9 where a stream ends amid deltas: at a bound, or at a loss if strict.
 
-The error comes with the same event and stands in the same place, with and without the delta
-run and whatever the chunking.
+The error comes with the same event, with and without the delta run, in any chunking.
 """
 
 from __future__ import annotations
@@ -14,7 +13,14 @@ import pytest
 from msgspec.structs import replace
 from support.chunkings import CHUNKINGS
 from support.delta_streams import DELTA_STREAMS, MARK, DeltaStream, delta_stream
-from support.run_comparison import Reading, Route, assert_same_without_run, one, some, stream_routes
+from support.run_comparison import (
+    Reading,
+    Route,
+    assert_same_without_run,
+    seeded_choice,
+    seeded_sample,
+    stream_routes,
+)
 from support.streams import DIALECTS
 
 from streamnorm import Completed, Failed, Limits
@@ -29,14 +35,14 @@ each_delta_stream = pytest.mark.parametrize("name", DELTA_STREAMS)
 def assert_same_under_bounds(
     stream: DeltaStream, routes: list[Route], limit: str, bounds: Iterable[int]
 ) -> list[Reading]:
-    """Check a stream under each bound; return what came of it event by event."""
+    """Check a stream under each bound, and return its readings event by event."""
     readings: list[Reading] = []
     for number, bound in enumerate(bounds):
         seed = f"{number}: {limit} {bound}"
-        route = one(routes, seed)
+        route = seeded_choice(routes, seed)
         route = replace(route, options={**route.options, "limits": Limits(**{limit: bound})})
         reading = assert_same_without_run(stream.events, route)
-        for cut in some(CUTS, seed, 1):
+        for cut in seeded_sample(CUTS, seed, 1):
             other = assert_same_without_run(CHUNKINGS[cut](stream.events), route)
             # Of the chunk that breaks the stream more may have been read, but nothing given.
             assert other.joined == reading.joined, (str(route), cut)
@@ -74,9 +80,9 @@ def test_bound_of_the_message_is_hit_by_the_same_event(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*CALLS, "chat text beside a call"])
-def test_bound_of_what_is_held_is_hit_by_the_same_event(name: str) -> None:
+def test_bound_of_held_bytes_is_hit_by_the_same_event(name: str) -> None:
     stream = delta_stream(name, 6)
-    bounds = some(range(4, 260, 3), name, 14)
+    bounds = seeded_sample(range(4, 260, 3), name, 14)
     sequential = [route for route in writing(stream) if route.target != "openai_chat"]
     encoded = [route for route in sequential if not route.options["verbatim"]]
     readings = assert_same_under_bounds(stream, encoded, "max_held_bytes", bounds)
@@ -135,7 +141,7 @@ def test_bound_of_nesting_is_hit_by_the_same_event(name: str) -> None:
         nested = b'{"%b":{"a":[[[[[[1]]]]]]},' % field
         odd = stream.deltas[at].replace(b"{", nested, 1)
         deltas = [*stream.deltas[:at], odd, *stream.deltas[at + 1 :]]
-        bounds = some(range(6, 12), f"{name} {field!r}", 2)
+        bounds = seeded_sample(range(6, 12), f"{name} {field!r}", 2)
         routes = stream_routes(stream)
         assert_same_under_bounds(stream._replace(deltas=deltas), routes, "max_json_depth", bounds)
 
@@ -154,8 +160,8 @@ def test_first_loss_is_raised_by_the_same_event(name: str) -> None:
         for target in DIALECTS
         for each in options
     ]
-    for route in some(every, name, 4):
-        for cut in ("one event", *some(CUTS, f"{name} {route}", 1)):
+    for route in seeded_sample(every, name, 4):
+        for cut in ("one event", *seeded_sample(CUTS, f"{name} {route}", 1)):
             assert_same_without_run(CHUNKINGS[cut](stream.events), route)
 
 

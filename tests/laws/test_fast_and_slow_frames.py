@@ -17,7 +17,13 @@ from support.delta_mutations import damaged_bytes, other_payloads, other_spellin
 from support.delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
 from support.mutations import chunked
 from support.recordings import comparable
-from support.run_comparison import Route, assert_same_without_run, one, some, stream_routes
+from support.run_comparison import (
+    Route,
+    assert_same_without_run,
+    seeded_choice,
+    seeded_sample,
+    stream_routes,
+)
 
 from streamnorm import (
     BlockStart,
@@ -52,7 +58,7 @@ def cut_differently(stream: DeltaStream, at: int, chunks: list[bytes], seed: str
     small = [piece for chunk in chunks for piece in chunked(chunk, step)]
     events = with_chunks(stream, at, chunks)
     cuts = [cut(events) for name, cut in CHUNKINGS.items() if name not in ("one event", "bytes")]
-    return one([with_chunks(stream, at, small), *cuts], seed)
+    return seeded_choice([with_chunks(stream, at, small), *cuts], seed)
 
 
 def assert_mutation_reads_the_same(
@@ -71,14 +77,14 @@ def assert_mutation_reads_the_same(
     ids=["spelling", "payload", "byte"],
 )
 @each_delta_stream
-def test_nearly_a_delta_reads_the_same_without_the_run(
+def test_mutated_delta_reads_the_same_without_the_run(
     name: str, mutations: Mutations, count: int
 ) -> None:
     stream = delta_stream(name, 5)
     at = stream.middle
-    for what, chunks in some(list(mutations(stream.deltas[at])), name, count):
+    for what, chunks in seeded_sample(list(mutations(stream.deltas[at])), name, count):
         seed = f"{name}, {what}"
-        route = one(stream_routes(stream), seed)
+        route = seeded_choice(stream_routes(stream), seed)
         assert_mutation_reads_the_same(stream, at, chunks, seed, [route])
 
 
@@ -88,9 +94,9 @@ def test_first_and_last_delta_read_the_same_without_the_run(name: str) -> None:
     stream = delta_stream(name, 5)
     for at in (0, 1, len(stream.deltas) - 1):
         mutations = [*other_spellings(stream.deltas[at]), *other_payloads(stream.deltas[at])]
-        for what, chunks in some(mutations, f"{name}, {at}", 5):
+        for what, chunks in seeded_sample(mutations, f"{name}, {at}", 5):
             seed = f"{name}, {at}, {what}"
-            route = one(stream_routes(stream), seed)
+            route = seeded_choice(stream_routes(stream), seed)
             assert_mutation_reads_the_same(stream, at, chunks, seed, [route])
 
 
@@ -109,7 +115,7 @@ BESIDE_A_DELTA = [
 
 
 @pytest.mark.parametrize(("name", "old", "new"), BESIDE_A_DELTA)
-def test_odd_field_beside_a_delta_reads_the_same_without_the_run(
+def test_unusual_field_beside_a_delta_reads_the_same_without_the_run(
     name: str, old: bytes, new: bytes
 ) -> None:
     stream = delta_stream(name)
@@ -147,7 +153,7 @@ def assert_gives(events: list[bytes], expected: list[Event], outcome: type[Outco
 
 
 @pytest.mark.parametrize("line_end", [b"\r", b"\n", b"\r\n"])
-def test_line_end_before_a_text_ends_its_data_line(line_end: bytes) -> None:
+def test_line_end_before_the_text_ends_the_data_line(line_end: bytes) -> None:
     """JSON allows it there as white space; the data that it cuts off is no JSON."""
     broken = delta("b").replace(b'"b"', line_end + b'"b"')
     expected = [*OPENED, *deltas("a", "a"), StreamError("malformed", "no JSON")]
@@ -155,14 +161,14 @@ def test_line_end_before_a_text_ends_its_data_line(line_end: bytes) -> None:
 
 
 @pytest.mark.parametrize("junk", [b"}", b"}}", b"x", b",", b'"c"', b"{}", b"\0", b"\xff", b"\x0c"])
-def test_junk_behind_a_payload_makes_it_no_json(junk: bytes) -> None:
+def test_bytes_after_the_payload_make_it_invalid_json(junk: bytes) -> None:
     broken = delta("b", junk)
     expected = [*OPENED, *deltas("a", "a"), StreamError("malformed", "no JSON")]
     assert_gives([*OPENING, delta("a"), delta("a"), broken, delta("c")], expected, Failed)
 
 
 @pytest.mark.parametrize("line", [b" ", b"\t", b"  ", b"\0", b"x"])
-def test_line_that_is_not_empty_ends_no_event(line: bytes) -> None:
+def test_line_of_spaces_ends_no_event(line: bytes) -> None:
     unended = delta("b")[:-1] + line + b"\n"
     cut = [*OPENED, *deltas("a", "a"), StreamError("truncated", "no end")]
     assert_gives([*OPENING, delta("a"), delta("a"), unended], cut, Truncated)
@@ -174,7 +180,7 @@ def test_line_that_is_not_empty_ends_no_event(line: bytes) -> None:
     assert Note("joined_frames", "frame", 1) in reader.notes
 
 
-def test_space_behind_an_event_belongs_to_the_next_one() -> None:
+def test_space_after_an_event_belongs_to_the_next_event() -> None:
     """Its first line is then no `event` field."""
     for name, cut in CHUNKINGS.items():
         reader = decoder("anthropic")
@@ -185,7 +191,7 @@ def test_space_behind_an_event_belongs_to_the_next_one() -> None:
         assert isinstance(reader.outcome, Completed)
 
 
-def test_half_characters_of_two_deltas_are_one_character() -> None:
+def test_surrogate_halves_of_two_deltas_are_joined() -> None:
     halves = [delta("?").replace(b"?", half) for half in (b"\\ud83d", b"\\ude00")]
     expected = [*OPENED, *deltas("a", "a", "😀", "b"), StreamError("truncated", "no end")]
     assert_gives([*OPENING, delta("a"), delta("a"), *halves, delta("b")], expected, Truncated)
@@ -202,7 +208,7 @@ def test_invalid_bytes_within_a_text_become_replacement_characters() -> None:
     assert_gives([*OPENING, delta("a"), delta("a"), broken, delta("b")], expected, Truncated)
 
 
-def test_comments_and_fields_beside_deltas_say_nothing() -> None:
+def test_comments_and_unknown_fields_between_deltas_are_ignored() -> None:
     beside = [b": hi\n\n", b"retry: 3\n\n", b"id: 7\n\n", b"\n", b"data\n\n", b"event: error\n\n"]
     events = [*OPENING, delta("a"), delta("a")]
     for each in beside:

@@ -1,4 +1,4 @@
-"""Law 9 of DESIGN §9 for what goes out: one block at a time, and nothing held in vain."""
+"""Law 9 of DESIGN §9 for output: one open block at a time, and nothing held needlessly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.corpus import each_recording_of, payloads
 from support.mutations import chunked
 from support.openai_chat.reader import chunks
 from support.openai_responses import reader as responses_reader
-from support.seeded import Dice, dice, shared
+from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, decode, overlaps, transcode
 
 from streamnorm import BlockStart, Event, ToolCall, Transcoder, decoder
@@ -31,9 +31,9 @@ each_dialect = pytest.mark.parametrize("source", DIALECTS)
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_anthropic_s_client_sees_one_block_at_a_time(source: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_anthropic_output_has_one_open_block_at_a_time(source: str, d: Draws) -> None:
     out, _ = transcode(make_source(d, source).frames, source, "anthropic")
     opened = 0
     for name, index in re.findall(rb'"type":"content_block_(start|stop)","index":(\d+)', out):
@@ -42,10 +42,10 @@ def test_anthropic_s_client_sees_one_block_at_a_time(source: str, d: Dice) -> No
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_responses_client_sees_one_item_at_a_time(source: str, d: Dice) -> None:
-    """And in a message one part."""
+@with_half_the_examples
+@given(d=draws(300))
+def test_responses_output_has_one_open_item_at_a_time(source: str, d: Draws) -> None:
+    """In a message, one part at a time."""
     out, _ = transcode(make_source(d, source).frames, source, "openai_responses")
     items = parts = 0
     opened: list[str] = []
@@ -64,10 +64,10 @@ def test_responses_client_sees_one_item_at_a_time(source: str, d: Dice) -> None:
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_chat_s_client_sees_what_is_no_call_one_after_the_other(source: str, d: Dice) -> None:
-    """Reasoning or text that has ended is never taken up where a client would join it."""
+@with_half_the_examples
+@given(d=draws(300))
+def test_chat_output_interleaves_only_calls(source: str, d: Draws) -> None:
+    """Ended reasoning or text is never continued where a client would join it."""
     stream = make_source(d, source)
     out, _ = transcode(stream.frames, source, "openai_chat")
     runs: dict[int, list[list[str]]] = {}
@@ -94,7 +94,7 @@ def test_chat_s_client_sees_what_is_no_call_one_after_the_other(source: str, d: 
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_recording_is_held_back_only_where_blocks_overlap(recording: Recording) -> None:
+def test_only_overlapping_blocks_are_held(recording: Recording) -> None:
     events = decode([recording.body], recording.dialect).events
     for overlapping in ((), (ToolCall,)):
         reader, sequencer = decoder(recording.dialect), Sequencer(overlapping=overlapping)
@@ -107,9 +107,9 @@ def test_recording_is_held_back_only_where_blocks_overlap(recording: Recording) 
 
 
 @each_dialect
-@given(d=dice(300))
-def test_text_goes_out_with_the_frame_that_brought_it(source: str, d: Dice) -> None:
-    """All of it but white space that opens a text, and what waits for an open call."""
+@given(d=draws(300))
+def test_text_is_written_in_the_feed_of_its_frame(source: str, d: Draws) -> None:
+    """Except leading white space and text held behind an open call."""
     target = d.pick(DIALECTS)
     note(f"written as {target}")
     stream = make_source(d, source)

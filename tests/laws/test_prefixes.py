@@ -1,4 +1,4 @@
-"""Law 14 of DESIGN §9: nothing that is cut off passes for a whole stream."""
+"""Law 14 of DESIGN §9: no prefix of a stream passes for the whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from support.bodies import make_source
 from support.corpus import recordings
 from support.judges import ends_in_error
-from support.seeded import Dice, dice, shared
+from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, decode, transcode
 from support.terminals import cuts, terminal_was_read
 
@@ -22,7 +22,7 @@ COMPLETE = [
 
 
 @pytest.mark.parametrize("recording", COMPLETE, ids=lambda recording: recording.name)
-def test_no_prefix_completes_before_its_terminal_was_read(recording: Recording) -> None:
+def test_prefix_of_a_recording_completes_only_after_its_terminal(recording: Recording) -> None:
     body, dialect = recording.body, str(recording.dialect)
     for cut in cuts(recording.name, body)[::3]:
         events, outcome, _ = decode([body[:cut]], dialect)
@@ -32,7 +32,7 @@ def test_no_prefix_completes_before_its_terminal_was_read(recording: Recording) 
 
 
 @pytest.mark.parametrize("recording", COMPLETE, ids=lambda recording: recording.name)
-def test_no_prefix_of_a_recording_is_written_as_a_whole_stream(recording: Recording) -> None:
+def test_prefix_of_a_recording_is_never_written_as_complete(recording: Recording) -> None:
     body, source = recording.body, str(recording.dialect)
     ways = [*((target, False) for target in DIALECTS), (source, True)]
     for number, cut in enumerate(cuts(recording.name, body, 0)[::6]):
@@ -46,9 +46,9 @@ def test_no_prefix_of_a_recording_is_written_as_a_whole_stream(recording: Record
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@shared
-@given(d=dice(300))
-def test_no_prefix_of_frames_says_more_than_the_whole(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_prefix_of_frames_gives_a_prefix_of_the_events(dialect: str, d: Draws) -> None:
     stream = make_source(d, dialect)
     whole = decode(stream.frames, dialect).events
     for count in range(len(stream.frames)):
@@ -60,9 +60,9 @@ def test_no_prefix_of_frames_says_more_than_the_whole(dialect: str, d: Dice) -> 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@shared
-@given(d=dice(320))
-def test_no_stream_completes_before_its_terminal(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_generated_stream_completes_only_after_its_terminal(dialect: str, d: Draws) -> None:
     stream = make_source(d, dialect)
     for count in range(len(stream.frames)):
         body = b"".join(stream.frames[:count])

@@ -1,8 +1,7 @@
-"""What is written is legal by the letter of its protocol, whatever server it came from.
+"""Every output passes the strict validator of its dialect, whatever server the source is from.
 
-The judge is `validate`, which shares nothing with decoders and encoders.  What it finds all
-the same is what the source said and no encoder may mend; each kind stands here with its
-reason, and one that no stream shows any more is stale.
+`validate` shares nothing with decoders and encoders.  The excused violations come from the
+source and no encoder may repair them; each is listed with its reason, and must still occur.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from functools import cache
 
 import pytest
 from support.corpus import corpus, needs_corpus, recordings
+from support.streams import DIRECTIONS
 
 from streamnorm import Completed, Transcoder, validate
 
-SAID_BY_THE_SOURCE = {
+EXCUSED = {
     r"(input of block|arguments of (tool call|item)) \d+ in \d+ characters (is|are) no JSON .*": (
         "arguments pass byte for byte, those too that were cut or never were an object"
     ),
@@ -49,16 +49,14 @@ SAID_BY_THE_SOURCE = {
     ),
 }
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
-WAYS = [(source, target) for source in DIALECTS for target in DIALECTS]
 
 ONE_IN = {"openai_chat": 8, "anthropic": 4}
-"""Of the real streams of a dialect, one in so many is asked, where there are many of one kind."""
+"""Sampling of the real streams of a dialect with many of one kind: one in so many."""
 
 
 @cache
-def departures(source: str, target: str, *, real: bool) -> dict[str, str]:
-    """Return each departure of what is written, and a stream that it was written for."""
+def violations(source: str, target: str, *, real: bool) -> dict[str, str]:
+    """Return the violations in the output, each with a stream that shows it."""
     found: dict[str, str] = {}
     streams = corpus(source)[:: ONE_IN.get(source, 1)] if real else recordings(source)
     for stream in streams:
@@ -73,29 +71,32 @@ def unexplained(found: dict[str, str]) -> dict[str, str]:
     return {
         message: name
         for message, name in found.items()
-        if not any(re.fullmatch(pattern, message) for pattern in SAID_BY_THE_SOURCE)
+        if not any(re.fullmatch(pattern, message) for pattern in EXCUSED)
     }
 
 
-@pytest.mark.parametrize(("source", "target"), WAYS)
-def test_what_is_written_of_recordings_is_legal(source: str, target: str) -> None:
-    assert unexplained(departures(source, target, real=False)) == {}
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+def test_output_for_recordings_passes_the_strict_validator(source: str, target: str) -> None:
+    assert unexplained(violations(source, target, real=False)) == {}
 
 
 @needs_corpus
-@pytest.mark.parametrize(("source", "target"), WAYS)
-def test_what_is_written_of_real_streams_is_legal(source: str, target: str) -> None:
-    assert unexplained(departures(source, target, real=True)) == {}
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+def test_output_for_real_streams_passes_the_strict_validator(source: str, target: str) -> None:
+    assert unexplained(violations(source, target, real=True)) == {}
 
 
 @needs_corpus
-def test_no_reason_is_stale() -> None:
+def test_every_excused_violation_still_occurs() -> None:
     found = [
-        message for way in WAYS for real in (False, True) for message in departures(*way, real=real)
+        message
+        for direction in DIRECTIONS
+        for real in (False, True)
+        for message in violations(*direction, real=real)
     ]
     stale = [
         pattern
-        for pattern in SAID_BY_THE_SOURCE
+        for pattern in EXCUSED
         if not any(re.fullmatch(pattern, message) for message in found)
     ]
     assert stale == []

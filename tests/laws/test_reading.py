@@ -1,6 +1,6 @@
 """Laws 1, 2 and 3 of DESIGN §9 for decoders: chunking, totality, grammar.
 
-And that of every generator: what was written is what is read.
+And the law of every generator: a generated stream decodes to its message.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from support.bodies import any_body, make_source
 from support.corpus import each_recording_of
-from support.made_streams import gives_back
+from support.made_streams import has_same_messages
 from support.mutations import chunked, cut_anywhere
 from support.openai_chat.strategies import agrees
-from support.seeded import Dice, dice, shared
+from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, Decoded, decode
 
 from streamnorm import (
@@ -40,16 +40,16 @@ def assert_total(decoded: Decoded) -> None:
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_chunking_does_not_matter(recording: Recording) -> None:
+def test_recording_decodes_the_same_in_any_chunking(recording: Recording) -> None:
     whole = decode([recording.body], recording.dialect)
     for size in SIZES:
         assert decode(chunked(recording.body, size), recording.dialect) == whole
 
 
 @each_dialect
-@shared
-@given(d=dice(500))
-def test_no_cut_matters_in_any_stream(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(500))
+def test_any_stream_decodes_the_same_in_any_chunking(dialect: str, d: Draws) -> None:
     body = any_body(d, dialect)
     pieces = cut_anywhere(d, body)
     assert decode(pieces, dialect) == decode([body], dialect)
@@ -57,10 +57,10 @@ def test_no_cut_matters_in_any_stream(dialect: str, d: Dice) -> None:
 
 
 @each_dialect
-@shared
-@given(d=dice(500))
-@example(d=Dice(b""))
-def test_any_bytes_give_legal_events_and_one_outcome(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(500))
+@example(d=Draws(b""))
+def test_any_bytes_give_legal_events_and_one_outcome(dialect: str, d: Draws) -> None:
     body = any_body(d, dialect)
     for named in (*DIALECTS, None):
         assert_total(decode(cut_anywhere(d, body), named))
@@ -72,21 +72,21 @@ def test_decoded_events_are_legal(recording: Recording) -> None:
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_message_of_a_recording_survives_its_events(recording: Recording) -> None:
-    """Law 7; what hypothesis makes for it stands in test_accumulate."""
+def test_message_of_a_recording_equals_that_of_its_message_events(recording: Recording) -> None:
+    """Law 7; its generated messages are in `core/test_accumulate.py`."""
     message = accumulate(decode([recording.body], recording.dialect).events)
     assert accumulate(message_events(message)) == message
 
 
 @each_dialect
-@shared
-@given(d=dice(320))
-def test_reading_gives_back_what_was_sent(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_generated_stream_decodes_to_its_message(dialect: str, d: Draws) -> None:
     source = make_source(d, dialect)
     decoded = decode([source.body], dialect)
     assert_total(decoded)
     # Servers of Chat Completions may name a call too late.
-    same = agrees if dialect == "openai_chat" else gives_back
+    same = agrees if dialect == "openai_chat" else has_same_messages
     assert same(source, decoded.events)
     outcome = decoded.outcome
     assert isinstance(outcome, Completed)

@@ -1,4 +1,4 @@
-"""The laws where a stream stays in its dialect: untouched, or written anew."""
+"""The laws for transcoding to the same dialect: verbatim and re-encoded."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from support.bodies import any_body, make_source
 from support.chunkings import events_of
 from support.corpus import each_recording_of
 from support.mutations import chunked, cut_anywhere
-from support.seeded import Dice, dice, shared
-from support.streams import DIALECTS, decode, projected, said, transcode
+from support.seeded import Draws, draws, with_half_the_examples
+from support.streams import DIALECTS, content_of, decode, projected, transcode
 
 from streamnorm import Completed, Failed, Message, StreamError, accumulate, decoder
 from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
-# Fields of a chunk or of its choice that are told once, where they belong.
+# Fields of a chunk or of its choice that are written only once.
 MOVED = {"created", "service_tier"}
 
 _BOM = b"\xef\xbb\xbf"
@@ -32,11 +32,11 @@ ERRORS = {
     "openai_responses": b"event: error\n",
     "gemini": b'data: {"error":',
 }
-"""How an error of our own begins."""
+"""First bytes of an appended error."""
 
 
 def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
-    """Check that a stream is what it was; or its whole events, and an error where it broke."""
+    """Check that a stream is unchanged, or its whole events followed by an error where it broke."""
     reader = decoder(dialect)
     events = reader.feed(body) + reader.close()
     last = events[-1]
@@ -66,7 +66,7 @@ def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
 
 
 @each_recording_of(*DIALECTS)
-def test_recording_goes_out_as_it_came(recording: Recording) -> None:
+def test_recording_passes_unchanged_to_its_own_dialect(recording: Recording) -> None:
     dialect, body = str(recording.dialect), recording.body
     for named in (dialect, None):
         for size in (len(body), 3, 64):
@@ -82,18 +82,18 @@ def test_recording_goes_out_as_it_came(recording: Recording) -> None:
 
 
 @each_dialect
-@shared
-@given(d=dice(320))
-def test_stream_goes_out_as_it_came(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_generated_stream_passes_unchanged_to_its_own_dialect(dialect: str, d: Draws) -> None:
     stream = make_source(d, dialect)
     out, _ = transcode(cut_anywhere(d, stream.body), dialect, dialect, verbatim=True)
     assert out == stream.body
 
 
 @each_dialect
-@shared
-@given(d=dice(500))
-def test_damaged_stream_goes_out_as_it_came_with_its_error_behind_it(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(500))
+def test_damaged_stream_passes_unchanged_with_an_error_appended(dialect: str, d: Draws) -> None:
     body = any_body(d, dialect)
     pieces = cut_anywhere(d, body)
     out, run = transcode(pieces, dialect, dialect, verbatim=True)
@@ -102,7 +102,7 @@ def test_damaged_stream_goes_out_as_it_came_with_its_error_behind_it(dialect: st
 
 
 def beside(message: Message) -> list[Any]:
-    """Return what the vendor said beside the message, but for what is told elsewhere."""
+    """Return the vendor fields of the message that no other event holds."""
     kept = [
         {key: value for key, value in (extra or {}).items() if key not in MOVED}
         for extra in (message.extra, message.stop_extra, message.usage.extra)
@@ -111,18 +111,18 @@ def beside(message: Message) -> list[Any]:
 
 
 def _of(got: dict[str, Any] | None, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the fields that were wanted of those there are."""
+    """Return the wanted fields of those present."""
     return None if got is None or wanted is None else {key: got.get(key) for key in wanted}
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> None:
+def test_reencoded_recording_has_the_same_content(recording: Recording) -> None:
     dialect = str(recording.dialect)
     events, outcome, _ = decode([recording.body], dialect)
     out, run = transcode([recording.body], dialect, dialect, reasoning="reasoning_details")
     passed, losses = projected(events, dialect, reasoning="reasoning_details")
     back = decode([out], dialect)
-    assert said(back.events, dialect) == said(passed, dialect)
+    assert content_of(back.events, dialect) == content_of(passed, dialect)
     assert isinstance(back.outcome, Completed) == isinstance(outcome, Completed)
     assert set(losses) == {loss for loss in run.losses if loss.feature != "held"}
     if isinstance(outcome, Completed):
@@ -135,9 +135,9 @@ def test_recording_that_is_written_anew_says_the_same(recording: Recording) -> N
 
 
 @each_dialect
-@shared
-@given(d=dice(320))
-def test_stream_that_is_written_anew_is_clean_and_stays_as_it_is(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(320))
+def test_reencoding_is_legal_and_idempotent(dialect: str, d: Draws) -> None:
     """No fault of the server is passed on, so that nothing is left to forgive."""
     stream = make_source(d, dialect)
     once, first = transcode(stream.frames, dialect, dialect, reasoning="reasoning_details")
@@ -152,5 +152,5 @@ def test_stream_that_is_written_anew_is_clean_and_stays_as_it_is(dialect: str, d
     assert isinstance(outcome, Completed)
     assert outcome.lenient == ()
     again, run = transcode([once], dialect, dialect, reasoning="reasoning_details")
-    assert said(decode([again], dialect).events, dialect) == said(events, dialect)
+    assert content_of(decode([again], dialect).events, dialect) == content_of(events, dialect)
     assert {loss.feature for loss in run.losses} <= {"usage_unknown"}

@@ -1,7 +1,7 @@
-"""Signatures survive a trip through another dialect, and are never shown as its own.
+"""Signatures survive a round trip through another dialect, and never look like its own.
 
-Who serves one dialect from another gets back from clients what it gave them, and what was
-signed must reach its issuer byte for byte.
+Clients of a transcoded stream send its signatures back, and each must reach its issuer byte
+for byte.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def signatures(events: list[Event]) -> Signed:
 
 
 def assert_survives(body: bytes, source: str, through: str, server: str | None) -> bool:
-    """Check a trip, and return whether there was anything to carry."""
+    """Check a round trip, and return whether there was a signature."""
     there = decode([body], source, server=server)
     signed = signatures(there.events)
     if not signed or not isinstance(there.outcome, Completed):
@@ -92,7 +92,7 @@ TRIPS = [(source, through) for source in DIALECTS for through in DIALECTS if sou
 
 
 @each_recording_of(*DIALECTS)
-def test_signatures_of_a_recording_survive(recording: Recording) -> None:
+def test_signatures_of_a_recording_survive_a_round_trip(recording: Recording) -> None:
     source = recording.dialect
     assert source is not None
     for through in DIALECTS:
@@ -102,7 +102,7 @@ def test_signatures_of_a_recording_survive(recording: Recording) -> None:
 
 @needs_corpus
 @pytest.mark.parametrize(("source", "through"), TRIPS)
-def test_signatures_of_real_streams_survive(source: str, through: str) -> None:
+def test_signatures_of_real_streams_survive_a_round_trip(source: str, through: str) -> None:
     carried = [
         assert_survives(stream.body, source, through, stream.provider)
         for stream in corpus(source)[::3]

@@ -1,6 +1,6 @@
 """Laws 1, 2 and 6 of DESIGN §9 for transcoding: chunking, totality, commutation.
 
-Each dialect is read and each is written, its own anew.
+Each dialect is transcoded to each, to its own by re-encoding.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from hypothesis import given, note
 from support.bodies import any_body, make_source
 from support.corpus import each_recording_of
 from support.judges import assert_client_has, ends_in_error
-from support.made_streams import gives_back
+from support.made_streams import has_same_messages
 from support.mutations import chunked, cut_anywhere
 from support.openai_chat.strategies import agrees
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 from support.streams import (
     DIALECTS,
-    WAYS,
+    ENCODER_OPTIONS,
+    content_of,
     decode,
-    ends_as,
-    in_any_order,
+    expected_outcome,
     overlaps,
     projected,
-    said,
     transcode,
+    with_sorted_blocks,
 )
 
 from streamnorm import Completed, ServerToolCall, ToolCall, accumulate, message_events
@@ -38,15 +38,15 @@ each_source = pytest.mark.parametrize("source", DIALECTS)
 BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
-def pick_target(d: Dice) -> str:
-    """Return the dialect that is written, and tell it should the law not hold."""
+def pick_target(d: Draws) -> str:
+    """Return the target dialect, noted for a failing example."""
     target = d.pick(DIALECTS)
     note(f"written as {target}")
     return target
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_chunking_does_not_matter(recording: Recording) -> None:
+def test_recording_transcodes_the_same_in_any_chunking(recording: Recording) -> None:
     for target in DIALECTS:
         whole, run = transcode([recording.body], recording.dialect, target)
         # The smaller the chunks, the more there are of them.
@@ -58,8 +58,8 @@ def test_chunking_does_not_matter(recording: Recording) -> None:
 
 
 @each_source
-@given(d=dice(500))
-def test_no_cut_matters_in_any_stream(source: str, d: Dice) -> None:
+@given(d=draws(500))
+def test_any_stream_transcodes_the_same_in_any_chunking(source: str, d: Draws) -> None:
     target = pick_target(d)
     body = any_body(d, source)
     pieces = cut_anywhere(d, body)
@@ -67,13 +67,13 @@ def test_no_cut_matters_in_any_stream(source: str, d: Dice) -> None:
     for named in (source, None):
         whole, _ = transcode([body], named, target, verbatim=verbatim)
         out, _ = transcode(pieces, named, target, verbatim=verbatim)
-        # What is blank before a body that is no stream may have gone out, or not.
+        # Blank bytes before a body that is no stream may have been passed or not.
         assert out.lstrip(BLANK) == whole.lstrip(BLANK)
 
 
 @each_source
-@given(d=dice(500))
-def test_whatever_comes_in_what_goes_out_is_a_stream_that_ends(source: str, d: Dice) -> None:
+@given(d=draws(500))
+def test_any_bytes_transcode_to_a_stream_that_ends(source: str, d: Draws) -> None:
     target = pick_target(d)
     out, transcoder = transcode(cut_anywhere(d, any_body(d, source)), source, target)
     failed = ends_in_error(out, target, foreign=source == target)
@@ -81,22 +81,22 @@ def test_whatever_comes_in_what_goes_out_is_a_stream_that_ends(source: str, d: D
 
 
 def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict[str, Any]) -> None:
-    """Check law 6, with our decoder on the way back and with a client."""
+    """Check law 6, with our decoder and with an independent client."""
     events, outcome, _ = decode(pieces, source)
     out, transcoder = transcode(pieces, source, target, **options)
     passed, losses = projected(events, target, **options)
-    assert transcoder.outcome == ends_as(outcome, passed)
+    assert transcoder.outcome == expected_outcome(outcome, passed)
     assert {loss for loss in transcoder.losses if loss.feature != "held"} == set(losses)
     if len(transcoder.losses) > len(losses):  # what waited when the stream failed is gone
         assert ends_in_error(out, target, foreign=source == target)
         return
     back = decode([out], target)
     assert isinstance(back.outcome, Completed) == isinstance(transcoder.outcome, Completed)
-    got, wanted = (said(each, target, **options) for each in (back.events, passed))
+    got, wanted = (content_of(each, target, **options) for each in (back.events, passed))
     if overlaps(events, (ToolCall, ServerToolCall)):
-        # One may overtake another that has not begun to say something.
+        # A text may overtake another that has no content yet.
         if target != "openai_chat":
-            assert in_any_order(got) == in_any_order(wanted)
+            assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         assert got.messages[0].tool_calls == wanted.messages[0].tool_calls
         return
     assert got == wanted
@@ -104,29 +104,29 @@ def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict
 
 
 @each_recording_of(*DIALECTS, arrays=True)
-def test_transcoding_a_recording_commutes_with_projecting(recording: Recording) -> None:
+def test_transcoding_a_recording_commutes_with_projection(recording: Recording) -> None:
     assert recording.dialect is not None
     for target in DIALECTS:
-        for options in WAYS[target]:
+        for options in ENCODER_OPTIONS[target]:
             assert_commutes([recording.body], recording.dialect, target, options)
 
 
 @each_source
-@given(d=dice(320))
-def test_transcoding_commutes_with_projecting(source: str, d: Dice) -> None:
+@given(d=draws(320))
+def test_transcoding_a_generated_stream_commutes_with_projection(source: str, d: Draws) -> None:
     target = pick_target(d)
-    options = d.pick(WAYS[target])
+    options = d.pick(ENCODER_OPTIONS[target])
     assert_commutes(make_source(d, source).frames, source, target, options)
 
 
 @each_source
-@given(d=dice(300))
-def test_message_is_what_was_sent(source: str, d: Dice) -> None:
+@given(d=draws(300))
+def test_transcoded_message_is_the_generated_one(source: str, d: Draws) -> None:
     target = pick_target(d)
     stream = make_source(d, source)
     _, transcoder = transcode(stream.frames, source, target)
     events = message_events(transcoder.message)
     only = stream._replace(messages=stream.messages[:1])
-    assert agrees(only, events) if source == "openai_chat" else gives_back(only, events)
+    assert agrees(only, events) if source == "openai_chat" else has_same_messages(only, events)
     assert transcoder.usage == stream.usage
     assert transcoder.message == accumulate(decode([stream.body], source).events)

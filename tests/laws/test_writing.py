@@ -1,6 +1,6 @@
-"""Laws 3, 4 and 5 of DESIGN §9 for encoders: what is illegal, and the way there and back.
+"""Laws 3, 4 and 5 of DESIGN §9 for encoders: illegal events, and round trips.
 
-Judged twice: by our decoder on the way back, and by clients that are none of our code.
+The output is read twice: by our decoder, and by the independent clients.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ from hypothesis import given
 from support.corpus import each_recording_of
 from support.event_strategies import make_stream
 from support.judges import assert_client_has
-from support.seeded import Dice, dice, shared
-from support.streams import DIALECTS, WAYS, decode, encode, in_any_order, overlaps, projected, said
+from support.seeded import Draws, draws, with_half_the_examples
+from support.streams import (
+    DIALECTS,
+    ENCODER_OPTIONS,
+    content_of,
+    decode,
+    encode,
+    overlaps,
+    projected,
+    with_sorted_blocks,
+)
 
 from streamnorm import (
     Event,
@@ -30,9 +39,9 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @each_dialect
-@shared
-@given(d=dice())
-def test_encoder_refuses_exactly_what_is_illegal(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws())
+def test_encoder_refuses_exactly_the_illegal_streams(dialect: str, d: Draws) -> None:
     events: list[Event] = make_stream(d, failing=True)
     for _ in range(d.below(3)):
         at = d.below(len(events) + 1)
@@ -49,16 +58,16 @@ def test_encoder_refuses_exactly_what_is_illegal(dialect: str, d: Dice) -> None:
 
 
 def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]) -> None:
-    """Check law 4: what is encoded is what was projected, and the losses are the same."""
+    """Check law 4: the encoded events are the projected ones, with the same losses."""
     passed, losses = projected(events, dialect, **options)
     out, counted = encode(events, dialect, **options)
     assert counted == losses
     got, wanted = (
-        said(each, dialect, **options) for each in (decode([out], dialect).events, passed)
+        content_of(each, dialect, **options) for each in (decode([out], dialect).events, passed)
     )
     if carries(passed) and overlaps(events):
-        # What carries a signature of one that waits goes before all that wait.
-        assert in_any_order(got) == in_any_order(wanted)
+        # Reasoning that carries the signature of a held block precedes all held blocks.
+        assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         for choice, message in wanted.messages.items():
             assert got.messages[choice].tool_calls == message.tool_calls
         return
@@ -67,46 +76,48 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
 
 
 def carries(events: list[Event]) -> bool:
-    """Tell whether there are blocks that only carry the signatures of others."""
+    """Return whether there are blocks that only carry the signatures of others."""
     signed = [event for event in events if isinstance(event, SignatureDelta)]
     return any(carried_signature(event.signature) is not None for event in signed)
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_what_is_encoded_is_what_was_projected(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_encoded_events_decode_to_the_projected_ones(dialect: str, d: Draws) -> None:
     choices = 1 + d.below(3)
-    options = d.pick(WAYS[dialect])
+    options = d.pick(ENCODER_OPTIONS[dialect])
     assert_comes_back(make_stream(d, choices, calls_only=True), dialect, options)
 
 
 @each_recording_of(*DIALECTS)
-def test_what_is_encoded_of_a_recording_is_what_was_projected(recording: Recording) -> None:
+def test_encoded_recording_decodes_to_the_projected_events(recording: Recording) -> None:
     events = decode([recording.body], recording.dialect).events
     for dialect in DIALECTS:
-        for options in WAYS[dialect]:
+        for options in ENCODER_OPTIONS[dialect]:
             assert_comes_back(events, dialect, {**options, "extras": dialect == recording.dialect})
 
 
 @each_dialect
-@shared
-@given(d=dice(300))
-def test_without_losses_nothing_is_lost(dialect: str, d: Dice) -> None:
+@with_half_the_examples
+@given(d=draws(300))
+def test_events_without_losses_round_trip(dialect: str, d: Draws) -> None:
     events = make_stream(d, 1 + d.below(2), calls_only=True)
     out, losses = encode(events, dialect, reasoning="reasoning_details")
     passed, _ = projected(events, dialect, reasoning="reasoning_details")
     if {loss.feature for loss in losses} <= {"usage_unknown"} and not carries(passed):
         back = decode([out], dialect).events
-        assert said(back, dialect) == said(events, dialect)
+        assert content_of(back, dialect) == content_of(events, dialect)
 
 
-@given(dice(300))
-def test_texts_that_overlap_come_back_in_some_order(d: Dice) -> None:
-    """One may overtake another that has not got beyond white space."""
+@given(draws(300))
+def test_overlapping_texts_round_trip_in_any_order(d: Draws) -> None:
+    """A text may overtake another that has only white space so far."""
     events = make_stream(d)
     out, counted = encode(events, "anthropic")
     passed, losses = projected(events, "anthropic")
     assert counted == losses
     back = decode([out], "anthropic").events
-    assert in_any_order(said(back, "anthropic")) == in_any_order(said(passed, "anthropic"))
+    assert with_sorted_blocks(content_of(back, "anthropic")) == with_sorted_blocks(
+        content_of(passed, "anthropic")
+    )

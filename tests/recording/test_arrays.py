@@ -20,7 +20,7 @@ each_array = pytest.mark.parametrize("recording", ARRAYS, ids=str)
 
 @each_array
 @pytest.mark.parametrize("how", ["recorded", "event", "byte", "hostile", "random:1", 7])
-def test_array_is_played_however_it_is_cut(recording: Recording, how: str | int) -> None:
+def test_array_is_played_in_any_chunks(recording: Recording, how: str | int) -> None:
     answer = recording.playback(how)
     reader = decoder("gemini")
     events = [event for step in answer.steps for event in reader.feed(step.data)]
@@ -40,7 +40,7 @@ def test_replayed_array_is_a_stream(recording: Recording) -> None:
 
 
 @each_array
-def test_fault_never_makes_a_success_of_what_is_none(recording: Recording) -> None:
+def test_fault_never_completes_a_broken_array(recording: Recording) -> None:
     whole = isinstance(outcome(recording.playback()), Completed)
     found = list(faults.every(recording))
     assert {type(fault) for fault in found} >= {type(faults.cut(byte=0))}
@@ -54,7 +54,7 @@ def test_fault_never_makes_a_success_of_what_is_none(recording: Recording) -> No
 
 
 @each_array
-def test_faults_of_events_do_not_fit(recording: Recording) -> None:
+def test_event_faults_do_not_fit_an_array(recording: Recording) -> None:
     for fault in (
         faults.error_event(event=0),
         faults.drop(event=0),

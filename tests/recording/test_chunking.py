@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from streamnorm.recording.chunking import Rechunk, cut_points, event_ends, pieces_of
 
-WAYS: list[Rechunk] = ["recorded", "event", "byte", "hostile", 1, 3, 1000, "random:a", "random:"]
+CHUNKINGS: list[Rechunk] = [
+    "recorded",
+    "event",
+    "byte",
+    "hostile",
+    1,
+    3,
+    1000,
+    "random:a",
+    "random:",
+]
 
 bodies = st.lists(
     st.sampled_from([b"\r", b"\n", b"\r\n", b"data: ", b"data:", b"x", b"\xc3\xa9", b"\xf0", b": "])
@@ -36,7 +46,7 @@ def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[by
         (b"", []),
     ],
 )
-def test_event_ends_behind_its_blank_lines(body: bytes, events: list[bytes]) -> None:
+def test_event_ends_after_its_blank_lines(body: bytes, events: list[bytes]) -> None:
     assert pieces_of(body, event_ends(body)) == events
     assert cut(body, "event") == cut(body, "recorded") == events
     assert cut(body, "event", [1] * len(body)) == events
@@ -68,7 +78,9 @@ def test_bytes_and_sizes_are_counted_from_the_start() -> None:
         (b"a\n", [b"a\n"]),
     ],
 )
-def test_hostile_pieces_end_where_it_hurts(body: bytes, pieces: list[bytes]) -> None:
+def test_hostile_chunks_end_inside_characters_and_line_ends(
+    body: bytes, pieces: list[bytes]
+) -> None:
     assert cut(body, "hostile", [len(body)]) == pieces
 
 
@@ -87,9 +99,9 @@ def test_random_pieces_are_the_same_on_every_version_of_python() -> None:
     assert cut_points(bytes(160), "random:stream", None) == [59, 122, 157, 160]
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", CHUNKINGS)
 @given(body=bodies)
-def test_no_way_loses_a_byte_or_makes_an_empty_piece(how: Rechunk, body: bytes) -> None:
+def test_every_chunking_preserves_the_bytes_without_empty_chunks(how: Rechunk, body: bytes) -> None:
     ends = cut_points(body, how, None)
     assert b"".join(pieces_of(body, ends)) == body
     assert all(start < end for start, end in pairwise([0, *ends]))
@@ -97,6 +109,6 @@ def test_no_way_loses_a_byte_or_makes_an_empty_piece(how: Rechunk, body: bytes) 
 
 @pytest.mark.parametrize("how", ["bytes", "Random:1", "random", "7", "", 0, -1, 2.0])
 @pytest.mark.parametrize("body", [b"", b"data: a\n\n"])
-def test_way_that_is_none_is_refused_whatever_the_body(how: Rechunk, body: bytes) -> None:
+def test_unknown_chunking_is_refused(how: Rechunk, body: bytes) -> None:
     with pytest.raises(ValueError, match="expected recorded, event, byte, hostile"):
         cut_points(body, how, None)

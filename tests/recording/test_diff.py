@@ -19,7 +19,7 @@ def diff(recorded: Any, asked: Any) -> list[str]:
     return unified_diff(post(asked), post(recorded), "01-x").split("\n")
 
 
-def test_diff_leads_from_the_recording_to_what_is_asked() -> None:
+def test_diff_is_from_the_recorded_request_to_the_new_one() -> None:
     assert diff({"model": "a", "n": [1, {}]}, {"model": "b", "n": [1, {}]}) == [
         "--- recorded: 01-x",
         "+++ asked",
@@ -38,7 +38,7 @@ def test_same_requests_have_no_diff() -> None:
     assert unified_diff(post({"a": 1}), post({"a": 1}), "01-x") == ""
 
 
-def test_members_stand_in_the_order_of_the_recording() -> None:
+def test_members_are_in_the_order_of_the_recording() -> None:
     lines = diff({"a": 1, "b": {"c": 1, "d": 2}}, {"new": 0, "b": {"d": 2, "c": 1}, "a": 1})
     assert [line for line in lines[2:] if line[0] in "+-"] == ['+  "new": 0,']
 
@@ -48,7 +48,7 @@ def test_items_of_arrays_are_compared_in_the_order_of_the_recording() -> None:
     assert [line for line in lines[2:] if line[0] in "+-"] == ["+  {", '+    "c": 3,', "+  },"]
 
 
-def test_items_that_are_gone_are_gone() -> None:
+def test_removed_items_are_shown_as_removed() -> None:
     lines = diff([{"a": 1}, 2, 3], [{"a": 1}])
     assert [line for line in lines[2:] if line[0] in "+-"] == ["-  2,", "-  3,"]
 
@@ -66,7 +66,7 @@ def test_text_of_several_lines_is_several_lines() -> None:
     ]
 
 
-def test_line_of_the_operation_is_compared() -> None:
+def test_method_and_url_are_compared() -> None:
     lines = unified_diff(post(None, "/v1/x?a=1"), post(None, "/v1/x"), "01-x").split("\n")
     assert lines[3:5] == ["-POST /v1/x", "+POST /v1/x?a=1"]
 
@@ -98,7 +98,7 @@ def test_diff_has_at_most_sixty_lines() -> None:
     assert re.fullmatch("… [0-9]+ more lines", lines[-1])
 
 
-def test_what_is_not_compared_is_reported() -> None:
+def test_lines_that_are_not_compared_are_reported() -> None:
     before = [*[0] * 10, *range(500)]
     after = [*[0] * 10, *range(1, 500), 999]
     assert diff(before, [*before[:-1], 1])[-1] != "… more lines, not compared"

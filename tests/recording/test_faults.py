@@ -45,42 +45,42 @@ def test_cut_breaks_the_connection_within_a_piece() -> None:
 
 
 @pytest.mark.parametrize("end", ["eof", "reset", "timeout"])
-def test_truncate_ends_any_answer_as_if_it_were_whole(end: PlaybackEnd) -> None:
+def test_truncate_ends_any_answer_as_if_complete(end: PlaybackEnd) -> None:
     spoilt = faults.truncate(event=2)(played(ONE, TWO, THREE, end=end))
     assert steps(spoilt) == [(1, ONE), (2, TWO)]
     assert spoilt.end == "eof"
 
 
-def test_cut_at_the_first_byte_leaves_the_head_alone() -> None:
+def test_cut_at_the_first_byte_leaves_the_headers() -> None:
     spoilt = faults.cut(byte=0)(played(ONE))
     assert (spoilt.steps, spoilt.end, spoilt.status) == ((), "reset", 200)
 
 
-def test_cut_behind_the_last_byte_leaves_all_of_the_body() -> None:
+def test_cut_after_the_last_byte_leaves_the_whole_body() -> None:
     spoilt = faults.cut(byte=len(ONE))(played(ONE))
     assert (steps(spoilt), spoilt.end) == ([(1, ONE)], "reset")
 
 
-def test_stall_is_silence_before_the_place_within_a_piece() -> None:
+def test_stall_is_silence_within_a_chunk() -> None:
     spoilt = faults.stall(byte=14, s=2.5)(played(ONE, TWO, end="reset"))
     assert spoilt.steps == (Step(1, ONE), Step(2, TWO[:3]), Step(0, TWO[3:], 2.5))
     assert spoilt.end == "reset"
 
 
-def test_stall_is_for_ever_unless_told() -> None:
+def test_stall_is_infinite_by_default() -> None:
     assert faults.stall(event=1)(played(ONE, TWO)).steps == (Step(1, ONE), Step(2, TWO, math.inf))
 
 
-def test_stall_behind_the_last_byte_is_before_the_end() -> None:
+def test_stall_after_the_last_byte_delays_the_end() -> None:
     assert faults.stall(byte=len(ONE), s=1)(played(ONE)).steps == (Step(1, ONE), Step(0, b"", 1))
 
 
-def test_stalls_at_one_place_add_up() -> None:
+def test_stalls_at_one_position_add_up() -> None:
     once = faults.stall(event=1, s=1)(played(ONE, TWO))
     assert faults.stall(event=1, s=2)(once).steps[1] == Step(2, TWO, 3)
 
 
-def test_silence_before_a_piece_stays_where_the_piece_is_cut() -> None:
+def test_delay_of_a_chunk_stays_before_its_first_part() -> None:
     silent = faults.stall(event=0, s=7)(played(ONE))
     assert faults.cut(byte=3)(silent).steps == (Step(1, ONE[:3], 7),)
     assert faults.stall(byte=3, s=2)(silent).steps == (Step(1, ONE[:3], 7), Step(0, ONE[3:], 2))
@@ -104,14 +104,14 @@ def test_garbage_between_two_pieces_delays_neither() -> None:
     assert steps(spoilt) == [(1, ONE), (0, b"?"), (2, TWO)]
 
 
-def test_garbage_is_no_text_and_ends_no_line_unless_told() -> None:
+def test_default_garbage_is_invalid_utf_8_without_a_line_end() -> None:
     data = faults.garbage(byte=0)(played(ONE)).steps[0].data
     with pytest.raises(UnicodeDecodeError):
         data.decode()
     assert not {*b"\r\n"} & {*data}
 
 
-def test_dropped_event_takes_its_time_all_the_same() -> None:
+def test_dropped_event_does_not_advance_later_bytes() -> None:
     assert steps(faults.drop(event=1)(played(ONE, TWO, THREE))) == [(1, ONE), (5, THREE)]
 
 
@@ -120,7 +120,7 @@ def test_dropped_event_within_a_piece_leaves_the_others() -> None:
     assert steps(spoilt) == [(1, ONE), (2, THREE)]
 
 
-def test_dropped_event_takes_its_silence_too() -> None:
+def test_dropped_event_does_not_shorten_a_stall() -> None:
     spoilt = faults.drop(event=0)(faults.stall(event=0, s=4)(played(ONE, TWO)))
     assert spoilt.steps == (Step(3, TWO, 4),)
 
@@ -129,7 +129,7 @@ def test_last_event_can_be_dropped() -> None:
     assert steps(faults.drop(event=-1)(played(ONE, TWO))) == [(1, ONE)]
 
 
-def test_duplicate_comes_right_behind_the_event() -> None:
+def test_duplicate_follows_its_event() -> None:
     assert steps(faults.duplicate(event=0)(played(ONE, TWO))) == [(1, ONE), (0, ONE), (2, TWO)]
 
 
@@ -149,12 +149,12 @@ def test_duplicate_of_an_event_without_its_blank_line_is_a_second_event(
     assert faults.duplicate(event=0)(played(ONE, tail)).body == ONE + ONE + tail
 
 
-def test_reordered_event_comes_late_behind_the_next() -> None:
+def test_reordered_event_follows_the_next() -> None:
     spoilt = faults.reorder(event=0)(played(ONE, b": c\n\n" + TWO, THREE))
     assert steps(spoilt) == [(3, b": c\n\n" + TWO), (0, ONE), (3, THREE)]
 
 
-def test_reorder_gives_the_last_event_the_blank_line_that_it_lacks() -> None:
+def test_reorder_adds_a_missing_blank_line() -> None:
     assert faults.reorder(event=0)(played(ONE, b"data: z")).body == b"data: z\n\n" + ONE
 
 
@@ -167,7 +167,7 @@ def test_reorder_gives_the_last_event_the_blank_line_that_it_lacks() -> None:
         ([b"a\r\n\n\rb", b"", b"\nc"], [b"a\r\n\r\n\r\nb", b"", b"\r\nc"]),
     ],
 )
-def test_crlf_ends_every_line_and_no_piece_moves(
+def test_crlf_ends_every_line_without_moving_chunks(
     pieces: list[bytes], expected: list[bytes]
 ) -> None:
     spoilt = faults.crlf()(played(*pieces))
@@ -203,7 +203,7 @@ def test_byte_order_mark_comes_with_the_first_piece() -> None:
         ),
     ],
 )
-def test_drop_terminal_leaves_all_but_what_ends_the_message(
+def test_drop_terminal_removes_only_the_terminal(
     dialect: str, events: list[bytes], left: list[int]
 ) -> None:
     frames = [b"data: %b\n\n" % event for event in events]
@@ -212,7 +212,7 @@ def test_drop_terminal_leaves_all_but_what_ends_the_message(
     assert spoilt.end == "eof"
 
 
-def test_terminal_is_told_by_its_name_where_the_data_does_not_tell() -> None:
+def test_terminal_is_recognised_by_its_event_name() -> None:
     body = ONE + b"event: message_stop\ndata: {}\n\n"
     assert faults.drop_terminal()(played(body, dialect="anthropic")).body == ONE
 
@@ -226,7 +226,7 @@ def test_terminal_is_told_by_its_name_where_the_data_does_not_tell() -> None:
         b'data: {"object":"chat.completion.chunk","choices":[]}\n\ndata: [DONE]',
     ],
 )
-def test_terminal_is_found_where_the_dialect_is_not_told(last: bytes) -> None:
+def test_terminal_is_found_without_a_named_dialect(last: bytes) -> None:
     assert len(faults.drop_terminal()(played(ONE, last)).body) < len(ONE + last)
 
 
@@ -246,7 +246,7 @@ def test_events_end_with_any_blank_line(newline: bytes) -> None:
     assert faults.drop(when=two)(played(*events)).body == events[0] + events[2]
 
 
-def test_rest_without_its_blank_line_is_the_last_event() -> None:
+def test_bytes_without_a_blank_line_are_the_last_event() -> None:
     assert faults.drop(event=-1)(played(ONE, b"data: z")).body == ONE
     assert faults.drop(event=-1)(played(ONE, b": comment")).body == b": comment"
 
@@ -260,7 +260,7 @@ def test_predicate_sees_the_frame_and_the_first_match_counts() -> None:
     assert seen == [Frame("message", "one"), Frame("b", "two")]
 
 
-def test_byte_stands_for_the_event_that_holds_it() -> None:
+def test_byte_offset_selects_the_event_around_it() -> None:
     answer = played(ONE, TWO, THREE)
     assert faults.drop(byte=len(ONE))(answer).body == ONE + THREE
     assert faults.drop(byte=len(ONE) - 1)(answer).body == TWO + THREE
@@ -281,7 +281,7 @@ def test_byte_stands_for_the_event_that_holds_it() -> None:
     ],
     ids=str,
 )
-def test_place_that_is_not_there_is_an_error_that_names_the_fault(fault: Fault, told: str) -> None:
+def test_position_beyond_the_body_is_an_error_that_names_the_fault(fault: Fault, told: str) -> None:
     with pytest.raises(ValueError) as caught:
         fault(played(ONE, TWO))
     assert str(caught.value) == f"{fault}: {told}"
@@ -305,7 +305,7 @@ def test_body_that_is_no_stream_has_no_events() -> None:
         *(faults.drop, faults.duplicate, faults.reorder),
     ],
 )
-def test_fault_without_one_place_is_refused_when_it_is_made(make: Any) -> None:
+def test_fault_without_exactly_one_position_is_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="with 0 places, expected one"):
         make()
     with pytest.raises(ValueError, match="with 2 places, expected one"):
@@ -316,7 +316,7 @@ def test_fault_without_one_place_is_refused_when_it_is_made(make: Any) -> None:
         make(bite=1)
 
 
-def test_numbers_that_say_nothing_are_refused_when_a_fault_is_made() -> None:
+def test_invalid_numbers_are_refused_when_a_fault_is_made() -> None:
     for seconds in (0, -1, math.nan):
         with pytest.raises(ValueError, match="expected more than 0"):
             faults.stall(event=0, s=seconds)
@@ -350,11 +350,11 @@ def test_numbers_that_say_nothing_are_refused_when_a_fault_is_made() -> None:
         (faults.http(503, times=None), "http(503, times=None)"),
     ],
 )
-def test_fault_reads_as_it_was_made(fault: Fault, text: str) -> None:
+def test_str_of_a_fault_is_its_call(fault: Fault, text: str) -> None:
     assert str(fault) == repr(fault) == text
 
 
-def test_faults_are_equal_where_they_say_the_same() -> None:
+def test_faults_with_equal_arguments_are_equal() -> None:
     assert faults.cut(byte=1) == faults.cut(byte=1)
     assert len({faults.cut(byte=1), faults.cut(byte=1), faults.truncate(byte=1)}) == 2
     assert faults.cut(byte=1) != faults.cut(event=1)

@@ -95,20 +95,20 @@ def test_openai_has_a_type_and_a_code(
         (504, "DEADLINE_EXCEEDED"),
     ],
 )
-def test_gemini_has_the_status_as_a_number_and_a_word(status: int, word: str) -> None:
+def test_gemini_has_the_status_as_number_and_name(status: int, word: str) -> None:
     error = json.loads(faults.http(status)(answer(b"", "gemini")).body)["error"]
     assert (error["code"], error["status"]) == (status, word)
     assert str(status) in error["message"]
 
 
-def test_error_is_that_of_the_dialect_that_the_recording_looks_like() -> None:
+def test_error_body_follows_the_detected_dialect() -> None:
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
     start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m"}}\n\n'
     error = json.loads(faults.http(500)(answer(ping + start)).body)
     assert (error["type"], error["error"]["type"]) == ("error", "api_error")
 
 
-def test_error_response_is_whole_and_at_once_whatever_was_recorded() -> None:
+def test_error_response_is_complete_in_one_chunk() -> None:
     spoilt = faults.http(401)(answer(CHUNK))
     assert spoilt.headers == {"content-type": "application/json"}
     assert [step.delay_s for step in spoilt.steps] == [0]
@@ -118,14 +118,14 @@ def test_error_response_is_whole_and_at_once_whatever_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("status", "after"), [(429, True), (503, True), (529, True), (400, False), (500, False)]
 )
-def test_error_that_may_pass_tells_to_try_again_at_once(status: int, after: bool) -> None:
+def test_retryable_error_has_a_short_retry_after(status: int, after: bool) -> None:
     """To the official SDKs 0 says nothing; they read milliseconds first."""
     headers = faults.http(status)(answer(CHUNK)).headers
     assert headers.get("retry-after") == ("0" if after else None)
     assert headers.get("retry-after-ms") == ("1" if after else None)
 
 
-def test_error_response_replaces_as_many_answers_as_told_and_no_other_fault_does() -> None:
+def test_only_http_faults_replace_answers_as_often_as_times() -> None:
     fault = faults.http(500)
     assert (fault.replaces, fault.times) == (True, 1)
     assert faults.http(500, times=3).times == 3
@@ -142,7 +142,7 @@ def test_content_type_changes_nothing_else() -> None:
     assert before.headers == HEAD
 
 
-def test_anthropics_error_event_is_named() -> None:
+def test_error_event_of_anthropic_has_an_event_name() -> None:
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
     spoilt = faults.error_event(event=1)(answer(ping + ping, "anthropic"))
     assert spoilt.end == "eof"
@@ -168,7 +168,7 @@ def test_error_event_of_gemini_has_the_error_as_its_only_member() -> None:
         assert (value["error"]["code"], value["error"]["status"]) == (503, "UNAVAILABLE")
 
 
-def test_error_event_of_responses_goes_on_with_the_response_as_failed() -> None:
+def test_error_event_of_responses_is_followed_by_response_failed() -> None:
     created = (
         b'event: response.created\ndata: {"type":"response.created","sequence_number":0,'
         b'"response":{"id":"resp_1","status":"in_progress","error":null,"output":[]}}\n\n'
@@ -192,7 +192,7 @@ def test_error_event_of_responses_goes_on_with_the_response_as_failed() -> None:
     }
 
 
-def test_error_event_of_responses_stands_alone_where_no_response_was_told() -> None:
+def test_error_event_of_responses_before_the_response_is_alone() -> None:
     spoilt = faults.error_event(byte=0)(answer(b": hello\n\n", "openai_responses"))
     ((name, error),) = frames(spoilt.body)
     assert (name, error["sequence_number"]) == ("error", 0)
@@ -201,7 +201,7 @@ def test_error_event_of_responses_stands_alone_where_no_response_was_told() -> N
 @pytest.mark.parametrize(
     ("byte", "kept"), [(0, 0), (1, 0), (55, 1), (56, 1), (110, 2), (111, 2), (117, 2)]
 )
-def test_error_event_stands_where_an_event_begins(byte: int, kept: int) -> None:
+def test_error_event_is_inserted_between_events(byte: int, kept: int) -> None:
     assert len(CHUNK) == 55
     spoilt = faults.error_event(byte=byte)(answer(CHUNK + CHUNK + b"data: {", "openai_chat"))
     whole, error = CHUNK * kept, spoilt.steps[-1].data
@@ -210,7 +210,7 @@ def test_error_event_stands_where_an_event_begins(byte: int, kept: int) -> None:
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"])
-def test_error_event_ends_its_lines_as_the_others_do(newline: str) -> None:
+def test_error_event_has_the_line_ends_of_the_stream(newline: str) -> None:
     body = b'data: {"type":"ping"}\n\n'.replace(b"\n", newline.encode())
     spoilt = faults.error_event(byte=len(body))(answer(body, "anthropic"))
     ((name, _),) = frames(spoilt.steps[-1].data, newline)

@@ -1,4 +1,4 @@
-"""What `every` goes through: all that fits a recording, each once."""
+"""`every`: all faults that fit a recording, each once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.streams import DIALECTS
 from streamnorm.recording import Companion, RecordedResponse, Recording, faults
 
 
-def test_every_fault_of_a_stream_comes_once_at_telling_places() -> None:
+def test_every_fault_of_a_stream_is_injected_at_each_kind_of_position() -> None:
     start = b'data: {"object":"chat.completion.chunk","choices":[{"delta":{"content":"\xc3\xa9"}}]}'
     body = start + b"\n\ndata: {}\n\ndata: [DONE]\n\n"
     breaks = [
@@ -31,30 +31,30 @@ def test_every_fault_of_a_stream_comes_once_at_telling_places() -> None:
     ]
 
 
-def test_no_place_is_broken_twice() -> None:
+def test_no_offset_is_broken_twice() -> None:
     found = [str(fault) for fault in faults.every(Recording(b"data: a\n\n"))]
     assert [text for text in found if text.startswith("cut")] == ["cut(event=0)", "cut(byte=4)"]
 
 
-def test_break_comes_before_the_terminal_wherever_that_is() -> None:
+def test_break_precedes_the_terminal() -> None:
     body = b"data: {}\n\ndata: {}\n\ndata: [DONE]\n\ndata: {}\n\n"
     found = {*map(str, faults.every(Recording(body, Companion(1, "openai_chat"))))}
     assert {"cut(event=-2)", "error_event(event=-2)"} <= found
     assert "cut(event=-1)" not in found
 
 
-def test_every_provider_is_overloaded_in_its_own_way() -> None:
+def test_overloaded_status_is_that_of_the_provider() -> None:
     for dialect, status in {"anthropic": 529, "openai_chat": 503, "gemini": 503}.items():
         found = list(faults.every(Recording(b"", Companion(1, dialect))))
         assert found[-1] == faults.http(status)
 
 
-def test_events_that_say_the_same_are_not_reordered() -> None:
+def test_equal_neighbours_are_not_reordered() -> None:
     found = [str(fault) for fault in faults.every(Recording(b"data: a\n\ndata: a\n\ndata: b\n\n"))]
     assert [text for text in found if text.startswith("reorder")] == ["reorder(event=1)"]
 
 
-def test_every_fault_of_another_body_needs_no_event() -> None:
+def test_body_that_is_no_stream_gets_only_byte_faults() -> None:
     companion = Companion(1, response=RecordedResponse(404, body=".body.json"))
     recording = Recording(b'{"error":null}', companion)
     found = [str(fault) for fault in faults.every(recording)]
@@ -69,7 +69,7 @@ def test_every_fault_of_another_body_needs_no_event() -> None:
 
 
 @each_recording_of(*DIALECTS)
-def test_every_fault_fits_its_recording_and_spoils_it(recording: Recording) -> None:
+def test_every_fault_fits_and_changes_its_recording(recording: Recording) -> None:
     found = list(faults.every(recording))
     assert len({*found}) == len({*map(str, found)}) == len(found)
     for rechunk in ("recorded", "hostile"):

@@ -20,7 +20,7 @@ BODY = FIRST + (
 )
 
 
-def test_overload_is_told_as_the_interactions_api_tells_it() -> None:
+def test_overload_is_an_error_event_of_the_interactions_api() -> None:
     spoilt = faults.error_event(event=1)(Recording(BODY, Companion(1, "gemini")).playback())
     assert spoilt.body.startswith(FIRST)
     name, data = spoilt.body[len(FIRST) :].decode().rstrip("\n").split("\n")
@@ -33,13 +33,13 @@ def test_overload_is_told_as_the_interactions_api_tells_it() -> None:
     assert (end.error.status_hint, end.error.retryable) == (503, True)
 
 
-def test_terminal_is_the_end_of_the_interaction_and_of_the_stream() -> None:
+def test_drop_terminal_removes_interaction_end_and_done() -> None:
     spoilt = faults.drop_terminal()(Recording(BODY, Companion(1, "gemini")).playback())
     assert spoilt.body == FIRST
 
 
 @each_interaction
-def test_break_never_makes_a_success_of_what_is_none(recording: Recording) -> None:
+def test_break_never_completes_a_broken_interaction(recording: Recording) -> None:
     breaks = {"cut", "truncate", "error_event", "drop_terminal"}
     found = [fault for fault in faults.every(recording) if fault.name in breaks]
     assert len(found) >= 8

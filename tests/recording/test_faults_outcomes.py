@@ -1,4 +1,4 @@
-"""What becomes of whole recordings of every dialect that is read, when they are spoilt."""
+"""Outcomes of recordings of every dialect with injected faults."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_break_before_the_terminal_is_a_truncated_stream(recording: Recording) -
 
 
 @whole
-def test_clean_end_completes_only_what_was_complete(recording: Recording) -> None:
+def test_truncate_completes_only_after_the_terminal(recording: Recording) -> None:
     for fault in of_kind(recording, "truncate", "drop_terminal"):
         spoilt = fault(recording.playback())
         _, outcome = read(spoilt, recording.server)
@@ -91,7 +91,7 @@ def test_error_event_is_the_providers_failure(recording: Recording) -> None:
 
 
 @whole
-def test_line_ends_mark_and_slowness_change_no_event(recording: Recording) -> None:
+def test_crlf_bom_and_delays_change_no_event(recording: Recording) -> None:
     for fault in of_kind(recording, "crlf", "bom", "slow_first_byte", "content_type"):
         for rechunk in ("event", "hostile"):
             spoilt = fault(recording.playback(rechunk))
@@ -117,7 +117,7 @@ def test_error_response_is_found_by_the_gate(recording: Recording) -> None:
 
 
 @whole
-def test_damage_inside_never_raises_and_ends_in_one_outcome(recording: Recording) -> None:
+def test_damage_never_raises_and_gives_one_outcome(recording: Recording) -> None:
     for fault in of_kind(recording, "garbage", "drop", "duplicate", "reorder"):
         for rechunk in ("event", "hostile"):
             _, outcome = read(fault(recording.playback(rechunk)), recording.server)

@@ -88,7 +88,7 @@ def companion(**fields: Any) -> str:
     return json.dumps({"streamnorm_recording": 1, **fields})
 
 
-def test_companion_is_written_to_the_letter() -> None:
+def test_companion_is_written_byte_for_byte() -> None:
     assert written(FULL, ["+412 321", "+35 36"]) == FULL_TEXT
 
 
@@ -101,14 +101,14 @@ def test_companion_is_read_as_it_was_written() -> None:
     assert [str(chunk) for chunk in reads] == ["+412 321", "+35 36"]
 
 
-def test_reads_that_are_unknown_and_no_reads_are_not_the_same() -> None:
+def test_unknown_reads_differ_from_no_reads() -> None:
     assert read(written(FULL, None))[1] is None
     assert "chunks" not in written(FULL, None)
     assert read(written(FULL, []))[1] == []
     assert written(FULL, []).endswith('"redacted": 2,\n  "chunks": []\n}\n')
 
 
-def test_what_a_companion_leaves_out_is_as_plain_as_can_be() -> None:
+def test_missing_companion_fields_have_defaults() -> None:
     assert read(companion()) == (
         Companion(1, None, None, "recorded", None, RecordedResponse(200, {}, ".sse", "eof"), 0),
         None,
@@ -131,7 +131,7 @@ def test_body_of_any_json_comes_back(body: object) -> None:
         (RecordedRequest("POST", "u", {}, bytes=9), {"bytes": 9}),
     ],
 )
-def test_request_without_a_json_body_says_what_it_has(
+def test_request_without_a_json_body_has_its_text_or_size(
     request_: RecordedRequest, kept: dict[str, object]
 ) -> None:
     text = written(Companion(1, request=request_))
@@ -143,7 +143,7 @@ def test_request_without_a_json_body_says_what_it_has(
     assert again.body is UNSET
 
 
-def test_half_a_character_in_a_request_is_written_as_unknown() -> None:
+def test_lone_surrogate_in_a_request_is_replaced() -> None:
     request = RecordedRequest("POST", "u", {}, {"text": "a\ud83d"})
     assert json.loads(written(Companion(1, request=request)))["request"]["body"] == {
         "text": "a\ufffd"
@@ -173,7 +173,7 @@ def test_half_a_character_in_a_request_is_written_as_unknown() -> None:
         ('{"streamnorm_recording": 1, "server": "\\ud83d"}', "no companion"),
     ],
 )
-def test_companion_of_another_form_is_refused_by_name(text: str, told: str) -> None:
+def test_malformed_companion_is_refused_with_its_name(text: str, told: str) -> None:
     with pytest.raises(RecordingError) as caught:
         read(text)
     assert str(caught.value).startswith(f"{PATH}: no companion of a recording: ")
@@ -187,14 +187,14 @@ def test_companion_of_another_form_is_refused_by_name(text: str, told: str) -> N
         *("+\u0661 2", "+1234567890123 2", "+1 1234567890123"),
     ],
 )
-def test_read_of_another_form_is_refused_by_number(line: str) -> None:
+def test_malformed_read_is_refused_with_its_number(line: str) -> None:
     with pytest.raises(RecordingError, match="chunk 1 is not as") as caught:
         read(companion(chunks=["+1 2", line]))
     assert str(caught.value).startswith(str(PATH))
     assert read(companion(chunks=["+999999999999 0"]))[1] == [RecordedRead(999999999999, 0)]
 
 
-def test_request_nests_as_deep_as_the_bound_and_no_deeper() -> None:
+def test_nesting_of_a_request_is_bounded() -> None:
     def nested(depth: int) -> str:
         body: object = 1
         for _ in range(depth):

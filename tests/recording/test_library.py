@@ -33,7 +33,7 @@ def script(tmp_path: Path) -> Path:
     return write_script(tmp_path)
 
 
-# What answers
+# The recording that answers
 
 
 def test_each_recording_answers_the_request_it_was_recorded_for(script: Path) -> None:
@@ -48,7 +48,7 @@ def test_each_recording_answers_the_request_it_was_recorded_for(script: Path) ->
     assert len(library.recordings) == 3
 
 
-def test_requests_at_the_same_time_come_in_any_order(script: Path) -> None:
+def test_concurrent_requests_may_come_in_any_order(script: Path) -> None:
     library = Library(script)
     assert played(library.respond(ask({"turn": 2}))) == "03-chat"
     assert played(library.respond(ask({"turn": 1}))) == "01-chat"
@@ -101,7 +101,7 @@ def test_fresh_ids_and_secrets_are_no_drift(tmp_path: Path) -> None:
     assert played(library.respond(asked)) == "a"
 
 
-def test_what_redact_names_is_no_drift_even_where_it_was_written_down(tmp_path: Path) -> None:
+def test_redacted_text_is_no_drift_even_if_recorded(tmp_path: Path) -> None:
     record(tmp_path, "a", {"user": "customer-12345678"})
     library = Library(tmp_path, redact=[re.compile(r"customer-\d+")])
     assert played(library.respond(ask({"user": "customer-9876543210"}))) == "a"
@@ -111,7 +111,7 @@ def test_what_redact_names_is_no_drift_even_where_it_was_written_down(tmp_path: 
 # Match
 
 
-def test_exact_match_takes_fresh_ids_for_drift(tmp_path: Path) -> None:
+def test_exact_match_treats_fresh_ids_as_drift(tmp_path: Path) -> None:
     record(tmp_path, "a", {"prompt_cache_key": "one"})
     library = Library(tmp_path, match="exact")
     error = refused(library, ask({"prompt_cache_key": "two"}))
@@ -126,7 +126,7 @@ def test_sequence_compares_no_body(script: Path) -> None:
     assert "none of this method" in str(refused(library, ask({}, CHAT, "GET")))
 
 
-def test_function_says_what_matches(script: Path) -> None:
+def test_match_function_decides(script: Path) -> None:
     def match(asked: RecordedRequest, recorded: RecordedRequest) -> bool:
         seen.append((asked, recorded))
         return isinstance(recorded.body, dict) and recorded.body["turn"] == len(asked.body)
@@ -140,12 +140,12 @@ def test_function_says_what_matches(script: Path) -> None:
     assert "1 of it left" in str(error)
 
 
-def test_function_that_never_matches_leaves_drift_to_decide(script: Path) -> None:
+def test_match_function_without_a_match_leaves_it_to_drift(script: Path) -> None:
     library = Library(script, match=lambda asked, recorded: False, drift="ignore")
     assert played(library.respond(ask({"turn": 2}))) == "01-chat"
 
 
-def test_function_may_read_the_library(script: Path) -> None:
+def test_match_function_may_read_the_library(script: Path) -> None:
     library = Library(script, match=lambda asked, recorded: len(library.unplayed) == 3)
     assert played(library.respond(ask({}))) == "01-chat"
 
@@ -170,7 +170,7 @@ def test_bare_body_answers_any_request(tmp_path: Path) -> None:
     assert played(Library(tmp_path).respond(ask({"any": 1}))) == "a"
 
 
-def test_recording_without_a_request_waits_for_those_before_it(tmp_path: Path) -> None:
+def test_recording_without_a_request_is_played_in_order(tmp_path: Path) -> None:
     """Else it would hide that the first request has drifted."""
     record(tmp_path, "1", {"turn": 1})
     write(tmp_path / "2.sse", None)
@@ -218,7 +218,7 @@ def test_companion_without_a_body_is_a_recording_error(script: Path) -> None:
         Library(script)
 
 
-def test_other_files_and_directories_are_left_alone(script: Path) -> None:
+def test_other_files_and_directories_are_ignored(script: Path) -> None:
     inner = script / "04-inner.sse"
     inner.mkdir()
     record(inner, "a", {})
@@ -227,7 +227,7 @@ def test_other_files_and_directories_are_left_alone(script: Path) -> None:
     assert len(Library(script).recordings) == 3
 
 
-def test_body_of_another_kind_is_found_by_its_companion(tmp_path: Path) -> None:
+def test_body_of_another_suffix_is_found_by_its_companion(tmp_path: Path) -> None:
     request = RecordedRequest("POST", CHAT, {}, {})
     for suffix in (".body.json", ".body.bin"):
         companion = Companion(1, request=request, response=RecordedResponse(body=suffix))
@@ -236,7 +236,7 @@ def test_body_of_another_kind_is_found_by_its_companion(tmp_path: Path) -> None:
     assert [played(library.respond(ask({}))) for _ in range(2)] == ["whole", "whole"]
 
 
-def test_body_that_was_replaced_by_one_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+def test_body_replaced_by_another_suffix_is_ignored(tmp_path: Path) -> None:
     record(tmp_path, "a", {})
     (tmp_path / "a.body.json").write_text("{}")
     assert [played(Library(tmp_path).respond(ask({})))] == ["a"]
@@ -296,7 +296,7 @@ def test_fault_with_times_changes_the_first_requests(five: Path) -> None:
     assert list(answers(library, 3)) == ["1abc", "2ab", "3b"]
 
 
-def test_fault_that_replaces_uses_no_recording_up(five: Path) -> None:
+def test_replacing_fault_uses_up_no_recording(five: Path) -> None:
     faults = [Mark("a", 1), Mark("b", 2, True), Mark("c", 1, True)]
     library = Library(five, faults=faults)
     assert list(answers(library, 3)) == ["b", "b", "c"]
@@ -305,13 +305,13 @@ def test_fault_that_replaces_uses_no_recording_up(five: Path) -> None:
     assert len(library.unplayed) == 3
 
 
-def test_times_are_counted_for_each_library(five: Path) -> None:
+def test_fault_times_are_counted_for_each_library(five: Path) -> None:
     fault = Mark("a", 1)
     for _ in range(2):
         assert list(answers(Library(five, faults=[fault]), 2)) == ["1a", "2"]
 
 
-def test_refused_request_counts_for_no_fault(five: Path) -> None:
+def test_unrecorded_request_does_not_count_for_faults(five: Path) -> None:
     library = Library(five, faults=[Mark("a", 1)])
     refused(library, ask({"other": 1}))
     assert list(answers(library, 1)) == ["1a"]
@@ -349,7 +349,7 @@ def test_responder_of_a_path_is_a_library(script: Path) -> None:
     assert made.respond(ask({"turn": 9})).status == 200
 
 
-def test_responder_stays_what_it_is(script: Path) -> None:
+def test_responder_is_returned_unchanged(script: Path) -> None:
     library = Library(script)
     assert responder(library) is library
 
@@ -359,6 +359,6 @@ def test_options_with_a_responder_are_a_type_error(script: Path) -> None:
         responder(Library(script), drift="ignore")
 
 
-def test_what_cannot_answer_is_a_type_error() -> None:
+def test_object_that_is_no_responder_raises_type_error() -> None:
     with pytest.raises(TypeError, match="a dict, expected a path or a responder"):
         responder({})  # type: ignore[arg-type]

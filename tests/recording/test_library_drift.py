@@ -43,13 +43,13 @@ def test_drifted_request_is_an_error_with_the_diff_and_how_to_record(script: Pat
     assert len(library.unplayed) == 3
 
 
-def test_caller_says_how_to_record(script: Path) -> None:
+def test_error_has_the_callers_recording_command(script: Path) -> None:
     library = Library(script)
     library.how_to_record = "pytest --streamnorm-record=new"
     assert str(refused(library, ask({}))).endswith("\nto record it: pytest --streamnorm-record=new")
 
 
-def test_request_after_the_last_is_an_error_that_says_so(script: Path) -> None:
+def test_request_after_the_last_recording_is_an_error(script: Path) -> None:
     library = Library(script, drift="ignore")
     library.respond(ask({"turn": 1}))
     library.respond(ask({"turn": 2}))
@@ -59,13 +59,13 @@ def test_request_after_the_last_is_an_error_that_says_so(script: Path) -> None:
     assert (error.nearest, error.diff) == (f"{script.name}/03-chat", "")
 
 
-def test_request_of_another_path_is_an_error_with_the_nearest(script: Path) -> None:
+def test_request_of_another_path_is_an_error_with_the_nearest_recording(script: Path) -> None:
     error = refused(Library(script, drift="ignore"), ask({"turn": 1}, MESSAGES + "/count_tokens"))
     assert f"3 recorded in {script}, none of this method, path and dialect\n" in str(error)
     assert "-POST /v1/chat/completions\n+POST /v1/messages/count_tokens\n" in error.diff
 
 
-def test_nearest_is_of_the_same_path_and_left_to_be_played(tmp_path: Path) -> None:
+def test_nearest_recording_has_the_same_path_and_is_unplayed(tmp_path: Path) -> None:
     record(tmp_path, "1", {"turn": 1, "text": "the same"})
     record(tmp_path, "2", {"turn": 2, "text": "the same", "more": 1}, MESSAGES)
     record(tmp_path, "3", {"turn": 3})
@@ -78,7 +78,7 @@ def test_nearest_is_of_the_same_path_and_left_to_be_played(tmp_path: Path) -> No
     assert error.nearest == f"{tmp_path.name}/1"
 
 
-def test_nothing_recorded_is_an_error_without_a_nearest(tmp_path: Path) -> None:
+def test_empty_library_is_an_error_without_a_nearest_recording(tmp_path: Path) -> None:
     library = Library(tmp_path)
     error = refused(library, WireRequest("POST", CHAT, body=None))
     assert str(error).startswith(
@@ -89,7 +89,7 @@ def test_nothing_recorded_is_an_error_without_a_nearest(tmp_path: Path) -> None:
     assert library.recordings == library.unplayed == ()
 
 
-def test_secrets_stand_in_no_error(script: Path) -> None:
+def test_errors_contain_no_secrets(script: Path) -> None:
     secret = "sk-" + "q7" * 16
     url = CHAT.replace("https://", "https://name:word-of-pass@") + f"?key={secret}"
     error = refused(Library(script), ask({"text": secret}, url, authorization=f"Bearer {secret}"))
@@ -98,19 +98,19 @@ def test_secrets_stand_in_no_error(script: Path) -> None:
     assert "word-of-pass" not in str(error)
 
 
-def test_errors_are_stored_for_a_client_that_swallows_them_but_not_for_ever(script: Path) -> None:
+def test_stored_errors_are_bounded(script: Path) -> None:
     library = Library(script)
     errors = [refused(library, ask({"n": n})) for n in range(101)]
     assert library.unrecorded == tuple(errors[:100])
 
 
-def test_drift_that_is_ignored_plays_the_next_in_order(script: Path) -> None:
+def test_ignored_drift_plays_the_next_recording(script: Path) -> None:
     library = Library(script, drift="ignore")
     assert [played(library.respond(ask({"turn": 7}))) for _ in range(2)] == ["01-chat", "03-chat"]
     assert library.unrecorded == ()
 
 
-def test_drift_that_warns_plays_the_next_in_order(script: Path) -> None:
+def test_warned_drift_plays_the_next_recording(script: Path) -> None:
     library = Library(script, drift="warn")
     with pytest.warns(DriftWarning) as caught:
         assert played(library.respond(ask({"turn": 7}))) == "01-chat"
@@ -123,5 +123,5 @@ def test_drift_that_warns_plays_the_next_in_order(script: Path) -> None:
 
 
 @pytest.mark.parametrize("drift", ["warn", "error"])
-def test_same_request_warns_of_nothing(script: Path, drift: Any) -> None:
+def test_equal_request_does_not_warn(script: Path, drift: Any) -> None:
     assert played(Library(script, drift=drift).respond(ask({"turn": 2}))) == "03-chat"

@@ -31,7 +31,7 @@ def says(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
-# What JSON is the same
+# Equality of JSON
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def says(text: str) -> dict[str, Any]:
         (None, None),
     ],
 )
-def test_same_values_are_the_same(one: Any, other: Any) -> None:
+def test_equal_values_match(one: Any, other: Any) -> None:
     assert same(one, other)
 
 
@@ -61,16 +61,16 @@ def test_same_values_are_the_same(one: Any, other: Any) -> None:
         ({}, []),
     ],
 )
-def test_other_values_are_not_the_same(one: Any, other: Any) -> None:
+def test_different_values_do_not_match(one: Any, other: Any) -> None:
     assert not same(one, other)
 
 
-def test_null_body_is_not_an_empty_one() -> None:
+def test_null_body_differs_from_no_body() -> None:
     asked = RecordedRequest("POST", CHAT, {})
     assert not same_request(asked, post(None))
 
 
-def test_recording_that_tells_no_body_is_the_same_as_any() -> None:
+def test_recording_without_a_body_matches_any_body() -> None:
     assert same_request(post({"a": 1}), RecordedRequest("POST", CHAT, {}))
     assert not same_request(RecordedRequest("POST", CHAT, {}), post({"a": 1}))
 
@@ -101,7 +101,7 @@ def of(url: str, method: str = "POST") -> RecordedRequest:
         ("http://h", "http://h/"),
     ],
 )
-def test_path_is_the_same_behind_a_prefix(asked: str, recorded: str) -> None:
+def test_path_matches_behind_a_prefix(asked: str, recorded: str) -> None:
     assert same_operation(of(asked), of(recorded), None)
 
 
@@ -114,7 +114,7 @@ def test_path_is_the_same_behind_a_prefix(asked: str, recorded: str) -> None:
         ("http://h/v1/messages", "http://h/"),
     ],
 )
-def test_path_is_another(asked: str, recorded: str) -> None:
+def test_different_path_does_not_match(asked: str, recorded: str) -> None:
     assert not same_operation(of(asked), of(recorded), None)
 
 
@@ -123,7 +123,7 @@ def test_method_counts_and_its_case_does_not() -> None:
     assert not same_operation(of(CHAT, "GET"), of(CHAT, "POST"), None)
 
 
-def test_dialect_of_the_recording_counts_where_the_path_tells_one() -> None:
+def test_dialect_of_the_recording_must_match_that_of_the_path() -> None:
     assert same_operation(of(CHAT), of(CHAT), "openai_chat")
     assert not same_operation(of(CHAT), of(CHAT), "anthropic")
     assert same_operation(of("http://h/llm"), of("http://h/llm"), "anthropic")
@@ -135,15 +135,15 @@ def test_query_counts_and_its_order_does_not() -> None:
     assert not same_request(asked, normalise(post({}, CHAT + "?alt=sse")))
 
 
-def test_headers_and_host_are_left_out() -> None:
+def test_headers_and_host_are_ignored() -> None:
     request = RecordedRequest("post", "https://u:p@h:1/v1/x?b=2&a=1#f", {"accept": "*/*"}, {})
     assert normalise(request) == RecordedRequest("POST", "/v1/x?a=1&b=2", {}, {})
 
 
-# What clients vary
+# Values that vary between runs of a client
 
 
-def test_ids_of_session_and_user_are_left_out() -> None:
+def test_session_and_user_ids_are_ignored() -> None:
     body = {
         "model": "m",
         "prompt_cache_key": "k",
@@ -154,18 +154,18 @@ def test_ids_of_session_and_user_are_left_out() -> None:
     assert normalise(post(body)).body == {"model": "m"}
 
 
-def test_other_metadata_is_kept() -> None:
+def test_other_metadata_is_compared() -> None:
     assert normalise(post({"metadata": {"user_id": "u", "run": "r"}})).body == {
         "metadata": {"run": "r"}
     }
 
 
-def test_session_fields_elsewhere_are_kept() -> None:
+def test_session_fields_elsewhere_are_compared() -> None:
     body = {"tools": [{"prompt_cache_key": "k", "metadata": {"user_id": "u"}}]}
     assert normalise(post(body)).body == body
 
 
-def test_cache_control_is_left_out_but_not_where_it_is_somebodys_argument() -> None:
+def test_cache_control_is_ignored_except_in_arguments() -> None:
     mark = {"type": "ephemeral"}
     body = {
         "system": [{"type": "text", "text": "s", "cache_control": mark}],
@@ -191,14 +191,14 @@ def test_cache_control_is_left_out_but_not_where_it_is_somebodys_argument() -> N
     }
 
 
-def test_billing_block_is_left_out() -> None:
+def test_billing_block_is_ignored() -> None:
     billing = {"type": "text", "text": "x-anthropic-billing-header: cc_version=1; cc_entry=cli;"}
     assert normalise(post({"system": [billing, {"type": "text", "text": "s"}]})).body == {
         "system": [{"type": "text", "text": "s"}]
     }
 
 
-def test_ids_of_input_items_are_left_out_and_references_numbered() -> None:
+def test_input_item_ids_are_ignored_and_references_numbered() -> None:
     body = {
         "input": [
             {"type": "message", "id": "msg_1", "content": [{"type": "input_text", "id": "kept"}]},
@@ -219,7 +219,7 @@ def test_ids_of_input_items_are_left_out_and_references_numbered() -> None:
     }
 
 
-def test_id_that_is_of_no_call_is_kept() -> None:
+def test_id_of_no_call_is_compared() -> None:
     assert not same({"tools": [{"id": "a"}]}, {"tools": [{"id": "b"}]})
 
 
@@ -295,7 +295,7 @@ def test_arguments_are_compared() -> None:
         ),
     ],
 )
-def test_what_an_agent_tells_of_its_environment_is_left_out(one: str, other: str) -> None:
+def test_environment_description_of_an_agent_is_ignored(one: str, other: str) -> None:
     assert same(says(one), says(other))
     assert not same(says(one + "\nand"), says(other + "\nor"))
 
@@ -312,11 +312,11 @@ def test_what_an_agent_tells_of_its_environment_is_left_out(one: str, other: str
         ("look into /a\n", "look into /b\n"),
     ],
 )
-def test_what_only_looks_like_it_is_compared(one: str, other: str) -> None:
+def test_text_resembling_an_environment_description_is_compared(one: str, other: str) -> None:
     assert not same(says(one), says(other))
 
 
-def test_scrubbed_runs_are_the_same_whatever_their_length() -> None:
+def test_scrubbed_runs_match_at_any_length() -> None:
     assert same(says("key xxxxxx."), says("key xxxxxxxxxxxxxxxx."))
     assert not same(says("key xxxxx."), says("key xxxxxxxxxxxxxxxx."))
     assert not same(says("key xxxxxxxx."), says("key xxxxxxxx!"))
@@ -324,7 +324,7 @@ def test_scrubbed_runs_are_the_same_whatever_their_length() -> None:
 
 @pytest.mark.parametrize("compared", [normalise, without_secrets])
 @pytest.mark.parametrize("place", ["tools", "input_schema"])
-def test_secret_fields_are_the_same_however_short(compared: Any, place: str) -> None:
+def test_secret_fields_match_at_any_length(compared: Any, place: str) -> None:
     def server(name: str, value: str) -> RecordedRequest:
         return compared(post({place: [{name: value}]}))
 
@@ -335,7 +335,7 @@ def test_secret_fields_are_the_same_however_short(compared: Any, place: str) -> 
     assert not same_request(server("password", "abc"), server("password", "xyz"))
 
 
-def test_ignored_matches_are_taken_out_of_strings() -> None:
+def test_ignored_patterns_are_removed_from_strings() -> None:
     ignore = [r"run-\d+", re.compile("(?i)SEED=\\w+ ?")]
     assert same(says("run-1 seed=a go"), says("run-22 go"), ignore=ignore)
     assert not same(says("run-1 go"), says("run-22 stop"), ignore=ignore)
@@ -343,7 +343,7 @@ def test_ignored_matches_are_taken_out_of_strings() -> None:
     assert normalise(one, ignore).url == "/v1/runs//messages"
 
 
-def test_exact_comparison_varies_nothing_but_secrets() -> None:
+def test_exact_match_ignores_only_secrets() -> None:
     body = {"prompt_cache_key": "k", "text": "Current date: 2026-11-21 xxxxxxxxxx"}
     request = RecordedRequest("POST", CHAT + "?key=xxxxxxxxx", {"a": "b"}, body, text=None)
     assert without_secrets(request) == RecordedRequest(

@@ -63,7 +63,7 @@ def varied(value: Any, key: str = "") -> Any:
 
 
 @pytest.mark.parametrize("path", captured())
-def test_captured_request_is_the_same_when_its_client_sends_it_again(path: Path) -> None:
+def test_captured_request_matches_when_it_is_repeated(path: Path) -> None:
     request = read(path)
     body = UNSET if request.body is UNSET else varied(request.body)
     again = RecordedRequest(request.method, "https://else.example/p" + request.url[21:], {}, body)
@@ -73,7 +73,7 @@ def test_captured_request_is_the_same_when_its_client_sends_it_again(path: Path)
 
 
 @pytest.mark.parametrize("path", captured())
-def test_captured_turn_is_no_other_one(path: Path) -> None:
+def test_captured_turns_do_not_match_each_other(path: Path) -> None:
     one = normalise(read(path))
     stem = path.stem.rpartition("__")[0]
     others = [other for other in path.parent.glob(f"{stem}__*.json") if other != path]

@@ -1,4 +1,4 @@
-"""What a URL tells: dialect, server, and a name for a file."""
+"""The dialect, the server and the file name that a URL implies."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from streamnorm.recording.operations import dialect_of, path_of, query_of, serve
         ("", None),
     ],
 )
-def test_path_tells_the_dialect(path: str, dialect: str | None) -> None:
+def test_dialect_is_known_by_the_path(path: str, dialect: str | None) -> None:
     assert dialect_of("https://host.example" + path) == dialect
 
 
-def test_query_and_host_tell_no_dialect() -> None:
+def test_query_and_host_do_not_decide_the_dialect() -> None:
     assert dialect_of("https://messages.example/x?next=/v1/messages") is None
 
 
@@ -80,7 +80,7 @@ def test_query_and_host_tell_no_dialect() -> None:
         ("[nothing", None),
     ],
 )
-def test_host_tells_the_server(host: str, server: str | None) -> None:
+def test_server_is_known_by_the_host(host: str, server: str | None) -> None:
     assert server_of(f"https://{host}/v1/chat/completions") == server
 
 

@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Playback, Pace, float | None, Arrivals, type[Exception] |
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_pieces_come_at_their_time(case: str, clock: SyncClock) -> None:
+def test_chunks_are_played_at_their_time(case: str, clock: SyncClock) -> None:
     playback, pace, timeout_s, arrivals, error = CASES[case]
     got, exc = play(Player(playback, pace, read_timeout_s=timeout_s), clock)
     assert [data for _, data in got] == [data for _, data in arrivals]
@@ -156,7 +156,7 @@ def test_pieces_come_at_their_time(case: str, clock: SyncClock) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", CASES)
-async def test_pieces_come_at_their_time_where_others_run(
+async def test_chunks_are_played_at_their_time_asynchronously(
     case: str, async_clock: AsyncClock
 ) -> None:
     playback, pace, timeout_s, arrivals, error = CASES[case]
@@ -166,13 +166,13 @@ async def test_pieces_come_at_their_time_where_others_run(
     assert type(exc) is (error or type(None))
 
 
-def test_reader_waits_its_timeout_out(clock: SyncClock) -> None:
+def test_stall_lasts_for_the_read_timeout(clock: SyncClock) -> None:
     play(Player(answer(Step(0, b"a", math.inf)), Pace(1), read_timeout_s=5), clock)
     assert clock.now == 1005
 
 
 @pytest.mark.anyio
-async def test_reader_waits_its_timeout_out_where_others_run(async_clock: AsyncClock) -> None:
+async def test_stall_lasts_for_the_read_timeout_asynchronously(async_clock: AsyncClock) -> None:
     await aplay(Player(answer(Step(0, b"a", 6)), Pace(1), read_timeout_s=5), async_clock)
     assert async_clock.now == 1005
 
@@ -201,18 +201,18 @@ def test_time_counts_from_the_first_read(clock: SyncClock) -> None:
     assert clock.now == 1051
 
 
-def test_where_no_time_passes_nobody_sleeps(clock: SyncClock) -> None:
+def test_player_without_delays_does_not_sleep(clock: SyncClock) -> None:
     play(Player(answer(*STEPS), Pace()), clock)
     assert clock.waits == []
 
 
 @pytest.mark.anyio
-async def test_where_no_time_passes_others_have_their_turn(async_clock: AsyncClock) -> None:
+async def test_async_player_without_delays_yields_to_other_tasks(async_clock: AsyncClock) -> None:
     await aplay(Player(answer(*STEPS), Pace()), async_clock)
     assert async_clock.waits == [0, 0, 0]
 
 
-def test_endless_silence_is_waited_for_in_sleeps_that_the_system_can_count(
+def test_infinite_stall_sleeps_in_finite_intervals(
     clock: SyncClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sleep(wait_s: float) -> None:
@@ -230,7 +230,7 @@ def test_endless_silence_is_waited_for_in_sleeps_that_the_system_can_count(
     "anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})], ids=["trio"]
 )
 @pytest.mark.anyio
-async def test_endless_silence_can_be_left() -> None:
+async def test_infinite_stall_can_be_cancelled() -> None:
     with anyio.move_on_after(1_000_000) as scope:
         await anext(Player(answer(Step(0, b"a", math.inf)), Pace(1)))
     assert scope.cancelled_caught
@@ -245,7 +245,7 @@ async def test_endless_silence_can_be_left() -> None:
         answer(),
     ],
 )
-def test_end_stays_the_end(playback: Playback, clock: SyncClock) -> None:
+def test_ended_player_keeps_raising_stop_iteration(playback: Playback, clock: SyncClock) -> None:
     player: Any = Player(playback, Pace())
     ends = (PlaybackTimeout, PlaybackReset, StopIteration)
     with pytest.raises(ends) as first:
@@ -265,6 +265,6 @@ def test_end_stays_the_end(playback: Playback, clock: SyncClock) -> None:
         ((1, math.nan), "max_gap_s nan"),
     ],
 )
-def test_pace_that_is_none_is_refused(numbers: tuple[float, ...], told: str) -> None:
+def test_invalid_pace_is_refused(numbers: tuple[float, ...], told: str) -> None:
     with pytest.raises(ValueError, match=f"{told}, expected 0 or more"):
         Pace(*numbers)

@@ -125,7 +125,7 @@ def test_same_stream_at_the_same_pace_gives_the_same_bytes(
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_what_save_writes_is_what_the_recorder_wrote(tmp_path: Path) -> None:
+def test_save_writes_the_files_of_the_recorder(tmp_path: Path) -> None:
     record(Recorder(tmp_path))
     recording = Recording.load(tmp_path / "01-chat-completions.sse")
     recording.save(tmp_path / "copy.sse")
@@ -134,7 +134,7 @@ def test_what_save_writes_is_what_the_recorder_wrote(tmp_path: Path) -> None:
         assert (tmp_path / f"copy{suffix}").read_bytes() == written
 
 
-def test_recordings_are_numbered_as_their_requests_were_sent(tmp_path: Path) -> None:
+def test_recordings_are_numbered_in_request_order(tmp_path: Path) -> None:
     (tmp_path / "07-messages.sse").write_bytes(b"")
     (tmp_path / "notes.txt").write_bytes(b"")
     recorder = Recorder(tmp_path)
@@ -147,7 +147,7 @@ def test_recordings_are_numbered_as_their_requests_were_sent(tmp_path: Path) -> 
     assert (tmp_path / "09-chat-completions.sse").read_bytes() == b"data: 2\n\n"
 
 
-def test_recorders_of_one_directory_never_write_over_each_other(tmp_path: Path) -> None:
+def test_recorders_of_one_directory_never_overwrite_each_other(tmp_path: Path) -> None:
     recorders = [Recorder(tmp_path), Recorder(tmp_path)]
     writers = [recorder.start(REQUEST) for recorder in (*recorders, *recorders)]
     for number, writer in enumerate(writers):
@@ -164,7 +164,7 @@ def test_recorders_of_one_directory_never_write_over_each_other(tmp_path: Path) 
     ("end", "outcome"),
     [("reset", Truncated), ("timeout", Truncated), ("aborted", Abandoned)],
 )
-def test_end_is_stored(tmp_path: Path, end: End, outcome: type) -> None:
+def test_end_of_the_connection_is_stored(tmp_path: Path, end: End, outcome: type) -> None:
     record(Recorder(tmp_path), end, BODY[:2])
     recording = Recording.load(tmp_path / "01-chat-completions.sse")
     assert recording.response.end == end
@@ -192,7 +192,9 @@ def test_only_the_first_end_counts(tmp_path: Path) -> None:
         ("application/x-ndjson", ".body.bin"),
     ],
 )
-def test_body_is_named_by_its_kind(tmp_path: Path, content_type: str | None, suffix: str) -> None:
+def test_suffix_of_the_body_is_that_of_its_kind(
+    tmp_path: Path, content_type: str | None, suffix: str
+) -> None:
     writer = Recorder(tmp_path).start(REQUEST)
     writer.begin(429, [] if content_type is None else [("Content-Type", content_type)])
     writer.write(b'{"error":1}')
@@ -202,7 +204,7 @@ def test_body_is_named_by_its_kind(tmp_path: Path, content_type: str | None, suf
     assert Recording.load(tmp_path / "01-chat-completions.json").body == b'{"error":1}'
 
 
-def test_while_it_runs_the_recording_is_marked_incomplete(tmp_path: Path) -> None:
+def test_open_recording_is_marked_incomplete(tmp_path: Path) -> None:
     writer = Recorder(tmp_path).start(REQUEST)
     writer.begin(200, STREAM)
     writer.write(b"x" * 100_000)
@@ -218,7 +220,7 @@ def test_request_without_a_response_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_credentials_of_the_request_are_found_in_the_body(tmp_path: Path) -> None:
+def test_request_credentials_are_redacted_in_the_body(tmp_path: Path) -> None:
     record(Recorder(tmp_path), body=[b"data: you sent K2aB", b"cDeFgHiJ and K1aBcDeFgHiJ\n\n"])
     text = (tmp_path / "01-chat-completions.sse").read_bytes()
     assert text == b"data: you sent xxxxxxxxxxxx and xxxxxxxxxxxx\n\n"
@@ -227,7 +229,7 @@ def test_credentials_of_the_request_are_found_in_the_body(tmp_path: Path) -> Non
     assert told["chunks"][0].endswith(" 19")
 
 
-def test_what_the_user_names_is_redacted(tmp_path: Path) -> None:
+def test_redact_option_is_applied(tmp_path: Path) -> None:
     record(Recorder(tmp_path, redact=["stones"]), body=[b"data: stones\n\n"])
     assert (tmp_path / "01-chat-completions.sse").read_bytes() == b"data: xxxxxx\n\n"
     asked = companion(tmp_path / "01-chat-completions.json")["request"]["body"]
@@ -268,9 +270,7 @@ class TestBadDisk:
         assert len(recording.body) <= 200_000
 
     @pytest.mark.parametrize("room", [150_000, 0])
-    def test_full_disk_leaves_what_fits_and_says_that_it_is_incomplete(
-        self, tmp_path: Path, room: int
-    ) -> None:
+    def test_full_disk_leaves_an_incomplete_recording(self, tmp_path: Path, room: int) -> None:
         code = """
             import resource, sys
             from streamnorm.recording.exchange import WireRequest
@@ -307,7 +307,7 @@ class TestBadDisk:
         assert recording.body == b"z" * 150_000
 
 
-def test_memory_stays_flat_however_long_the_body(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_body(tmp_path: Path) -> None:
     """Neither bytes nor reads pile up: 40 MB in reads of 100 bytes."""
     code = """
         import resource, sys

@@ -63,7 +63,7 @@ def test_body_is_the_bytes_of_the_file(tmp_path: Path) -> None:
     assert str(recording) == recording.name == "server/case"
 
 
-def test_companion_tells_dialect_and_server(tmp_path: Path) -> None:
+def test_companion_has_dialect_and_server(tmp_path: Path) -> None:
     (tmp_path / "a.sse").write_bytes(b"\n\n")
     (tmp_path / "a.json").write_text(
         '{"streamnorm_recording": 1, "dialect": "openai_chat", "server": "vllm",'
@@ -133,7 +133,7 @@ def test_recording_is_loaded_by_any_of_its_files(tmp_path: Path, file: str) -> N
 
 
 @pytest.mark.parametrize("suffix", [".sse", ".body.json", ".body.bin"])
-def test_body_without_a_companion_is_what_its_suffix_says(tmp_path: Path, suffix: str) -> None:
+def test_body_without_a_companion_is_read_by_its_suffix(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"a{suffix}").write_bytes(b"{}")
     found = Recording.load(tmp_path / f"a{suffix}")
     assert (found.body, found.response.body) == (b"{}", suffix)
@@ -228,7 +228,7 @@ def test_damaged_recording_is_replaced(tmp_path: Path) -> None:
     assert Recording.load(path).reads == [RecordedRead(1, 5)]
 
 
-def test_recording_that_cannot_be_saved_says_why(tmp_path: Path) -> None:
+def test_failed_save_is_a_recording_error_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RecordingError, match=r"file/a\.sse: "):
         recording(b"").save(tmp_path / "file" / "a.sse")
@@ -238,7 +238,7 @@ def test_recording_that_cannot_be_saved_says_why(tmp_path: Path) -> None:
         _ = recording(b"").expected
 
 
-def test_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "a.sse"
     path.write_bytes(b"before")
 
@@ -267,7 +267,7 @@ def test_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
         (99, [(2.15, b"data: a\n\nd:\n\n")]),
     ],
 )
-def test_pieces_take_the_time_of_the_reads_they_came_in(
+def test_chunks_have_the_time_of_their_reads(
     rechunk: int | str, steps: list[tuple[float, bytes]]
 ) -> None:
     found = recording(b"data: a\n\nd:\n\n", (100, 4), (50, 6), (2000, 3))
@@ -277,19 +277,19 @@ def test_pieces_take_the_time_of_the_reads_they_came_in(
     assert found.chunks(rechunk) == [data for _, data in steps]
 
 
-def test_read_of_no_bytes_takes_its_time() -> None:
+def test_empty_read_keeps_its_delay() -> None:
     found = recording(b"ab", (100, 1), (50, 0), (10, 1))
     assert sum(delays(found)) == pytest.approx(0.16)
     assert delays(found, "byte") == pytest.approx([0.1, 0.06])
 
 
-def test_events_are_the_pieces_and_take_no_time_where_no_reads_are_known() -> None:
+def test_recording_without_reads_is_played_by_events_without_delay() -> None:
     found = recording(START + DONE)
     assert found.playback().steps == (Step(0, START), Step(0, DONE))
 
 
 @pytest.mark.parametrize("rechunk", ["recorded", "event"])
-def test_body_that_is_no_stream_is_one_piece(rechunk: str) -> None:
+def test_body_that_is_no_stream_is_one_chunk(rechunk: str) -> None:
     document = b'{\n\n"a": 1}'
     assert recording(document, suffix=".body.json").chunks(rechunk) == [document]
     assert recording(document, suffix=".body.json").chunks("byte")[:2] == [b"{", b"\n"]
@@ -306,7 +306,7 @@ def test_body_that_is_no_stream_is_one_piece(rechunk: str) -> None:
         (".sse", {"x-request-id": "r"}, {"x-request-id": "r"}),
     ],
 )
-def test_head_is_as_recorded_or_as_the_body_has_it(
+def test_headers_default_to_those_of_the_body_kind(
     suffix: Suffix, headers: dict[str, str], told: dict[str, str]
 ) -> None:
     played = recording(b"{}", suffix=suffix, status=418, headers=headers).playback()
@@ -327,7 +327,7 @@ def test_head_is_as_recorded_or_as_the_body_has_it(
         (b'{"a":' + b" " * 2**16, "openai_chat", ".body.json", "reset"),  # long, but half
     ],
 )
-def test_what_was_not_recorded_to_its_end_breaks_unless_its_message_is_whole(
+def test_incomplete_recording_breaks_unless_its_message_is_complete(
     left: End, body: bytes, dialect: str | None, suffix: Suffix, end: str
 ) -> None:
     assert recording(body, dialect=dialect, suffix=suffix, end=left).playback().end == end
@@ -366,14 +366,14 @@ def test_outcome_knows_how_the_connection_ended(
         assert found.events()[-1] == found.outcome.error
 
 
-def test_events_are_the_callers_own() -> None:
+def test_events_are_a_new_list_each_time() -> None:
     found = recording(START + STOP + DONE)
     assert found.message().text == "Hi"
     found.events().clear()
     assert found.message().text == "Hi"
 
 
-def test_dialect_that_is_not_read_is_reported_when_it_is_asked_for() -> None:
+def test_unknown_dialect_raises_when_events_are_read() -> None:
     found = recording(START, dialect="no_such_dialect")
     assert found.playback().body == START
     for read in (found.events, found.message, lambda: found.outcome):

@@ -69,7 +69,7 @@ class Caller(Client):
 
 
 class Upstream(httpx.AsyncBaseTransport):
-    """What answers the requests of a proxy.
+    """An upstream server, as a transport of the proxy's client.
 
     Args:
         source: The body of its answers.

@@ -1,4 +1,4 @@
-"""Bodies of each dialect for the laws: written, generated, and damaged in some way."""
+"""Bodies of each dialect for the laws: recorded, generated and damaged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from support.made_streams import Source
 from support.mutations import damaged, noise
 from support.openai_chat.strategies import make_chat_stream
 from support.openai_responses.strategies import make_responses_stream
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["any_body", "make_source"]
 
-_MAKERS: dict[str, Callable[[Dice], Source]] = {
+_MAKERS: dict[str, Callable[[Draws], Source]] = {
     "anthropic": make_anthropic_stream,
     "gemini": make_gemini_stream,
     "openai_chat": make_chat_stream,
@@ -23,13 +23,13 @@ _MAKERS: dict[str, Callable[[Dice], Source]] = {
 }
 
 
-def make_source(d: Dice, dialect: str) -> Source:
-    """Return a stream of a dialect that ends well, and what it says."""
+def make_source(d: Draws, dialect: str) -> Source:
+    """Return a stream of a dialect that completes, and its messages."""
     return _MAKERS[dialect](d)
 
 
-def any_body(d: Dice, dialect: str) -> bytes:
-    """Return a stream that is damaged in some way, or is none."""
+def any_body(d: Draws, dialect: str) -> bytes:
+    """Return a damaged stream, or bytes that are no stream."""
     if d.flag(3):
         return noise(d)
     written = d.pick(recordings(dialect)).body

@@ -1,4 +1,4 @@
-"""The one thing that the tests of the I/O layers fake: where bytes come from."""
+"""Fake byte sources, the only fakes in the tests of the I/O layers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Cut(OSError):
 
 
 class AsyncBytes:
-    """Give chunks, then end, break or stay silent.
+    """A source of chunks that then ends, breaks or stays silent.
 
     Attributes:
-        reads: How many chunks were given.
-        closed: How often it was closed.
-        silent: Set when a read waits for what never comes.
+        reads: Number of chunks returned.
+        closed: Number of times it was closed.
+        silent: Set when a read waits for ever.
         left: Set when it was closed.
     """
 
@@ -74,7 +74,7 @@ class AsyncBytes:
 
 
 class AsyncResponse(AsyncBytes):
-    """The same, with the head of a response."""
+    """An `AsyncBytes` with status and headers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How a network may cut the bytes of a stream."""
+"""Chunkings: the ways in which a network may cut a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENT = re.compile(rb".*?(?>\r\n|\r|\n)(?>\r\n|\r|\n)", re.DOTALL)
 
 
 def events_of(body: bytes) -> list[bytes]:
-    """Return the events of a stream, each with its blank line, and what follows the last."""
+    """Return the events of a stream, each with its blank line, and the rest."""
     ends = [match.end() for match in _EVENT.finditer(body)]
     return _cut(body, ends)
 
@@ -32,7 +32,7 @@ def cut_at_random(body: bytes, seed: str) -> list[bytes]:
 
 
 def _cut(body: bytes, ends: list[int]) -> list[bytes]:
-    """Return bytes cut at some places."""
+    """Return bytes cut at some offsets."""
     inner = [end for end in ends if 0 < end < len(body)]
     return [body[a:b] for a, b in pairwise([0, *inner, len(body)]) if a < b]
 
@@ -48,7 +48,7 @@ def _halves(events: list[bytes]) -> list[bytes]:
 
 
 def _middle_to_middle(events: list[bytes]) -> list[bytes]:
-    """Let each chunk begin and end within an event."""
+    """Make each chunk begin and end within an event."""
     first, *halves = _halves(events) or [b""]
     pairs = (halves[at : at + 2] for at in range(0, len(halves), 2))
     return [first, *(b"".join(pair) for pair in pairs)]

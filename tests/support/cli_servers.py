@@ -1,4 +1,4 @@
-"""Servers for the tests of the command line: its own, and a provider for it."""
+"""Servers for the tests of the command line: a serving command, and a provider."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Running", "provider", "running"]
 
 
 class Running:
-    """A command that serves.
+    """A running command that serves.
 
     Attributes:
-        url: Where.
-        said: The lines that it said when it began.
+        url: URL of the server.
+        said: Lines that the command printed at its start.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -32,7 +32,7 @@ class Running:
         self.url = self.said[0].removeprefix("listening on ")
 
     def line(self) -> str:
-        """Return the next line of its stderr, behind those with which it began."""
+        """Return the next line of stderr after those of the start."""
         while "_BASE_URL=" in (line := self._read_line()):
             self.said.append(line)
         return line
@@ -44,7 +44,7 @@ class Running:
         return line.rstrip("\n")
 
     def end(self, number: signal.Signals) -> tuple[int, list[str]]:
-        """Send a signal, and return the exit status and what else it said."""
+        """Send a signal, and return the exit status and the remaining lines."""
         assert self._process.stderr is not None
         self._process.send_signal(number)
         late = threading.Timer(30, self._process.kill)
@@ -75,7 +75,7 @@ def running(*arguments: object) -> Iterator[Running]:
 
 @contextmanager
 def provider(app: Any) -> Iterator[str]:
-    """Serve an application in this process, and give its URL."""
+    """Serve an application in this process, and yield its URL."""
     config = uvicorn.Config(
         app, log_config=None, log_level="critical", lifespan="off", http="h11", ws="none"
     )

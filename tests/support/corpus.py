@@ -54,11 +54,11 @@ class CorpusStream:
     """One stream of the corpus.
 
     Attributes:
-        name: Its file without the dialect and the suffix.
-        dialect: What it speaks.
-        provider: Who sent it.
+        name: Path of its file without the dialect and the suffix.
+        dialect: Its dialect.
+        provider: Name of the provider.
         bytes: Size of its file.
-        chunk_sizes: Sizes of the reads it arrived in, where they are known.
+        chunk_sizes: Sizes of the recorded reads; empty if unknown.
     """
 
     def __init__(self, root: Path, entry: dict[str, Any], dialect: str) -> None:
@@ -93,7 +93,7 @@ class CorpusStream:
 
 
 def corpus(dialect: str = "openai_chat") -> tuple[CorpusStream, ...]:
-    """Return the streams of a dialect in the corpus; none where there is no corpus."""
+    """Return the streams of a dialect in the corpus; empty without a corpus."""
     return _corpus(dialect)
 
 
@@ -165,7 +165,7 @@ each_recording = each_recording_of("openai_chat")
 
 
 def payloads(body: bytes) -> Iterator[str]:
-    """Yield the data of each frame, told apart by the plainest rule that fits the corpus."""
+    """Yield the data of each frame, split by the simplest rule that fits the corpus."""
     for frame in body.replace(b"\r\n", b"\n").decode().split("\n\n"):
         fields = (line.partition(":") for line in frame.split("\n"))
         data = [value.removeprefix(" ") for field, _, value in fields if field == "data"]

@@ -1,6 +1,6 @@
-"""One delta, spelt or damaged in every way that a line parser or a JSON parser may notice.
+"""Mutations of one delta that a line parser or a JSON parser may notice.
 
-A mutation makes of an event the chunks that take its place.
+A mutation returns the chunks that replace an event.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def other_payloads(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def other_spellings(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield an event spelt or framed in another way, or something beside it."""
+    """Yield an event spelt or framed differently, or with other lines beside it."""
     for name, mutation in _SPELLINGS.items():
         chunks = mutation(event)
         if chunks != [event]:
@@ -50,7 +50,7 @@ def other_spellings(event: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _text(new: bytes) -> _Mutation:
-    """Write something in place of the text and its quotes."""
+    """Replace the text and its quotes."""
     return lambda event: [event.replace(_TEXT, new)]
 
 
@@ -68,7 +68,7 @@ def _behind(other: bytes) -> _Mutation:
 
 
 def _ending(new: bytes) -> _Mutation:
-    """Write something in place of the line end of the last line and of the blank line."""
+    """Replace the line end of the last line and the blank line."""
     return lambda event: [event.rstrip(b"\r\n") + new]
 
 
@@ -82,7 +82,7 @@ def _replaced(old: bytes, new: bytes, count: int = -1) -> _Mutation:
 
 
 def _named(name: bytes | None) -> _Mutation:
-    """Give the event another name, or none."""
+    """Replace or remove the event name."""
 
     def change(lines: list[bytes]) -> list[bytes]:
         rest = [line for line in lines if not line.startswith(b"event:")]
@@ -92,7 +92,7 @@ def _named(name: bytes | None) -> _Mutation:
 
 
 def _recased(case: Callable[[bytes], bytes]) -> _Mutation:
-    """Write the names of the fields in other letters."""
+    """Change the case of the field names."""
 
     def change(lines: list[bytes]) -> list[bytes]:
         fields = (line.partition(b":") for line in lines)
@@ -102,7 +102,7 @@ def _recased(case: Callable[[bytes], bytes]) -> _Mutation:
 
 
 def _over_lines(event: bytes, cut: bytes) -> list[bytes]:
-    """Write the payload over two data lines, the second of which begins at some bytes."""
+    """Split the payload into two data lines, the second beginning at `cut`."""
     return [event.replace(cut, b"\ndata: " + cut, 1)]
 
 

@@ -1,4 +1,4 @@
-"""What streams of consecutive deltas are made of: their pieces, and how an event is spelt."""
+"""The parts of streams of consecutive deltas: texts, arguments, and frames."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WITHIN_JSON = str.maketrans({"\n": " ", '"': "'", "\\": "/"})
 
 
 class DeltaStream(NamedTuple):
-    """A stream of deltas, and what opens and closes their blocks.
+    """A stream of deltas between the events that open and close their blocks.
 
     Attributes:
         dialect: Its dialect.
         opening: The events before the deltas.
         deltas: An event each.
-        closing: The events behind them.
+        closing: The events after them.
         options: Options that its decoder needs.
     """
 

@@ -1,7 +1,7 @@
-"""Streams read with the delta run, and how many of their frames are on it.
+"""Streams read with the delta run, and the number of frames on it.
 
-Whatever is read here is also read event by event with each frame offered to the run by hand,
-in halves, and with every frame in full, and must then give the same events, notes and outcome.
+Every stream is also read in halves and with every frame in full: events, notes and outcome
+must be the same.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["Offer", "Reading", "offer", "read_chunks", "read_each_way"]
 
 
 class Offer(NamedTuple):
-    """What a chunk gives whose frames are offered to the run first.
+    """The result of a chunk whose frames are offered to the run first.
 
     Attributes:
         events: Its events.
-        on_run: How many frames the run has read.
+        on_run: Number of frames that the run has read.
     """
 
     events: list[Event]
@@ -29,12 +29,12 @@ class Offer(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a stream gives.
+    """The events of a stream, chunk by chunk.
 
     Attributes:
         events: The events of each chunk.
-        on_run: How many frames of each chunk the run has read.
-        decoder: What has read the chunks, frame by frame.
+        on_run: Number of frames of each chunk that the run has read.
+        decoder: The decoder that has read the chunks, frame by frame.
     """
 
     events: list[list[Event]]
@@ -61,9 +61,9 @@ def offer(reader: Decoder, chunk: bytes) -> Offer:
 
 
 def read_chunks(dialect: str, *chunks: bytes, **options: Any) -> Reading:
-    """Read chunks one after the other, and check that each gives the same on every path.
+    """Read chunks in order, and check that each gives the same events on every path.
 
-    So does the end behind them; the decoder that is returned has not been closed.
+    So must the end; the returned decoder has not been closed.
     """
     with every_frame_in_full():
         full = decoder(dialect, **options)
@@ -93,7 +93,7 @@ def _state(reader: Decoder) -> tuple[object, ...]:
 
 
 def read_each_way(dialect: str, *chunks: bytes, **options: Any) -> list[Event]:
-    """Return the events of a stream, which are the same byte by byte."""
+    """Return the events of a stream, asserting that they are the same byte by byte."""
     reading = read_chunks(dialect, *chunks, **options)
     events = [event for given in reading.events for event in given]
     body = b"".join(chunks)

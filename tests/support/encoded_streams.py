@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from streamnorm import Event, JSONDelta, ReasoningDelta, RefusalDelta, TextDelta, encoder
 from streamnorm._core.ordering import Sequencer
 from support.event_strategies import make_stream
-from support.seeded import Dice
-from support.streams import WAYS
+from support.seeded import Draws
+from support.streams import ENCODER_OPTIONS
 
 __all__ = ["make_encoded_stream"]
 
 
-def make_encoded_stream(d: Dice, dialect: str) -> list[bytes]:
-    """Return the bytes that each event of a stream is written as."""
+def make_encoded_stream(d: Draws, dialect: str) -> list[bytes]:
+    """Return the encoded bytes of each event of a stream."""
     interleaves = d.flag()
     events = make_stream(
         d, 1 + d.below(2), failing=d.flag(4), calls_only=d.flag(), spoken=d.flag(3)
     )
-    writer = encoder(dialect, extras=d.flag(), **d.pick(WAYS[dialect]))
+    writer = encoder(dialect, extras=d.flag(), **d.pick(ENCODER_OPTIONS[dialect]))
     overlapping = writer.projector.capabilities.overlapping
     sequencer = Sequencer(overlapping=overlapping)
     written: list[bytes] = []
@@ -31,8 +31,8 @@ def make_encoded_stream(d: Dice, dialect: str) -> list[bytes]:
     return [data for data in (*written, writer.close()) if data]
 
 
-def _in_pieces(d: Dice, event: Event) -> Iterator[Event]:
-    """Yield a delta as several, text repeated."""
+def _in_pieces(d: Draws, event: Event) -> Iterator[Event]:
+    """Yield a delta as several, its text repeated."""
     match event:
         case TextDelta(index, text) | RefusalDelta(index, text):
             yield from (type(event)(index, piece) for piece in d.cut(text * 4, 8))

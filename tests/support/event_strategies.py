@@ -42,7 +42,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 __all__ = [
     "block_runs",
@@ -64,16 +64,16 @@ _REASONS: tuple[StopReason, ...] = (
 _SPOKEN = (Text, Reasoning, RedactedReasoning, Refusal, ToolCall)
 
 
-def _name(d: Dice) -> str:
+def _name(d: Draws) -> str:
     return d.text(1, 3, "abc")
 
 
-def _extra(d: Dice) -> dict[str, Any] | None:
+def _extra(d: Draws) -> dict[str, Any] | None:
     return {_name(d): d.below(9)} if d.flag() else None
 
 
-def _citation(d: Dice) -> Citation:
-    """Return a citation of some dialect or of nobody."""
+def _citation(d: Draws) -> Citation:
+    """Return a citation of some dialect, or a unified one."""
     words: dict[str, Any] = {"title": d.pick((None, "T")), "cited_text": d.pick((None, "é"))}
     options = (
         Citation(
@@ -91,19 +91,19 @@ def _citation(d: Dice) -> Citation:
     return d.pick(options)
 
 
-def make_usage(d: Dice) -> Usage:
-    """Return counts of which none is a larger part than its whole."""
+def make_usage(d: Draws) -> Usage:
+    """Return counts in which no part exceeds its whole."""
     whole, out = (d.pick((None, 0, 7, 50)) for _ in range(2))
     read, write = (d.pick((None, 0, (whole or 0) // 2)) for _ in range(2))
     return Usage(whole, out, read, write, d.pick((None, 0, (out or 0) // 2)), extra=_extra(d))
 
 
-def _signed(d: Dice) -> dict[str, Any]:
+def _signed(d: Draws) -> dict[str, Any]:
     return {"signature": d.text(), "issuer": d.pick(_ISSUERS)} if d.flag() else {}
 
 
-def _block(d: Dice) -> Block:
-    """Return a block as a stream can add up to it."""
+def _block(d: Draws) -> Block:
+    """Return a block that a stream can accumulate to."""
     parts = [d.text(0, 3) for _ in range(d.below(4))]
     while parts and not parts[-1]:  # nothing in a stream tells of an empty last part
         parts.pop()
@@ -126,7 +126,7 @@ def _block(d: Dice) -> Block:
     return d.pick(options)
 
 
-def _message(d: Dice) -> Message:
+def _message(d: Draws) -> Message:
     stop: dict[str, Any] = {}
     if d.flag():
         stop = {
@@ -150,10 +150,10 @@ def _message(d: Dice) -> Message:
 
 def messages() -> st.SearchStrategy[Message]:
     """Return a strategy of messages, complete or not."""
-    return dice(100).map(_message)
+    return draws(100).map(_message)
 
 
-def _arguments(d: Dice) -> list[str]:
+def _arguments(d: Draws) -> list[str]:
     """Return the arguments of a call in pieces, sometimes broken off."""
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(2)}
     text = json.dumps(d.pick((value, {}, {"a": [{}]}, [d.text()])), ensure_ascii=d.flag())
@@ -162,7 +162,7 @@ def _arguments(d: Dice) -> list[str]:
     return d.pick((d.cut(text, 5), d.cut(text, 5), [], ["null"]))
 
 
-def block_run(d: Dice, index: int, choice: int = 0) -> list[Event]:
+def block_run(d: Draws, index: int, choice: int = 0) -> list[Event]:
     """Return the events of one block."""
     pieces = d.some(4, d.text)
     kinds = ("text", "text", "reasoning", "function", "function", "custom", "refusal", "server")
@@ -203,8 +203,8 @@ def block_run(d: Dice, index: int, choice: int = 0) -> list[Event]:
     return [BlockStart(index, block, choice, _extra(d)), *run, BlockStop(index)]
 
 
-def _server_call(d: Dice, index: int) -> tuple[Block, list[str]]:
-    """Return a call of a provider, and its arguments in pieces, as its decoder has them."""
+def _server_call(d: Draws, index: int) -> tuple[Block, list[str]]:
+    """Return a server tool call and its arguments in fragments, as its decoder emits them."""
     id = f"s_{index}"
     options = (
         ("f", "", None),
@@ -219,7 +219,7 @@ def _server_call(d: Dice, index: int) -> tuple[Block, list[str]]:
     return ServerToolCall(id, name, kind=kind), _arguments(d) if text is None else d.cut(text, 4)
 
 
-def _whole(d: Dice, index: int) -> Block:
+def _whole(d: Draws, index: int) -> Block:
     id = f"s_{index}"
     item = {"type": "shell_call_output", "call_id": id, "output": []}
     options: tuple[Block, ...] = (
@@ -235,7 +235,7 @@ def _whole(d: Dice, index: int) -> Block:
     return d.pick(options)
 
 
-def _opaque(d: Dice, index: int) -> Opaque:
+def _opaque(d: Draws, index: int) -> Opaque:
     """Return data of a dialect, as its decoder names it."""
     options = (
         Opaque("anthropic", "extra", '{"type":"extra"}', index),
@@ -251,16 +251,16 @@ def _opaque(d: Dice, index: int) -> Opaque:
     return d.pick(options)
 
 
-def block_runs(d: Dice) -> list[list[Event]]:
+def block_runs(d: Draws) -> list[list[Event]]:
     """Return the events of some blocks of one choice."""
     return [block_run(d, index) for index in range(d.below(5))]
 
 
-def interleaved(d: Dice, runs: list[list[Event]], *, calls_only: bool = False) -> list[Event]:
+def interleaved(d: Draws, runs: list[list[Event]], *, calls_only: bool = False) -> list[Event]:
     """Return runs' events in some order that keeps the order in each, and of the starts.
 
     Args:
-        d: Choices.
+        d: Draws.
         runs: The events of each block.
         calls_only: Whether nothing but calls may be open when a block of its choice starts.
     """
@@ -289,7 +289,7 @@ def _overlaps(head: Event, other: Event) -> bool:
 
 
 def make_stream(
-    d: Dice,
+    d: Draws,
     choices: int = 1,
     *,
     failing: bool = False,
@@ -299,12 +299,12 @@ def make_stream(
     """Return a legal stream.
 
     Args:
-        d: Dice.
-        choices: How many answers there may be.
+        d: Draws.
+        choices: Largest number of choices.
         failing: Whether it may end in an error.
         calls_only: Whether nothing but calls may overlap.
-        spoken: Whether it has only what every client understands: no data of a dialect's
-            own, and no call of the provider's.
+        spoken: Whether it has only what every client understands: no opaque data and no
+            server tool call.
     """
     owners = d.some(4, lambda: d.below(choices))
     runs: list[list[Event]] = []
@@ -326,14 +326,14 @@ def make_stream(
 
 
 def _is_own(event: Event) -> bool:
-    """Tell whether an event is for the clients of one dialect alone."""
+    """Return whether only clients of one dialect understand an event."""
     if isinstance(event, CitationDelta):
         return event.citation.kind != "url_citation"
     return isinstance(event, Opaque)
 
 
-def _stop(d: Dice, body: list[Event], choice: int) -> MessageStop:
-    """Return the end of an answer, for a reason that its blocks allow."""
+def _stop(d: Draws, body: list[Event], choice: int) -> MessageStop:
+    """Return the stop of a choice, with a reason that its blocks allow."""
     starts = [event for event in body if isinstance(event, BlockStart) and event.choice == choice]
     kinds = {type(event.block) for event in starts}
     reason = "refusal" if Refusal in kinds else d.pick(_REASONS)
@@ -348,7 +348,7 @@ def event_streams(
     choices: int = 1, *, failing: bool = False, calls_only: bool = False
 ) -> st.SearchStrategy[list[Event]]:
     """Return a strategy of legal streams."""
-    return dice().map(lambda d: make_stream(d, choices, failing=failing, calls_only=calls_only))
+    return draws().map(lambda d: make_stream(d, choices, failing=failing, calls_only=calls_only))
 
 
 def _kind(event: Event) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""JSON texts that differ from one in a single member, element or spelling."""
+"""Mutations of a JSON text in a single member, element or spelling."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _Change: TypeAlias = Callable[[Any], Any]
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object in their order, a key more than once if it is."""
+    """The members of an object in order, repeated keys included."""
 
 
 class _Spelt(str):
-    """JSON text that is written as it stands."""
+    """JSON text that is written unchanged."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ _EXTRAS: tuple[tuple[str, Any], ...] = (
 
 
 def json_mutations(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what was changed, and the JSON text with that change."""
+    """Yield the name of each change, and the JSON text with that change."""
     root = json.loads(text, object_pairs_hook=_Members)
     for path, value in _containers(root, ()):
         changes = _of_members(value) if isinstance(value, _Members) else _of_elements(value)

@@ -1,12 +1,13 @@
-"""JSON as text: documents, what comes near to one, and pieces of both."""
+"""Strategies of JSON documents, of invalid text like JSON, and of fragments of both."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["ANY_TEXT", "NEAR_JSON", "PLAIN", "documents", "exactly", "pieces", "within"]
+__all__ = ["ANY_TEXT", "NEAR_JSON", "PLAIN", "documents", "exactly", "nested", "pieces", "within"]
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 ANY_TEXT = PLAIN | st.text(st.sampled_from('ab"\\é😀\ud83d\ude00\n\x7f'), max_size=6)
@@ -32,7 +33,7 @@ def documents(draw: st.DrawFn, text: st.SearchStrategy[str] = ANY_TEXT) -> str:
     )
 
 
-# Text that comes near to JSON, and leaves it in all ways.
+# Tokens of invalid JSON.
 SCRAPS = ["{", "}", "[", "]", ":", ",", '"', '"a"', '{"a":', "\\", "\\u", "\\n", "d83d", "\\ude00"]
 SCRAPS += ["0", "1", "-", ".", "e", "+", "true", "fal", "se", "null", "N", " ", "\n", "\x01", "é"]
 NEAR_JSON = st.lists(st.sampled_from(SCRAPS), max_size=12).map("".join)
@@ -40,19 +41,19 @@ NEAR_JSON = st.lists(st.sampled_from(SCRAPS), max_size=12).map("".join)
 
 @st.composite
 def pieces(draw: st.DrawFn, text: st.SearchStrategy[str]) -> list[str]:
-    """Return text that was cut anywhere."""
+    """Return a text cut at random positions."""
     whole = draw(text)
     cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
 
 def exactly(value: object) -> str:
-    """Return what tells 1, 1.0 and True apart, and orders of keys."""
+    """Return a form that distinguishes 1, 1.0 and True, and orders of keys."""
     return repr(value)
 
 
 def within(part: object, whole: object) -> bool:
-    """Tell whether a value may grow into another."""
+    """Return whether a partial value may grow into another."""
     match part, whole:
         case dict(), dict():
             return list(part) == list(whole)[: len(part)] and all(
@@ -64,3 +65,11 @@ def within(part: object, whole: object) -> bool:
             return whole.startswith(part)
         case _:
             return exactly(part) == exactly(whole)
+
+
+def nested(depth: int) -> Any:
+    """Return a value within `depth` containers, the outermost an object."""
+    value: Any = 1
+    for level in reversed(range(depth)):
+        value = [value] if level % 2 else {"a": value}
+    return value

@@ -1,7 +1,7 @@
-"""What a client of either dialect should have of a projected stream.
+"""A projected stream as a client of each dialect should read it.
 
-The clients are `anthropic_reader` and `chat_reader`; what a unified message is for them is
-written here by hand, after `protocol/chat-anthropic.md` §5.
+The clients are the independent readers of each dialect; the expected form of a unified
+message is written here by hand, after `protocol/chat-anthropic.md` §5.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from support.gemini import reader as gemini_reader
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import judge as responses_judge
 from support.openai_responses import reader as responses_reader
-from support.streams import said
+from support.streams import content_of
 
 __all__ = ["anthropic_content", "assert_client_has", "assert_reads_as", "ends_in_error"]
 
@@ -55,7 +55,7 @@ _FILLING = {
     "openai_responses": ("logprobs", "response.custom_tool_call_input."),
     "gemini": ("groundingMetadata", "citationMetadata"),
 }
-"""How data is named that stands within what all clients of a dialect read."""
+"""Prefixes of opaque events that are written within known events."""
 _FORMATS = {
     "anthropic": "anthropic-claude-v1",
     "google": "google-gemini-v1",
@@ -86,12 +86,12 @@ _ENDS = {
 
 
 def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
-    """Tell whether a stream ends in its dialect's error; refuse it if a client would.
+    """Return whether a stream ends in an error event, asserting that a client accepts it.
 
     Args:
         data: The stream.
         dialect: Its dialect.
-        foreign: Whether there may be events in it that no client knows.
+        foreign: Whether it may have events that no client knows.
     """
     if foreign:  # such a client may only look for the end
         last = re.split(rb"(?>\r\n|\r|\n)[\r\n]+", data.rstrip(b"\r\n"))[-1].lstrip()
@@ -110,7 +110,7 @@ def assert_client_has(
     reasoning: str | None = "reasoning_content",
     include_usage: bool = True,
 ) -> None:
-    """Compare what a client has with the events that the target could carry."""
+    """Compare a stream as read by a client with the projected events."""
     events: list[Any] = []
     if dialect == "anthropic":
         got = anthropic_reader.read(data, extras=extras)
@@ -143,10 +143,10 @@ def assert_client_has(
 
 
 def assert_reads_as(got: anthropic_reader.Read, message: Message, *, extras: bool = False) -> None:
-    """Compare what an Anthropic client has with the message that it should have."""
+    """Compare a stream as read by an Anthropic client with the expected message."""
     # The input of a call that broke off is nothing as yet.
     content = [{**b, "input": b["input"] or "{}"} if "input" in b else b for b in got.content]
-    if extras:  # what the vendor said beside, which has no place in the message
+    if extras:  # what the vendor sent beside, which has no place in the message
         wanted = anthropic_content(message)
         assert len(content) == len(wanted)
         for block, expected in zip(content, wanted, strict=True):
@@ -216,7 +216,7 @@ def _anthropic_usage(usage: Usage) -> dict[str, int]:
 def _check_chat(
     got: chat_reader.Read, projected: list[Event], field: str | None, *, include_usage: bool
 ) -> None:
-    answers = said(projected, "openai_chat").messages
+    answers = content_of(projected, "openai_chat").messages
     if not got.head:
         assert not any(message.blocks or message.stop_reason for message in answers.values())
         return
@@ -284,7 +284,7 @@ def _details(message: Message) -> list[dict[str, str]]:
 
 
 def _joined(details: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return details, those that nothing but their number keeps apart as one."""
+    """Return reasoning details, joined where only their indexes differ."""
     joined: list[dict[str, str]] = []
     for detail in details:
         plain = joined and joined[-1].keys() <= {"type", "text"}
@@ -311,7 +311,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _chat_usage(usage: Usage) -> dict[str, Any]:
-    """Return the counts; empty where nothing is known."""
+    """Return the counts; empty if none is known."""
     if usage == Usage():
         return {}
     prompt, completion = usage.input_tokens or 0, usage.output_tokens or 0

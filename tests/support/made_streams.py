@@ -1,4 +1,4 @@
-"""Streams that were made, and what they say: known before anything reads them."""
+"""Generated streams with the messages that they must decode to."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from streamnorm import (
     accumulate,
 )
 from support.openai_chat.chunks import anonymous
-from support.seeded import Dice
+from support.seeded import Draws
 
-__all__ = ["Source", "cut_units", "gives_back"]
+__all__ = ["Source", "cut_units", "has_same_messages"]
 
 
 class Source(NamedTuple):
-    """A stream, and what it says.
+    """A generated stream and its messages.
 
     Attributes:
-        frames: Its bytes, one event or comment each.
-        messages: Its answers, by choice.
-        usage: Its tokens.
-        lenient: What has to be forgiven at its end.
+        frames: The bytes, one event or comment each.
+        messages: The message of each choice.
+        usage: The final usage.
+        lenient: Expected `Completed.lenient`.
     """
 
     frames: list[bytes]
@@ -43,16 +43,16 @@ class Source(NamedTuple):
         return b"".join(self.frames)
 
 
-def cut_units(d: Dice, text: str, most: int) -> list[str]:
-    """Return a text in pieces that may end within a character."""
+def cut_units(d: Draws, text: str, most: int) -> list[str]:
+    """Return a text in pieces that may end between two surrogates."""
     units = text.encode("utf-16-le")
     marks = "".join(chr(0x4E00 + number) for number in range(len(units) // 2))
     spans = [(ord(piece[0]) - 0x4E00, len(piece)) for piece in d.cut(marks, most)]
     return [units[2 * a : 2 * (a + n)].decode("utf-16-le", "surrogatepass") for a, n in spans]
 
 
-def gives_back(source: Source, events: list[Event]) -> bool:
-    """Tell whether events add up to exactly the messages that a stream was made of."""
+def has_same_messages(source: Source, events: list[Event]) -> bool:
+    """Return whether events accumulate to exactly the messages of a generated stream."""
     return all(
         _anonymous(message) == _anonymous(accumulate(events, choice=choice))
         for choice, message in enumerate(source.messages)
@@ -60,7 +60,7 @@ def gives_back(source: Source, events: list[Event]) -> bool:
 
 
 def _anonymous(message: Message) -> Message:
-    """Return a message without the ids that were minted."""
+    """Return a message without minted ids."""
     return structs.replace(message, blocks=tuple(_unnamed(block) for block in message.blocks))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["chunked", "cut_anywhere", "damaged", "noise"]
 
@@ -35,8 +35,8 @@ _TOKENS = (
 )
 
 
-def noise(d: Dice, most: int = 60) -> bytes:
-    """Return bytes that look like a stream here and there."""
+def noise(d: Draws, most: int = 60) -> bytes:
+    """Return random tokens of streams."""
     return b"".join(d.some(most, lambda: d.pick(_TOKENS)))
 
 
@@ -45,19 +45,19 @@ def chunked(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-def cut_anywhere(d: Dice, data: bytes, most: int = 8) -> list[bytes]:
+def cut_anywhere(d: Draws, data: bytes, most: int = 8) -> list[bytes]:
     """Return bytes in some pieces, empty ones among them."""
     cuts = sorted(_anywhere(d, len(data)) for _ in range(d.below(most)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-def _anywhere(d: Dice, size: int) -> int:
-    """Return a number from 0 to `size`, which may be larger than one die."""
+def _anywhere(d: Draws, size: int) -> int:
+    """Return a number from 0 to `size`, which may need several bytes."""
     return (d.below(256) * 65536 + d.below(256) * 256 + d.below(256)) % (size + 1)
 
 
-def damaged(d: Dice, body: bytes) -> bytes:
-    """Return a stream with some of its frames and bytes spoilt."""
+def damaged(d: Draws, body: bytes) -> bytes:
+    """Return a stream with some of its frames and bytes damaged."""
     frames = re.findall(rb".*?(?:\n\n|\r\n\r\n|\r\r|\Z)", body, re.DOTALL)
     for _ in range(1 + d.below(3)):
         frames = d.pick(_FRAMES)(d, frames)
@@ -67,56 +67,56 @@ def damaged(d: Dice, body: bytes) -> bytes:
     return bytes(data)
 
 
-def _same(d: Dice, frames: list[bytes]) -> list[bytes]:
+def _same(d: Draws, frames: list[bytes]) -> list[bytes]:
     return frames
 
 
-def _drop(d: Dice, frames: list[bytes]) -> list[bytes]:
+def _drop(d: Draws, frames: list[bytes]) -> list[bytes]:
     at = d.below(len(frames))
     return [*frames[:at], *frames[at + 1 :], b""]
 
 
-def _duplicate(d: Dice, frames: list[bytes]) -> list[bytes]:
+def _duplicate(d: Draws, frames: list[bytes]) -> list[bytes]:
     at = d.below(len(frames))
     return [*frames[: at + 1], *frames[at:]]
 
 
-def _swap(d: Dice, frames: list[bytes]) -> list[bytes]:
+def _swap(d: Draws, frames: list[bytes]) -> list[bytes]:
     a, b = d.below(len(frames)), d.below(len(frames))
     swapped = list(frames)
     swapped[a], swapped[b] = frames[b], frames[a]
     return swapped
 
 
-def _shuffle(d: Dice, frames: list[bytes]) -> list[bytes]:
+def _shuffle(d: Draws, frames: list[bytes]) -> list[bytes]:
     return d.shuffled(frames)
 
 
-def _join(d: Dice, frames: list[bytes]) -> list[bytes]:
+def _join(d: Draws, frames: list[bytes]) -> list[bytes]:
     at = d.below(len(frames))
     return [*frames[:at], frames[at].rstrip() + b"\n", *frames[at + 1 :]]
 
 
-def _flip(d: Dice, data: bytearray) -> None:
+def _flip(d: Draws, data: bytearray) -> None:
     if data:
         data[_anywhere(d, len(data) - 1)] ^= 1 << d.below(8)
 
 
-def _truncate(d: Dice, data: bytearray) -> None:
+def _truncate(d: Draws, data: bytearray) -> None:
     del data[_anywhere(d, len(data)) :]
 
 
-def _insert(d: Dice, data: bytearray) -> None:
+def _insert(d: Draws, data: bytearray) -> None:
     at = _anywhere(d, len(data))
     data[at:at] = d.pick(_TOKENS)
 
 
-def _overwrite(d: Dice, data: bytearray) -> None:
+def _overwrite(d: Draws, data: bytearray) -> None:
     at, token = _anywhere(d, len(data)), d.pick(_TOKENS)
     data[at : at + len(token)] = token
 
 
-_FRAMES: tuple[Callable[[Dice, list[bytes]], list[bytes]], ...] = (
+_FRAMES: tuple[Callable[[Draws, list[bytes]], list[bytes]], ...] = (
     *(_same, _drop, _duplicate, _swap, _shuffle, _join),
 )
-_BYTES: tuple[Callable[[Dice, bytearray], None], ...] = (_flip, _truncate, _insert, _overwrite)
+_BYTES: tuple[Callable[[Draws, bytearray], None], ...] = (_flip, _truncate, _insert, _overwrite)

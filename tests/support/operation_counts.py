@@ -1,4 +1,4 @@
-"""How much work something is, in units that do not depend on the machine."""
+"""Measures of work that do not depend on the machine: calls, lines and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 
 def operations(work: Callable[[], object]) -> int:
-    """Return how many functions are called."""
+    """Return the number of function calls."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> None:
@@ -33,7 +33,7 @@ def operations(work: Callable[[], object]) -> int:
 
 
 def lines(work: Callable[[], object]) -> int:
-    """Return how many lines of Python are run; each turn of a loop counts as one or more."""
+    """Return the number of executed lines; each iteration of a loop counts."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> TraceFunction:
@@ -51,7 +51,7 @@ def lines(work: Callable[[], object]) -> int:
 
 
 def peak(work: Callable[[], object]) -> int:
-    """Return the most memory that was held at once, in bytes."""
+    """Return the peak of allocated memory, in bytes."""
     tracemalloc.start()
     try:
         work()

@@ -1,4 +1,4 @@
-"""What is left of a stream that is played."""
+"""The outcome of a played response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["outcome"]
 
 
 def outcome(answer: Playback) -> Outcome | None:
-    """Return how a stream ends that is played, as one finds out who knows no more."""
+    """Return the outcome of a played response, its dialect detected."""
     reader = decoder()
     for step in answer.steps:
         reader.feed(step.data)

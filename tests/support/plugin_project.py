@@ -1,4 +1,4 @@
-"""A project of a user's, whose tests use the plugin."""
+"""A user's project whose tests use the plugin."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def ask(recording, *texts, **options):
 
 
 class Project:
-    """A folder with tests, and what came of running them.
+    """A folder with tests, and the results of running them.
 
     Attributes:
         path: The folder.
-        recordings: Where the recordings of `test_it.py` go.
+        recordings: Folder of the recordings of `test_it.py`.
     """
 
     def __init__(self, pytester: pytest.Pytester) -> None:
@@ -62,7 +62,7 @@ class Project:
         pytester.makepyfile(provider=PROVIDER)
 
     def configure(self, *lines: str) -> None:
-        """Write the configuration, with these lines more."""
+        """Write the configuration with further lines."""
         fixed = ("filterwarnings = error", "addopts = --strict-markers", "pythonpath = .")
         self._pytester.makeini("\n".join(["[pytest]", *fixed, *lines]))
 
@@ -85,7 +85,7 @@ class Project:
         assert result.ret == 0, result.stdout.str()
 
     def asked(self) -> list[str]:
-        """Return what was asked of the provider since the last call."""
+        """Return the requests to the provider since the last call."""
         log = self.path / "asked.txt"
         if not log.exists():
             return []

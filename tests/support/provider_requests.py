@@ -1,4 +1,4 @@
-"""Requests of either dialect for a provider that answers without a network."""
+"""Requests to a provider that answers without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from streamnorm import Message, accumulate, decoder
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 
-__all__ = ["ask", "chat", "message_of", "messages", "post", "said"]
+__all__ = ["ask", "chat", "message_in", "message_of", "messages", "post"]
 
 HEADERS = (("Content-Type", "application/json"), ("Authorization", "Bearer canary-7f3a"))
 
@@ -30,17 +30,17 @@ def messages(**more: Any) -> WireRequest:
     return post("https://claude.example/v1/messages?beta=true", body)
 
 
-def said(playback: Playback) -> Message:
-    """Return the message that an answer tells."""
+def message_in(playback: Playback) -> Message:
+    """Return the message of an answer."""
     return message_of(playback.body, playback.dialect)
 
 
 def message_of(body: bytes, dialect: str | None) -> Message:
-    """Return the message that a stream tells."""
+    """Return the message of a stream."""
     reader = decoder(dialect)
     return accumulate([*reader.feed(body), *reader.close()])
 
 
 def ask(provider: Responder, request: WireRequest) -> Message:
     """Return the message that answers a request."""
-    return said(provider.respond(request))
+    return message_in(provider.respond(request))

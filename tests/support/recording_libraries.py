@@ -1,4 +1,4 @@
-"""Recordings to answer with, and requests to ask for them."""
+"""Recordings for a library, and requests for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(
     dialect: str | None = None,
     **response: Any,
 ) -> None:
-    """Write a recording down that answers with its own name."""
+    """Write a recording whose body is its own name."""
     body = f"data: {answer or path.stem}\n\n".encode()
     companion = Companion(1, dialect, request=request, response=RecordedResponse(**response))
     Recording(body, companion).save(path)
@@ -51,7 +51,7 @@ def refused(library: Library, request: WireRequest) -> UnrecordedRequest:
 
 
 def write_script(directory: Path) -> Path:
-    """Write down two chats and a message."""
+    """Write recordings of two chat completions and a message."""
     record(directory, "01-chat", {"turn": 1}, dialect="openai_chat")
     record(directory, "02-messages", {"turn": 1}, MESSAGES, dialect="anthropic")
     record(directory, "03-chat", {"turn": 2}, dialect="openai_chat")

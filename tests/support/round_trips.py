@@ -1,4 +1,4 @@
-"""Signatures back where they belong, from the reasoning that carries them."""
+"""Carried signatures restored to the blocks that they sign."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["carried_back"]
 
 
 def carried_back(message: Message) -> Message:
-    """Return a message with each carried signature on its call, or on the text before it."""
+    """Return a message with each carried signature on its call or on the preceding text."""
     blocks: list[Block] = []
     extras: list[dict[str, Any] | None] = []
     of_calls: dict[str, tuple[str, str | None]] = {}

@@ -1,4 +1,4 @@
-"""Read streams with the delta run on and off, and compare everything that can be observed."""
+"""Comparison of streams read with and without the delta run, in everything observable."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from streamnorm import (
 )
 from streamnorm._core.codec import Decoder
 from support.delta_pieces import DeltaStream
-from support.streams import DIALECTS, WAYS
+from support.streams import DIALECTS, ENCODER_OPTIONS, transcode
 
 __all__ = [
     "Reading",
     "Route",
     "assert_same_without_run",
     "every_frame_in_full",
-    "one",
     "plain_routes",
     "read",
     "routes",
-    "some",
+    "seeded_choice",
+    "seeded_sample",
     "stream_routes",
+    "transcode_each_way",
 ]
 
 T = TypeVar("T")
@@ -45,15 +46,15 @@ _USUAL_EXAMPLES = 100
 
 
 class Route(Struct, frozen=True):
-    """How a stream is read, and what it is written as.
+    """The dialects and options with which a stream is read and written.
 
     Attributes:
-        source: Dialect that is named; None to detect it.
-        target: Dialect that is written; None if the events are read.
+        source: Dialect to read; None to detect it.
+        target: Dialect to write; None to read events.
         options: Options of the decoder or of the transcoder.
         asks: Whether message, usage, notes and losses are read after each chunk.
-        pings: Whether a sign of life is written after each chunk.
-        failure: What the source fails with at its end, if it does.
+        pings: Whether a ping is written after each chunk.
+        failure: Exception of the source at its end; None if it ends cleanly.
     """
 
     source: str | None
@@ -69,7 +70,7 @@ class Route(Struct, frozen=True):
 
 
 def _shown(value: Any) -> Any:
-    """Return an option as it is printed: of limits those that are set."""
+    """Return an option as printed: of limits, only those set."""
     if not isinstance(value, Limits):
         return value
     usual = asdict(Limits())
@@ -77,7 +78,7 @@ def _shown(value: Any) -> Any:
 
 
 class Reading(NamedTuple):
-    """What a stream reads as.
+    """The observed result of reading a stream.
 
     Attributes:
         outputs: Events or bytes that each chunk produced, and those of the end.
@@ -99,7 +100,7 @@ class Reading(NamedTuple):
 
     @property
     def joined(self) -> Any:
-        """All events, or all bytes, the line ends alike: an LF behind a CR may be gone.
+        """All events, or all bytes with equal line ends: an LF after a CR may be missing.
 
         A CR ends its line, and so its event, before the LF is known.
         """
@@ -110,7 +111,7 @@ class Reading(NamedTuple):
 
     @property
     def whole(self) -> tuple[Any, ...]:
-        """What does not depend on how the stream was cut."""
+        """The part of the result that does not depend on the chunking."""
         # Of a stream that fails, more frames are counted the more there are in one chunk.
         state = {name: value for name, value in self.states[-1].items() if name != "frames"}
         notes = [each for _, each in self.reported if isinstance(each, Note)]
@@ -120,7 +121,7 @@ class Reading(NamedTuple):
 
 @contextmanager
 def every_frame_in_full() -> Iterator[None]:
-    """Switch the delta run off: no frame is offered to it."""
+    """Disable the delta run: no frame is offered to it."""
     before = Decoder.offers_run
     Decoder.offers_run = False
     try:
@@ -178,7 +179,7 @@ def _state(reader: Decoder | Transcoder) -> dict[str, Any]:
 
 
 def assert_same_without_run(chunks: Sequence[bytes], route: Route) -> Reading:
-    """Check that a stream reads the same with every frame read in full; return what it reads as."""
+    """Check that a stream reads the same without the delta run, and return its reading."""
     fast = read(chunks, route)
     with every_frame_in_full():
         slow = read(chunks, route)
@@ -198,11 +199,35 @@ def _difference(fast: Reading, slow: Reading) -> str:
     return "nothing that compares"
 
 
+def transcode_each_way(
+    frames: list[bytes], source: str | None, target: str, **options: Any
+) -> tuple[bytes, Transcoder]:
+    """Transcode a stream event by event, with equal output in other chunks and without the run."""
+    out, run = transcode(frames, source, target, **options)
+    with every_frame_in_full():
+        others = [transcode(frames, source, target, **options)]
+    others += [
+        transcode([b"".join(frames)], source, target, **options),
+        transcode(
+            [b"".join(frames[at : at + 2]) for at in range(0, len(frames), 2)],
+            source,
+            target,
+            **options,
+        ),
+        transcode([half for f in frames for half in (f[:30], f[30:])], source, target, **options),
+    ]
+    for other, done in others:
+        assert other == out
+        assert (done.message, done.notes, done.losses) == (run.message, run.notes, run.losses)
+        assert type(done.outcome) is type(run.outcome)
+    return out, run
+
+
 def plain_routes(dialect: str, **options: Any) -> list[Route]:
     """Return all routes of a dialect, named and detected: to events, verbatim, to each dialect.
 
     Args:
-        dialect: What is read.
+        dialect: Dialect to read.
         options: Options of the decoder.
     """
     return [
@@ -219,26 +244,26 @@ def stream_routes(stream: DeltaStream) -> list[Route]:
 
 
 def routes(dialect: str, **options: Any) -> list[Route]:
-    """Return the plain routes of a dialect, and those with options that change what is written."""
+    """Return the plain routes of a dialect, and those with options that change the output."""
     changes: tuple[dict[str, Any], ...]
     changes = ({"ordering": "interleaved"}, {"strict": True}, {"model": "m"}, {"think_tags": True})
     changed = [
         Route(dialect, target, {**options, "verbatim": False, **change})
         for target in DIALECTS
-        for change in (*WAYS[target], *changes)
+        for change in (*ENCODER_OPTIONS[target], *changes)
         if change
     ]
     return [*plain_routes(dialect, **options), *changed]
 
 
-def some(options: Sequence[T], seed: str, count: int) -> list[T]:
-    """Return so many of the options, the same ones each time; more the harder hypothesis tries."""
+def seeded_sample(options: Sequence[T], seed: str, count: int) -> list[T]:
+    """Return a sample fixed by its seed, larger in profiles with more examples."""
     count *= max(1, settings().max_examples // _USUAL_EXAMPLES)
     if len(options) <= count:
         return list(options)
     return random.Random(seed).sample(options, count)  # noqa: S311 - a seed is the point
 
 
-def one(options: Sequence[T], seed: str) -> T:
-    """Return one of the options, the same one each time."""
+def seeded_choice(options: Sequence[T], seed: str) -> T:
+    """Return one of the options, fixed by the seed."""
     return random.Random(seed).choice(options)  # noqa: S311 - a seed is the point

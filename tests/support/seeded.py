@@ -1,21 +1,21 @@
-"""Choices made of bytes: hypothesis draws once, which is fast, and shrinks well."""
+"""Random draws from bytes, which hypothesis generates fast and shrinks well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-__all__ = ["Dice", "dice", "shared"]
+__all__ = ["Dice", "Draws", "dice", "draws", "with_half_the_examples"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Dice:
-    """A source of choices; once it is used up, the first option is always taken."""
+class Draws:
+    """A sequence of random draws; after the last byte, each draw is its first option."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -50,17 +50,22 @@ class Dice:
         return [left.pop(self.below(len(left))) for _ in range(len(left))]
 
     def cut(self, text: str, most: int) -> list[str]:
-        """Return a text in at most `most` pieces, none of them empty."""
+        """Return a text in at most `most` non-empty pieces."""
         ends = sorted({self.below(len(text) + 1) for _ in range(self.below(most))} - {0, len(text)})
         starts = [0, *ends]
         return [text[a:b] for a, b in zip(starts, [*ends, len(text)], strict=True) if text[a:b]]
 
 
-def shared(test: Callable[P, None]) -> Callable[P, None]:
-    """Try a law that is asked of each dialect by half as many examples for each."""
+def with_half_the_examples(test: Callable[P, None]) -> Callable[P, None]:
+    """Halve the examples of a test that runs for each dialect."""
     return settings(max_examples=max(1, settings().max_examples // 2))(test)
 
 
-def dice(size: int = 250) -> st.SearchStrategy[Dice]:
-    """Return a strategy of dice that are good for some `size` choices."""
-    return st.binary(min_size=size, max_size=2 * size).map(Dice)
+def draws(size: int = 250) -> st.SearchStrategy[Draws]:
+    """Return a strategy of draws from `size` bytes or more."""
+    return st.binary(min_size=size, max_size=2 * size).map(Draws)
+
+
+# Older names, still in use.
+Dice: TypeAlias = Draws
+dice = draws

@@ -1,4 +1,4 @@
-"""The three kinds of streams, opened alike."""
+"""The kinds of streams, opened by functions of one signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of any dialect, decoded, encoded and transcoded, and what they say."""
+"""Streams of any dialect: decoded, encoded, transcoded, and compared by content."""
 
 from __future__ import annotations
 
@@ -43,49 +43,55 @@ from streamnorm._core.ordering import Sequencer
 __all__ = [
     "DIALECTS",
     "DIRECTIONS",
-    "FIELDS",
-    "WAYS",
+    "ENCODER_OPTIONS",
+    "REASONING_FIELDS",
     "Decoded",
-    "Said",
+    "StreamContent",
+    "content_of",
     "decode",
     "encode",
-    "ends_as",
-    "in_any_order",
+    "expected_outcome",
     "overlaps",
     "projected",
-    "said",
     "transcode",
+    "transcode_in_any_chunks",
     "transcode_same",
+    "with_sorted_blocks",
 ]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 DIRECTIONS = tuple((source, target) for source in DIALECTS for target in DIALECTS)
-FIELDS = ("reasoning_content", "reasoning", "reasoning_details", None)
-"""Where Chat Completions may have the reasoning."""
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", None)
+"""Values of `reasoning`: fields of Chat Completions that may hold it."""
 
-WAYS: dict[str, list[dict[str, Any]]] = {dialect: [{}, {"reasoning": None}] for dialect in DIALECTS}
-"""The options that change what a dialect carries."""
-WAYS["openai_chat"] = [*({"reasoning": field} for field in FIELDS), {"include_usage": False}]
+ENCODER_OPTIONS: dict[str, list[dict[str, Any]]] = {
+    dialect: [{}, {"reasoning": None}] for dialect in DIALECTS
+}
+"""Options of each encoder that change what it carries."""
+ENCODER_OPTIONS["openai_chat"] = [
+    *({"reasoning": field} for field in REASONING_FIELDS),
+    {"include_usage": False},
+]
 
 _ENCODED = ("reasoning", "include_usage")
 
 
 class Decoded(NamedTuple):
-    """What came of a stream."""
+    """A decoded stream."""
 
     events: list[Event]
     outcome: Outcome | None
     notes: tuple[Note, ...]
 
 
-class Said(Struct):
-    """What a stream says: blocks, stops, counts and the dialect's own data.
+class StreamContent(Struct):
+    """The content of a stream in a form that can be compared.
 
     Attributes:
-        messages: The answers by choice, what makes no difference made alike.
-        sources: What the texts cite; Chat Completions tells of which text only for the last.
-        opaques: The dialect's own data, in any order.
-        failed: The words of the error at its end.
+        messages: Messages by choice, normalized.
+        sources: Cited sources, sorted; Chat Completions names the text only of the last.
+        opaques: Opaque events, sorted.
+        failed: Message of the error at its end; None if there is none.
     """
 
     messages: dict[int, Message]
@@ -95,7 +101,7 @@ class Said(Struct):
 
 
 def decode(pieces: list[bytes], dialect: str | None, **options: Any) -> Decoded:
-    """Decode a stream, closed at its end."""
+    """Decode a stream and close it."""
     reader = decoder(dialect, **options)
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
@@ -105,28 +111,36 @@ def decode(pieces: list[bytes], dialect: str | None, **options: Any) -> Decoded:
 def transcode(
     pieces: list[bytes], source: str | None, target: str, **options: Any
 ) -> tuple[bytes, Transcoder]:
-    """Transcode a stream, closed at its end; the one who asks gets it written anew."""
+    """Transcode a stream and close it; re-encoded unless `verbatim` is passed."""
     options = {"verbatim": False, **options}
     transcoder = Transcoder(source, target, **options)
     out = [data for piece in pieces for data in transcoder.feed(piece)]
     return b"".join(out + transcoder.close()), transcoder
 
 
-def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
-    """Transcode a stream to its own dialect, by the pieces it comes in, at once and by bytes.
+def transcode_in_any_chunks(
+    pieces: Iterable[bytes], source: str, target: str, **options: Any
+) -> tuple[bytes, Transcoder]:
+    """Transcode a stream in pieces, at once and by bytes, with equal output.
 
-    A CR ends its line, and so its event, before the LF behind it is known: an error of ours
-    may then stand in place of the LF.
+    A CR ends its line, and so its event, before the LF after it is known: an appended error
+    may then replace the LF.
     """
+    pieces = list(pieces)
     body = b"".join(pieces)
     outs = []
     for parts in (pieces, [body], [body[i : i + 1] for i in range(len(body))]):
-        run = Transcoder(dialect, dialect, **options)
+        run = Transcoder(source, target, **options)
         outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
     assert outs[0] == outs[1], f"by pieces {outs[0]!r}, at once {outs[1]!r}"
     whole, bytewise = (re.sub(rb"\r\n?", b"\n", out) for out in outs[1:])
     assert whole == bytewise, f"at once {outs[1]!r}, by bytes {outs[2]!r}"
     return outs[0], run
+
+
+def transcode_same(pieces: list[bytes], dialect: str, **options: Any) -> tuple[bytes, Transcoder]:
+    """Transcode a stream to its own dialect in any chunks."""
+    return transcode_in_any_chunks(pieces, dialect, dialect, **options)
 
 
 def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes, tuple[Loss, ...]]:
@@ -143,16 +157,16 @@ def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes,
 def projected(
     events: Iterable[Event], target: str, **options: Any
 ) -> tuple[list[Event], tuple[Loss, ...]]:
-    """Project a stream with the options of an encoder that matter."""
+    """Project a stream with the encoder options that affect the projection."""
     return project(
         events, target, **{key: value for key, value in options.items() if key in _ENCODED}
     )
 
 
-def ends_as(outcome: Outcome | None, passed: list[Event]) -> Outcome | None:
-    """Return how a stream ends that is written of another, given what of it passed.
+def expected_outcome(outcome: Outcome | None, passed: list[Event]) -> Outcome | None:
+    """Return the expected outcome of a transcoded stream, given the projected events.
 
-    One that completed fails where arguments have no place that a stop does not explain.
+    A completed stream fails if the projection ends in an error: arguments without a place.
     """
     last = passed[-1] if passed else None
     if isinstance(outcome, Completed) and isinstance(last, StreamError):
@@ -160,8 +174,8 @@ def ends_as(outcome: Outcome | None, passed: list[Event]) -> Outcome | None:
     return outcome
 
 
-def said(events: list[Event], dialect: str, **options: Any) -> Said:
-    """Return what a stream says, as far as a dialect tells it."""
+def content_of(events: list[Event], dialect: str, **options: Any) -> StreamContent:
+    """Return the content of a stream, as far as a dialect can carry it."""
     choices = {event.choice for event in events if isinstance(event, BlockStart | MessageStop)}
     messages = {choice: accumulate(events, choice=choice) for choice in sorted({0, *choices})}
     chat = dialect == "openai_chat"
@@ -173,29 +187,31 @@ def said(events: list[Event], dialect: str, **options: Any) -> Said:
         for source in block.citations
     ]
     opaques = [event for event in events if isinstance(event, Opaque)]
-    if chat:  # a source of a text with a block behind it has no place any more
-        sources += [_source(json.loads(e.data)) for e in opaques if e.name == "annotations"]
+    if chat:  # a citation of a text before the last block is an opaque event
+        sources += [
+            _citation_fields(json.loads(e.data)) for e in opaques if e.name == "annotations"
+        ]
         opaques = [event for event in opaques if event.name != "annotations"]
     counted = not chat or options.get("include_usage", True)
-    return Said(
-        {choice: _alike(message, dialect, counted) for choice, message in messages.items()},
+    return StreamContent(
+        {choice: _normalized(message, dialect, counted) for choice, message in messages.items()},
         sorted(sources, key=repr),
-        sorted(_told(event) for event in opaques),
+        sorted(_opaque_text(event) for event in opaques),
         next((event.message for event in events if isinstance(event, StreamError)), None),
     )
 
 
-def in_any_order(what: Said) -> Said:
-    """Return what a stream says, the blocks of each answer sorted."""
+def with_sorted_blocks(content: StreamContent) -> StreamContent:
+    """Return the content with the blocks of each message sorted."""
     messages = {
         choice: structs.replace(message, blocks=tuple(sorted(message.blocks, key=repr)))
-        for choice, message in what.messages.items()
+        for choice, message in content.messages.items()
     }
-    return structs.replace(what, messages=messages)
+    return structs.replace(content, messages=messages)
 
 
 def overlaps(events: Iterable[Event], overlapping: tuple[type, ...] = ()) -> bool:
-    """Tell whether a block starts while one of its choice is open that it must wait for."""
+    """Return whether a block starts while a block of its choice is open that must close first."""
     opened: dict[int, BlockStart] = {}
     for event in events:
         if isinstance(event, BlockStart):
@@ -208,12 +224,12 @@ def overlaps(events: Iterable[Event], overlapping: tuple[type, ...] = ()) -> boo
     return False
 
 
-def _source(annotation: dict[str, Any]) -> tuple[Any, ...]:
+def _citation_fields(annotation: dict[str, Any]) -> tuple[Any, ...]:
     inner = annotation.get(annotation["type"], annotation)
     return (annotation["type"], inner.get("url"), inner.get("title") or None, inner.get("content"))
 
 
-def _told(opaque: Opaque) -> str:
+def _opaque_text(opaque: Opaque) -> str:
     data = json.loads(opaque.data)
     if opaque.dialect == "openai_responses" and isinstance(data, dict):
         for place in ("sequence_number", "output_index", "item_id"):  # which are given anew
@@ -221,7 +237,7 @@ def _told(opaque: Opaque) -> str:
     return f"{opaque.dialect} {opaque.name} {json.dumps(data, sort_keys=True)}"
 
 
-def _alike(message: Message, dialect: str, counted: bool) -> Message:
+def _normalized(message: Message, dialect: str, counted: bool) -> Message:
     """Return a message without what DESIGN §9 ignores, and in one of several forms of it."""
     chat = dialect == "openai_chat"
     minted: dict[str, str] = {}
@@ -239,7 +255,10 @@ def _alike(message: Message, dialect: str, counted: bool) -> Message:
     return structs.replace(
         message,
         id=_response_id(message.id) if dialect == "openai_responses" else message.id,
-        blocks=tuple(_block(block, dialect, minted) for block in _told_apart(message, dialect)),
+        blocks=tuple(
+            _normalized_block(block, dialect, minted)
+            for block in _without_repeated_signatures(message, dialect)
+        ),
         usage=known if counted and reason is not None else Usage(),
         stop_reason=reason,
         raw_stop_reason=None,
@@ -256,8 +275,8 @@ def _response_id(id: str) -> str:
     return "resp_" + escape_id(re.sub("^(chatcmpl-|gen-|msg_)", "", id) or "0")
 
 
-def _told_apart(message: Message, dialect: str) -> list[Block]:
-    """Return the blocks; of one that only repeats a signature, Gemini takes it for sent again."""
+def _without_repeated_signatures(message: Message, dialect: str) -> list[Block]:
+    """Return the blocks; Gemini ignores an empty block that only repeats a signature."""
     blocks: list[Block] = []
     for block in message.blocks:
         last = blocks[-1] if blocks else None
@@ -276,8 +295,8 @@ def _seal(block: Block | None) -> tuple[str, str | None] | None:
     return block.signature, block.issuer
 
 
-def _renamed(id: str, minted: dict[str, str]) -> str:
-    """Return an id, one that was minted as its number among those."""
+def _id_without_digest(id: str, minted: dict[str, str]) -> str:
+    """Return an id; a minted one becomes its number."""
     if not re.fullmatch("call_[0-9a-f]{24}", id):
         return id
     return minted.setdefault(id, f"minted {len(minted)}")
@@ -289,7 +308,7 @@ def _on_one_line(arguments: str) -> str:
     return arguments.translate(str.maketrans(ends)) or "{}"
 
 
-def _block(block: Block, dialect: str, minted: dict[str, str]) -> Block:
+def _normalized_block(block: Block, dialect: str, minted: dict[str, str]) -> Block:
     """Return a block in one of several forms of it, its ids that were minted in order."""
     match block:
         case Text(text):
@@ -297,12 +316,12 @@ def _block(block: Block, dialect: str, minted: dict[str, str]) -> Block:
         case Reasoning(parts=parts):
             return structs.replace(block, parts=tuple(filter(None, ("".join(parts),))))
         case ServerToolCall(id=id, arguments=arguments) if dialect == "gemini":
-            id = _renamed(id, minted)  # which has no place on the wire
+            id = _id_without_digest(id, minted)  # which has no place on the wire
             return structs.replace(block, id=id, arguments=_on_one_line(arguments))
         case ToolCall(arguments=arguments) if dialect == "gemini":
             return structs.replace(block, arguments=_on_one_line(arguments))
         case ServerToolResult(tool_call_id=id) if dialect == "gemini":
-            return structs.replace(block, tool_call_id=_renamed(id, minted))
+            return structs.replace(block, tool_call_id=_id_without_digest(id, minted))
         case ServerToolCall(arguments=arguments) if dialect == "openai_responses":
             # Of xAI's searches only some events have a `call_id`, which is empty.
             told = arguments.replace('"call_id":"",', "")

@@ -1,4 +1,4 @@
-"""Telegraph: a made-up dialect in one file, as somebody outside the package would add it.
+"""Telegraph: a made-up dialect in one file, as added from outside the package.
 
     data: {"telegraph":"open","id":"t1","model":"m"}
     data: {"telegraph":"start","block":0,"kind":"call","id":"c","name":"f"}

@@ -1,6 +1,6 @@
-"""Whether a stream that is cut somewhere may pass for a whole one, by hand.
+"""The terminal rule of each dialect, written by hand: which prefixes of a stream are complete.
 
-Half a frame behind the terminal is a cut; a whole one that lacks its blank line is not.
+Half a frame after the terminal is a cut; a whole frame that lacks its blank line is not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS = {
 
 
 def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
-    """Return where to cut a stream: around each event, all over its end, and anywhere."""
+    """Return offsets to cut a stream at: around each event, throughout its end, and at random."""
     ends = [match.end() for match in re.finditer(rb"\n\n|\r\n\r\n|\r\r", body)]
     beside = [end + by for end in ends[:40] for by in (-2, -1, 0, 1)]
     rng = random.Random(name)  # noqa: S311 - a seed is the point
@@ -35,23 +35,23 @@ def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
 
 
 def terminal_was_read(prefix: bytes, dialect: str) -> bool:
-    """Tell whether a cut stream may pass for a whole one.
+    """Return whether a prefix of a stream is complete.
 
-    One of Gemini that repeats its finish reason on every chunk passes for whole at each of
-    them: nothing else ends it.
+    A Gemini stream that repeats its finish reason on every chunk is complete after each:
+    it has no other terminal.
     """
     return _READERS[dialect](prefix)
 
 
 def _split(prefix: bytes) -> tuple[list[str], str]:
-    """Return the payloads of the whole frames, and what is behind the last of them."""
+    """Return the payloads of the whole frames, and the rest."""
     text = prefix.decode(errors="ignore").replace("\r\n", "\n").replace("\r", "\n")
     *frames, rest = text.lstrip("\ufeff").split("\n\n")
     return list(payloads("\n\n".join(frames).encode())), rest
 
 
 def _last(rest: str) -> tuple[bool, str | None]:
-    """Tell whether an event is cut, and return the payload of a whole one."""
+    """Return whether the last event is cut, and its payload if it is whole."""
     lines = [line for line in rest.split("\n") if line and not line.startswith(":")]
     fields = [line.partition(":")[0] for line in lines]
     if any(field not in ("data", "event", "id", "retry") for field in fields):
@@ -63,7 +63,7 @@ def _last(rest: str) -> tuple[bool, str | None]:
 
 
 def _chat(prefix: bytes) -> bool:
-    """Tell whether `[DONE]` was read, or a finish of every choice."""
+    """Return whether `[DONE]` was read, or a finish of every choice."""
     data, rest = _split(prefix)
     if any(payload.startswith("[DONE]") for payload in data):
         return True
@@ -93,7 +93,7 @@ def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
 
 
 def _anthropic(prefix: bytes) -> bool:
-    """Tell whether `message_stop` was read, or a stop reason with no block open."""
+    """Return whether `message_stop` was read, or a stop reason with no block open."""
     data, rest = _split(prefix)
     cut, last = _last(rest)
     if last is not None:
@@ -130,7 +130,7 @@ def _anthropic(prefix: bytes) -> bool:
 
 
 def _responses(prefix: bytes) -> bool:
-    """Tell whether `response.completed` or `response.incomplete` was read."""
+    """Return whether `response.completed` or `response.incomplete` was read."""
     data, rest = _split(prefix)
     _, last = _last(rest)
     return any(_ends_response(payload) for payload in [*data, last or ""])
@@ -144,7 +144,7 @@ def _ends_response(payload: str) -> bool:
 
 
 def _gemini(prefix: bytes) -> bool:
-    """Tell whether every answer has a finish reason, or the question was blocked.
+    """Return whether every answer has a finish reason, or the question was blocked.
 
     An interaction has a last event.
     """
@@ -180,7 +180,7 @@ def _is_finished(chunks: list[dict[str, Any]]) -> bool:
 
 
 def _json(payload: str) -> dict[str, Any] | None:
-    """Return the object of a payload; None if it is none."""
+    """Return the object of a payload; None if it is no object."""
     try:
         value = json.loads(payload)
     except ValueError:

@@ -34,7 +34,7 @@ def test_whole_stream_is_grammatical() -> None:
     assert_grammatical(iter(WHOLE))
 
 
-def test_every_departure_is_listed_with_its_position() -> None:
+def test_every_violation_is_listed_with_its_position() -> None:
     stray = TextDelta(1, "never shown")
     with pytest.raises(AssertionError) as raised:
         assert_grammatical([*WHOLE[:3], stray, *WHOLE[3:4]])
@@ -77,7 +77,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_messages_that_say_the_same_pass(name: str) -> None:
+def test_messages_with_equal_content_pass(name: str) -> None:
     assert_same_message(*SAME[name])
 
 
@@ -117,7 +117,7 @@ def test_messages_that_differ_fail(name: str) -> None:
         assert_same_message(*OTHER[name])
 
 
-def test_difference_is_shown_line_by_line_of_the_text() -> None:
+def test_diff_is_by_lines_of_the_text() -> None:
     got = message(Text('first\nsecond "quoted" \\n\nthird'))
     expected = message(Text('first\nzweite "quoted" \\n\nthird'))
     with pytest.raises(AssertionError) as raised:

@@ -30,13 +30,13 @@ STREAMED = {"model": "asked-1", "stream": True, "messages": []}
 # Turns
 
 
-def test_turns_answer_requests_in_order_whatever_they_speak() -> None:
+def test_turns_answer_requests_of_any_dialect_in_order() -> None:
     provider = FakeProvider(("One", "Two"))
     assert [ask(provider, messages()).text, ask(provider, chat()).text] == ["One", "Two"]
 
 
 @pytest.mark.parametrize("turns", [0, 2])
-def test_script_that_is_over_says_so(turns: int) -> None:
+def test_request_after_the_last_turn_is_an_error(turns: int) -> None:
     provider = FakeProvider(["Hello"] * turns)
     for _ in range(turns):
         provider.respond(chat())
@@ -45,7 +45,7 @@ def test_script_that_is_over_says_so(turns: int) -> None:
         provider.respond(chat())
 
 
-def test_turn_alone_answers_every_request() -> None:
+def test_single_turn_answers_every_request() -> None:
     provider = FakeProvider("Hello")
     answers = [ask(provider, chat()) for _ in range(3)]
     assert [(answer.text, answer.id) for answer in answers] == [
@@ -55,7 +55,7 @@ def test_turn_alone_answers_every_request() -> None:
     ]
 
 
-def test_requests_at_once_get_a_turn_each() -> None:
+def test_concurrent_requests_get_one_turn_each() -> None:
     provider = FakeProvider([[f"word{n}", tool_call("f")] for n in range(200)])
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda _: ask(provider, chat()), range(200)))
@@ -81,7 +81,7 @@ def test_function_may_ask_the_provider_again() -> None:
 # Dialects
 
 
-def test_dialect_is_told_by_the_path_or_by_the_test() -> None:
+def test_dialect_is_that_of_the_path_or_of_the_option() -> None:
     elsewhere = post("http://gateway/complete", STREAMED)
     assert FakeProvider("Hi", dialect="claude").respond(elsewhere).dialect == "anthropic"
     assert FakeProvider("Hi", dialect="openai").respond(messages()).dialect == "openai_chat"
@@ -105,7 +105,7 @@ def test_dialect_that_cannot_be_written_answers_no_request(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("body", [{**STREAMED, "stream": False}, {"messages": []}, [], "text"])
-def test_request_for_no_stream_is_refused_and_takes_no_turn(body: object) -> None:
+def test_request_without_streaming_is_refused_and_uses_no_turn(body: object) -> None:
     provider = FakeProvider(["Hello"], faults=[truncate(event=1)])
     chat_answer = provider.respond(post("https://h/v1/chat/completions", body))
     answer = provider.respond(post("https://h/v1/messages", body))
@@ -143,7 +143,7 @@ def test_path_of_gemini_asks_for_a_stream_and_names_the_model() -> None:
 # Models
 
 
-def test_model_is_that_of_the_provider_the_message_or_the_request_in_this_order() -> None:
+def test_model_option_precedes_the_message_and_the_request() -> None:
     own = Message(model="own-1", blocks=(Text("Hi"),))
     assert ask(FakeProvider(own), chat()).model == "own-1"
     assert ask(FakeProvider("Hi"), chat()).model == "asked-1"
@@ -156,7 +156,7 @@ def test_model_is_that_of_the_provider_the_message_or_the_request_in_this_order(
 # Losses
 
 
-def test_what_a_dialect_cannot_carry_is_counted() -> None:
+def test_losses_are_counted() -> None:
     signed = Reasoning(("Cold.",), "c2lnbmVk", "anthropic")
     provider = FakeProvider([[signed, "Cold."]] * 2)
     assert ask(provider, messages()).blocks[0] == signed
@@ -168,7 +168,7 @@ def test_what_a_dialect_cannot_carry_is_counted() -> None:
 # Faults
 
 
-def test_faults_spoil_the_first_answers_or_all() -> None:
+def test_faults_change_the_first_answers_or_all() -> None:
     faults = [http(529, times=2), truncate(byte=12), http(500)]
     provider = FakeProvider(["One", "Two"], faults=faults)
     answers = [provider.respond(chat()) for _ in range(5)]
@@ -185,7 +185,7 @@ def test_faults_of_the_turn_come_before_those_of_the_provider() -> None:
     assert (len(playback.body), playback.end) == (10, "eof")
 
 
-def test_error_for_all_takes_no_turn() -> None:
+def test_replacing_fault_for_all_uses_no_turn() -> None:
     provider = FakeProvider([], faults=[http(503, times=None)])
     assert [provider.respond(chat()).status for _ in range(3)] == [503] * 3
 
@@ -222,18 +222,18 @@ def test_request_without_json_has_no_body(body: bytes | None) -> None:
     assert [(request.method, request.body) for request in provider.requests] == [("PUT", None)]
 
 
-def test_requests_are_those_so_far() -> None:
+def test_requests_are_a_snapshot() -> None:
     provider = FakeProvider(["Hello"])
     before = provider.requests
     provider.respond(chat())
     assert (before, len(provider.requests)) == ((), 1)
 
 
-# What stands before it
+# Clients and applications
 
 
 @pytest.mark.parametrize("package", [httpx, httpx2])
-def test_client_of_either_family_asks_the_provider(package: Any) -> None:
+def test_client_of_either_package_is_answered(package: Any) -> None:
     class Derived(package.Client):  # type: ignore[misc]  # as the official SDKs do
         pass
 
@@ -257,7 +257,7 @@ def test_client_of_either_family_asks_the_provider(package: Any) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("package", [httpx, httpx2])
-async def test_asynchronous_clients_ask_at_once(package: Any) -> None:
+async def test_concurrent_requests_of_an_asynchronous_client_are_answered(package: Any) -> None:
     provider = FakeProvider([f"word{n}" for n in range(5)])
     texts = set()
 
@@ -272,7 +272,7 @@ async def test_asynchronous_clients_ask_at_once(package: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_application_asks_the_provider() -> None:
+async def test_asgi_application_is_answered() -> None:
     provider = FakeProvider(["Hello"])
     transport = httpx.ASGITransport(provider.app())
     async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:
@@ -283,6 +283,6 @@ async def test_application_asks_the_provider() -> None:
     assert [request.path for request in provider.requests] == ["/v1/messages"] * 2
 
 
-def test_client_of_neither_family_is_refused() -> None:
+def test_class_that_is_no_client_is_refused() -> None:
     with pytest.raises(TypeError, match="expected Client or AsyncClient of httpx or httpx2"):
         FakeProvider("Hello").client(dict)

@@ -68,7 +68,7 @@ ASYNC = [httpx.AsyncClient, httpx2.AsyncClient, openai.DefaultAsyncHttpxClient]
 
 
 @pytest.mark.parametrize("kind", SYNC)
-def test_client_is_of_the_class_that_was_asked_for(make: Make, kind: Any) -> None:
+def test_client_has_the_requested_class(make: Make, kind: Any) -> None:
     package = httpx2 if issubclass(kind, httpx2.Client) else httpx
     fixture = make("once")
     client = fixture.client(kind, transport=network(package), headers={"x-own": "1"})
@@ -101,7 +101,7 @@ async def test_asynchronous_client_records_and_replays(make: Make, kind: Any) ->
 
 
 def test_official_client_records_and_replays(make: Make) -> None:
-    def said(http: httpx2.Client) -> str:
+    def streamed_text(http: httpx2.Client) -> str:
         with openai.OpenAI(http_client=http, api_key="none", base_url="https://a.example/v1") as ai:
             stream = ai.chat.completions.create(
                 model="m", messages=[{"role": "user", "content": "a"}], stream=True
@@ -109,9 +109,11 @@ def test_official_client_records_and_replays(make: Make) -> None:
             return "".join(chunk.choices[0].delta.content or "" for chunk in stream)
 
     fixture = make("once")
-    assert said(fixture.client(openai.DefaultHttpxClient, transport=network(httpx2))) == "Hoi"
+    assert (
+        streamed_text(fixture.client(openai.DefaultHttpxClient, transport=network(httpx2))) == "Hoi"
+    )
     fixture.finish(passed=True)
-    assert said(make().client(openai.DefaultHttpxClient)) == "Hoi"
+    assert streamed_text(make().client(openai.DefaultHttpxClient)) == "Hoi"
 
 
 def test_clients_of_a_test_share_its_recordings(make: Make) -> None:
@@ -130,7 +132,7 @@ def test_clients_of_a_test_share_its_recordings(make: Make) -> None:
     assert replaying.unplayed == ()
 
 
-def test_new_asks_the_recordings_first(make: Make) -> None:
+def test_mode_new_replays_before_it_records(make: Make) -> None:
     record(make, "a")
     fixture = make("new")
     other = network(httpx2, b"data: other\n\n")
@@ -159,18 +161,18 @@ async def test_transport_serves_both_kinds_of_clients(make: Make, family: Any) -
     assert fixture.recorded == 2
 
 
-def test_transport_refuses_options_that_there_are_not(make: Make) -> None:
+def test_transport_refuses_unknown_options(make: Make) -> None:
     with pytest.raises(TypeError, match="verify, expected match, "):
         make().transport("httpx", verify=False)
 
 
 @pytest.mark.parametrize("kind", [object, dict, httpx.Response, lambda **_: None])
-def test_what_is_no_class_of_clients_is_refused(make: Make, kind: Callable[..., Any]) -> None:
+def test_class_that_is_no_client_is_refused(make: Make, kind: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match="no class of clients"):
         make().client(kind)
 
 
-def test_what_would_evade_the_recordings_is_refused_or_left_out(make: Make) -> None:
+def test_options_that_bypass_the_recordings_are_refused_or_dropped(make: Make) -> None:
     record(make, "a")
     with pytest.raises(TypeError, match="mounts"):
         make().client(httpx.Client, mounts={"all://": network(httpx)})
@@ -178,7 +180,7 @@ def test_what_would_evade_the_recordings_is_refused_or_left_out(make: Make) -> N
     assert posted(proxied) == BODY
 
 
-def test_network_is_made_with_the_client_s_options(
+def test_network_transport_gets_the_options_of_the_client(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[dict[str, Any]] = []

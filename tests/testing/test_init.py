@@ -20,12 +20,12 @@ def test_public_names_are_listed_in_order() -> None:
     assert sorted(names) == names == dir(streamnorm.testing)
 
 
-def test_other_name_is_an_attribute_error() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"'streamnorm.testing' has no attribute 'klingon'"):
         streamnorm.testing.klingon  # noqa: B018 - the access is the test
 
 
-def test_importing_loads_nothing_more() -> None:
+def test_importing_loads_no_submodule() -> None:
     code = (
         "import sys, streamnorm; before = {*sys.modules}; import streamnorm.testing;"
         "print(sorted({*sys.modules} - before))"

@@ -51,7 +51,7 @@ HOSTILE_IDS = [
 ]
 
 
-def test_hostile_parameters_stay_in_the_folder_and_apart(project: Project) -> None:
+def test_hostile_parameters_stay_in_separate_folders(project: Project) -> None:
     project.write(
         f"""
 @pytest.mark.parametrize("text", range({len(HOSTILE_IDS)}), ids={HOSTILE_IDS!r})
@@ -74,7 +74,7 @@ def test_asks(streamnorm_recording, text):
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 
-def test_name_is_shared_by_the_tests_that_bear_it(project: Project) -> None:
+def test_recordings_are_shared_by_tests_of_one_name(project: Project) -> None:
     project.write(asks('"agents/one"') + asks('"agents/one"').replace("_asks", "_asks_too"))
     project.record("-k", "not too")
     assert project.files(project.path / "recordings") == [
@@ -104,7 +104,7 @@ def test_name_is_shared_by_the_tests_that_bear_it(project: Project) -> None:
         None,
     ],
 )
-def test_name_that_could_leave_the_folder_is_refused(project: Project, name: object) -> None:
+def test_name_outside_the_folder_is_refused(project: Project, name: object) -> None:
     project.write(asks(repr(name)))
     result = project.run("--streamnorm-record=once")
     result.assert_outcomes(errors=1)
@@ -151,7 +151,7 @@ def test_unplayed_may_be_allowed(project: Project) -> None:
     project.run().assert_outcomes(passed=1, errors=1)
 
 
-def test_match_and_drift_and_ignore_say_what_may_differ(project: Project) -> None:
+def test_match_drift_and_ignore_options_are_applied(project: Project) -> None:
     project.write(asks('"x"'))
     project.record()
     for keywords, outcome in {
@@ -167,7 +167,7 @@ def test_match_and_drift_and_ignore_say_what_may_differ(project: Project) -> Non
         project.run().assert_outcomes(**{outcome: 1})
 
 
-def test_rechunk_speed_and_gap_say_how_to_play(project: Project) -> None:
+def test_rechunk_speed_and_gap_options_are_applied(project: Project) -> None:
     project.write(asks('"x"'))
     project.record()
     path = project.path / "recordings" / "x" / "01-chat-completions.json"

@@ -27,7 +27,7 @@ def bodies(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(folder.glob("*.sse"))}
 
 
-def test_none_sends_nothing_and_names_the_command_that_records(project: Project) -> None:
+def test_mode_none_sends_nothing_and_names_the_recording_command(project: Project) -> None:
     project.write(ASKS)
     result = project.run()
     result.assert_outcomes(failed=1)  # and no second failure at teardown
@@ -41,7 +41,7 @@ def test_none_sends_nothing_and_names_the_command_that_records(project: Project)
     assert not project.recordings.exists()
 
 
-def test_unrecorded_request_that_was_swallowed_fails_the_test(project: Project) -> None:
+def test_swallowed_unrecorded_request_fails_the_test(project: Project) -> None:
     project.write(SWALLOWS)
     result = project.run()
     result.assert_outcomes(passed=1, errors=1)
@@ -54,7 +54,7 @@ def test_unrecorded_request_that_was_swallowed_fails_the_test(project: Project) 
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_request_that_differs_is_shown_with_what_differs(project: Project) -> None:
+def test_drifted_request_is_shown_with_its_diff(project: Project) -> None:
     project.write(ASKS)
     project.record()
     project.write(ASKS.replace('"a"', '"b"', 1))
@@ -63,7 +63,7 @@ def test_request_that_differs_is_shown_with_what_differs(project: Project) -> No
     result.stdout.fnmatch_lines(["E *-*a*", "E *+*b*", "E *to record it: pytest test_it.py::*"])
 
 
-def test_once_records_what_replays_without_the_network(project: Project) -> None:
+def test_mode_once_records_for_later_replay(project: Project) -> None:
     project.write(ASKS)
     result = project.run("--streamnorm-record=once")
     result.assert_outcomes(passed=1)
@@ -82,7 +82,7 @@ def test_once_records_what_replays_without_the_network(project: Project) -> None
         assert project.asked() == []
 
 
-def test_once_records_nothing_behind_what_is_there(project: Project) -> None:
+def test_mode_once_adds_nothing_to_existing_recordings(project: Project) -> None:
     project.write(ASKS)
     project.record(mode="once")
     project.write(ASKS_TWICE)
@@ -93,7 +93,7 @@ def test_once_records_nothing_behind_what_is_there(project: Project) -> None:
     assert len(project.files()) == 2
 
 
-def test_new_replays_what_is_there_and_records_the_rest_behind_it(project: Project) -> None:
+def test_mode_new_replays_and_records_the_rest(project: Project) -> None:
     project.write(ASKS)
     project.record()
     assert project.asked() == ["a"]
@@ -109,7 +109,7 @@ def test_new_replays_what_is_there_and_records_the_rest_behind_it(project: Proje
     project.run().assert_outcomes(passed=1)
 
 
-def test_new_fails_where_a_recording_is_not_asked_for_any_more(project: Project) -> None:
+def test_mode_new_fails_for_an_unplayed_recording(project: Project) -> None:
     project.write(ASKS_TWICE)
     project.record()
     project.write(ASKS)
@@ -118,9 +118,7 @@ def test_new_fails_where_a_recording_is_not_asked_for_any_more(project: Project)
     result.stdout.fnmatch_lines([f"*did not ask for all that is recorded: *{SECOND}"])
 
 
-def test_rewrite_replaces_what_was_recorded(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rewrite_replaces_the_recordings(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(ASKS_TWICE)
     project.record()
     folder = project.recordings / "test_asks"
@@ -142,7 +140,7 @@ def test_rewrite_replaces_what_was_recorded(
     assert [path.name for path in project.recordings.iterdir()] == ["test_asks"]
 
 
-def test_rewrite_keeps_the_timing_of_bytes_that_stayed(project: Project) -> None:
+def test_rewrite_keeps_the_timing_of_unchanged_bodies(project: Project) -> None:
     project.write(ASKS_TWICE)
     project.record()
     timed = ["+700 11", "+80 12"]
@@ -160,7 +158,7 @@ def test_rewrite_keeps_the_timing_of_bytes_that_stayed(project: Project) -> None
     assert anew["request"]["body"]["messages"][0]["content"] == "c"
 
 
-def test_rewrite_of_a_test_that_fails_changes_nothing(
+def test_rewrite_of_a_failing_test_changes_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(ASKS)
@@ -174,7 +172,7 @@ def test_rewrite_of_a_test_that_fails_changes_nothing(
     assert [path.name for path in project.recordings.iterdir()] == ["test_asks"]
 
 
-def test_rewrite_of_a_test_that_asks_nothing_changes_nothing(project: Project) -> None:
+def test_rewrite_without_requests_changes_nothing(project: Project) -> None:
     project.write(ASKS)
     project.record()
     for ending in ("pass", "client(streamnorm_recording).close()"):
@@ -183,7 +181,7 @@ def test_rewrite_of_a_test_that_asks_nothing_changes_nothing(project: Project) -
         assert len(project.files()) == 2
 
 
-def test_rewrite_that_could_not_write_all_changes_nothing(project: Project) -> None:
+def test_rewrite_with_a_failed_recording_changes_nothing(project: Project) -> None:
     project.write(ASKS_TWICE)
     project.record()
     before = bodies(project.recordings / "test_asks")
@@ -220,7 +218,7 @@ def test_rewrite_replaces_a_body_of_another_kind(project: Project) -> None:
     project.run().assert_outcomes(passed=1)
 
 
-def test_recording_that_nobody_asked_for_fails_a_test_that_passed(project: Project) -> None:
+def test_unplayed_recording_fails_a_passing_test(project: Project) -> None:
     project.write(ASKS_TWICE)
     project.record()
     for source in (ASKS, "def test_asks(streamnorm_recording): pass"):
@@ -239,7 +237,7 @@ def test_recording_that_nobody_asked_for_fails_a_test_that_passed(project: Proje
 @pytest.mark.parametrize(
     ("ending", "outcome"), [("assert False", "failed"), ("pytest.skip('later')", "skipped")]
 )
-def test_test_that_did_not_pass_fails_for_nothing_else(
+def test_failing_test_reports_only_its_own_failure(
     project: Project, ending: str, outcome: str
 ) -> None:
     project.write(ASKS_TWICE)
@@ -248,7 +246,7 @@ def test_test_that_did_not_pass_fails_for_nothing_else(
     project.run().assert_outcomes(**{outcome: 1})
 
 
-def test_failure_of_the_disk_is_reported_and_breaks_no_test(project: Project) -> None:
+def test_disk_failure_is_reported_without_failing_the_test(project: Project) -> None:
     project.write(ASKS)
     (project.path / "recordings").write_text("a file where a folder should be")
     result = project.run("--streamnorm-record=once")
@@ -270,9 +268,7 @@ def test_leaves_open(streamnorm_recording):
 
 
 @pytest.mark.parametrize("mode", ["once", "rewrite"])
-def test_response_that_was_left_open_is_recorded_as_far_as_it_was_read(
-    project: Project, mode: str
-) -> None:
+def test_open_response_is_recorded_as_far_as_it_was_read(project: Project, mode: str) -> None:
     project.write(LEAVES_OPEN)
     project.record(mode=mode)
     folder = project.recordings / "test_leaves_open"

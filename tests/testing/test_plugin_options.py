@@ -15,7 +15,7 @@ def test_asks(streamnorm_recording, text):
 """
 
 
-def test_options_marker_and_fixture_explain_themselves(project: Project) -> None:
+def test_options_marker_and_fixture_have_help_texts(project: Project) -> None:
     project.run("--help").stdout.fnmatch_lines(
         [
             "*--streamnorm-record={none,once,new,rewrite}",
@@ -28,7 +28,7 @@ def test_options_marker_and_fixture_explain_themselves(project: Project) -> None
     project.run("--fixtures").stdout.fnmatch_lines(["streamnorm_recording -- *plugin.py*"])
 
 
-def test_variable_is_the_mode_and_the_option_wins(
+def test_option_overrides_the_environment_variable(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(ASKS)
@@ -41,9 +41,7 @@ def test_variable_is_the_mode_and_the_option_wins(
     project.run().assert_outcomes(passed=2)
 
 
-def test_mode_that_there_is_not_stops_the_run(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_mode_stops_the_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(ASKS)
     result = project.run("--streamnorm-record=all")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -78,7 +76,7 @@ def test_ci_replays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "0", "false", "False"])
-def test_ci_that_is_off_does_not_count(
+def test_ci_set_to_false_does_not_count(
     project: Project, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     project.write(ASKS)
@@ -86,7 +84,9 @@ def test_ci_that_is_off_does_not_count(
     project.record()
 
 
-def test_ci_may_be_allowed_to_record(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allow_ci_option_permits_recording(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.write(ASKS)
     monkeypatch.setenv("CI", "1")
     project.record("--streamnorm-allow-ci")
@@ -94,7 +94,7 @@ def test_ci_may_be_allowed_to_record(project: Project, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("option", ["-q", "-qq"])
-def test_quiet_run_says_nothing_of_what_it_recorded(project: Project, option: str) -> None:
+def test_quiet_run_prints_no_totals(project: Project, option: str) -> None:
     project.write(ASKS)
     result = project.run(option, "--streamnorm-record=once")
     assert result.ret == 0
@@ -102,7 +102,7 @@ def test_quiet_run_says_nothing_of_what_it_recorded(project: Project, option: st
     assert project.asked() == ["a", "b"]
 
 
-def test_folder_is_beside_the_module_and_may_be_called_otherwise(project: Project) -> None:
+def test_folder_is_beside_the_module_and_configurable(project: Project) -> None:
     project.configure("streamnorm_dir = data/streams")
     folder = project.path / "unit"
     folder.mkdir()
@@ -117,7 +117,7 @@ def test_folder_is_beside_the_module_and_may_be_called_otherwise(project: Projec
     assert not project.recordings.exists()
 
 
-def test_command_names_the_test_from_where_pytest_was_called(
+def test_command_names_the_test_relative_to_the_working_directory(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(ASKS)
@@ -129,7 +129,7 @@ def test_command_names_the_test_from_where_pytest_was_called(
     )
 
 
-def test_folder_elsewhere_is_refused(project: Project) -> None:
+def test_absolute_folder_is_refused(project: Project) -> None:
     project.configure("streamnorm_dir = /srv/streams")
     project.write(ASKS)
     result = project.run("--streamnorm-record=once")
@@ -139,7 +139,7 @@ def test_folder_elsewhere_is_refused(project: Project) -> None:
     )
 
 
-def test_workers_record_each_its_tests_and_are_summed(project: Project) -> None:
+def test_totals_of_xdist_workers_are_summed(project: Project) -> None:
     project.write(ASKS)
     blocked = project.path / "blocked"
     blocked.mkdir()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.provider_requests import ask, chat, messages, said
+from support.provider_requests import ask, chat, message_in, messages
 
 from streamnorm import (
     BlockStart,
@@ -59,7 +59,7 @@ def events_of(playback: Playback) -> list[Any]:
     ],
     ids=repr,
 )
-def test_what_is_written_keeps_to_the_letter_of_its_protocol(request_of: Asking, turn: Any) -> None:
+def test_output_passes_the_strict_validator(request_of: Asking, turn: Any) -> None:
     playback = FakeProvider([turn]).respond(request_of())
     assert playback.status == 200
     assert playback.headers["content-type"] == "text/event-stream"
@@ -67,27 +67,27 @@ def test_what_is_written_keeps_to_the_letter_of_its_protocol(request_of: Asking,
 
 
 @DIALECTS
-def test_text_is_said_word_by_word(request_of: Asking) -> None:
+def test_text_is_streamed_word_by_word(request_of: Asking) -> None:
     playback = FakeProvider(["It snows\n in Oslo. "]).respond(request_of())
     words = [event.text for event in events_of(playback) if isinstance(event, TextDelta)]
     assert words == ["It", " snows", "\n in", " Oslo.", " "]
     carrying = [step for step in playback.steps if b"snows" in step.data or b"Oslo" in step.data]
     assert len(carrying) == 2
-    assert said(playback).blocks == (Text("It snows\n in Oslo. "),)
+    assert message_in(playback).blocks == (Text("It snows\n in Oslo. "),)
 
 
-def test_text_without_spaces_comes_in_pieces_of_twelve_characters() -> None:
+def test_text_without_spaces_is_split_after_twelve_characters() -> None:
     playback = FakeProvider(["東" * 25]).respond(chat())
     words = [event.text for event in events_of(playback) if isinstance(event, TextDelta)]
     assert words == ["東" * 12, "東" * 12, "東"]
 
 
 @DIALECTS
-def test_call_comes_bit_by_bit_with_an_id(request_of: Asking) -> None:
+def test_call_is_streamed_in_small_deltas_with_an_id(request_of: Asking) -> None:
     playback = FakeProvider([tool_call("get_weather", city="Oslo")]).respond(request_of())
     pieces = [event.partial_json for event in events_of(playback) if isinstance(event, JSONDelta)]
     assert pieces == ['{"city":', '"Oslo"}']
-    message = said(playback)
+    message = message_in(playback)
     assert message.blocks == (WEATHER,)
     assert message.stop_reason == "tool_use"
 
@@ -121,7 +121,7 @@ def test_reasoning_is_no_text(request_of: Asking) -> None:
     assert message.stop_reason == "end_turn"
 
 
-def test_refusal_ends_in_the_stop_reason_of_one() -> None:
+def test_refusal_has_its_stop_reason() -> None:
     provider = FakeProvider(Refusal("I cannot help."))
     message = ask(provider, chat())
     assert (message.blocks, message.stop_reason) == ((Refusal("I cannot help."),), "refusal")
@@ -133,7 +133,7 @@ def test_refusal_ends_in_the_stop_reason_of_one() -> None:
 
 
 @DIALECTS
-def test_message_tells_what_it_tells_and_the_rest_is_filled_in(request_of: Asking) -> None:
+def test_missing_fields_of_a_message_are_filled_in(request_of: Asking) -> None:
     request = request_of(stream_options={"include_usage": True})
     told = Message("msg_own", "own-1", (Text("Cold."),), "max_tokens", usage=Usage(7, 3))
     message = ask(FakeProvider([told]), request)
@@ -153,7 +153,7 @@ def test_tokens_are_a_quarter_of_the_characters_rounded_up() -> None:
     assert usage.input_tokens == -(-len(request.body or b"") // 4)
 
 
-def test_chat_has_tokens_where_they_are_asked_for() -> None:
+def test_chat_has_usage_if_requested() -> None:
     assert ask(FakeProvider("Hello"), chat()).usage == Usage()
     asked = chat(stream_options={"include_usage": True})
     assert ask(FakeProvider("Hello"), asked).usage.output_tokens == 2
@@ -177,20 +177,20 @@ STREAM = [
 
 
 @DIALECTS
-def test_events_are_answered_unchanged(request_of: Asking) -> None:
+def test_events_are_written_unchanged(request_of: Asking) -> None:
     playback = FakeProvider([STREAM]).respond(request_of())
     assert validate(playback.body, str(playback.dialect)) == []
-    message = said(playback)
+    message = message_in(playback)
     assert message.blocks == (ToolCall("a", "f", '{"m": 1}'), ToolCall("b", "g", '{"n": 2}'))
     assert (message.id, message.model) == ("msg_1", "asked-1")
 
 
-def test_events_that_overlap_stay_so_where_the_dialect_can_carry_it() -> None:
+def test_overlapping_events_stay_interleaved_if_the_dialect_allows() -> None:
     deltas = [e for e in events_of(FakeProvider([STREAM]).respond(chat())) if type(e) is JSONDelta]
     assert [delta.index for delta in deltas] == [1, 0, 1]
 
 
-def test_events_that_still_wait_when_the_stream_fails_are_counted_as_lost() -> None:
+def test_events_held_at_a_failure_are_counted_as_lost() -> None:
     error = StreamError("upstream", "Overloaded.")
     provider = FakeProvider([[*STREAM[:4], error]])
     playback = provider.respond(messages())
@@ -227,7 +227,7 @@ def test_events_that_break_the_grammar_are_refused(events: list[Any], words: str
     ],
     ids=repr,
 )
-def test_what_is_no_turn_is_refused(turn: Any, words: str) -> None:
+def test_value_that_is_no_turn_is_refused(turn: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         FakeProvider(["Hello", turn])
 
@@ -235,7 +235,7 @@ def test_what_is_no_turn_is_refused(turn: Any, words: str) -> None:
 # Functions
 
 
-def test_function_answers_what_is_asked() -> None:
+def test_function_is_called_with_the_request() -> None:
     def answer(request: FakeRequest) -> str:
         return f"{request.dialect}: {request.body['messages'][-1]['content']}"
 
@@ -252,6 +252,6 @@ def test_function_that_returns_no_turn_is_a_type_error(answer: Any) -> None:
         FakeProvider([lambda _: answer]).respond(chat())
 
 
-def test_events_of_a_function_are_held_against_the_grammar() -> None:
+def test_events_of_a_function_are_validated() -> None:
     with pytest.raises(LocalProtocolError, match="choice 0 ends without message_stop"):
         FakeProvider(lambda _: [MessageStart()]).respond(chat())

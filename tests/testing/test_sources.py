@@ -57,7 +57,7 @@ async def test_reads_arrive_as_they_were_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_source_is_what_events_reads(path: Path) -> None:
+async def test_source_is_read_by_events(path: Path) -> None:
     async with streamnorm.events(replay(path, rechunk="byte")) as stream:
         async for _ in stream:
             pass
@@ -72,7 +72,7 @@ async def test_source_is_what_events_reads(path: Path) -> None:
     ("end", "error"), [("reset", ConnectionResetError), ("timeout", TimeoutError)]
 )
 @pytest.mark.anyio
-async def test_source_breaks_as_the_recording_did(
+async def test_source_raises_as_the_recorded_connection_ended(
     tmp_path: Path, end: End, error: type[OSError]
 ) -> None:
     source = replay(save(tmp_path, end), rechunk="event")
@@ -83,7 +83,7 @@ async def test_source_breaks_as_the_recording_did(
         await read(replay(save(tmp_path, end)))
 
 
-def test_events_tell_a_recorded_break_from_an_end(path: Path) -> None:
+def test_events_distinguish_a_recorded_break_from_an_end(path: Path) -> None:
     def cut(playback: Playback) -> Playback:
         return Playback(200, playback.headers, playback.steps[:1], "reset", playback.dialect)
 
@@ -101,7 +101,7 @@ def test_faults_apply_in_their_order(path: Path) -> None:
     assert b"".join(source) == BODY + b"12"
 
 
-def test_recorded_refusal_is_the_provider_s_error(tmp_path: Path) -> None:
+def test_recorded_error_response_raises_upstream_error(tmp_path: Path) -> None:
     response = RecordedResponse(429, {"content-type": "application/json"}, ".body.json")
     body = b'{"error":{"message":"too fast","type":"rate_limit_error","code":null}}'
     Recording(body, Companion(1, "openai_chat", response=response)).save(tmp_path / "refused")

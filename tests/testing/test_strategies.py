@@ -14,7 +14,7 @@ STREAM = 'data: {"a":"größer"}\r\n\r\ndata: [DONE]\r\n\r\n'.encode()
 
 
 @given(st.data(), st.binary(max_size=40))
-def test_pieces_are_the_bytes_and_none_is_empty(data: st.DataObject, whole: bytes) -> None:
+def test_chunks_are_the_bytes_without_empty_ones(data: st.DataObject, whole: bytes) -> None:
     pieces = data.draw(chunkings(whole))
     assert b"".join(pieces) == whole
     assert all(pieces)
@@ -24,7 +24,7 @@ def ends(pieces: list[bytes]) -> set[int]:
     return {sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)}
 
 
-def test_every_position_and_every_extreme_is_met() -> None:
+def test_every_cut_position_and_extreme_is_generated() -> None:
     met: set[int] = set()
     counts: set[int] = set()
 
@@ -39,7 +39,7 @@ def test_every_position_and_every_extreme_is_met() -> None:
     assert {1, 2, 3, len(STREAM)} <= counts
 
 
-def test_cut_that_hurts_is_met_within_few_examples() -> None:
+def test_hostile_cut_is_generated_within_few_examples() -> None:
     """Of 5,000 places to cut once, one is inside the only character of two bytes."""
     body = b"x" * 4_000 + "ß".encode() + b"x" * 1_000
     quick = settings(max_examples=30, derandomize=True, database=None)

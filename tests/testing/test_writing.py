@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.provider_requests import ask, chat, messages, said
+from support.provider_requests import ask, chat, message_in, messages
 
 from streamnorm import (
     Failed,
@@ -58,14 +58,14 @@ def test_error_without_a_status_is_a_500() -> None:
 
 
 @DIALECTS
-def test_error_behind_words_is_an_event_of_the_dialect(request_of: Asking) -> None:
+def test_error_after_text_is_an_event_of_the_dialect(request_of: Asking) -> None:
     error = StreamError("upstream", "Overloaded.", status_hint=529)
     playback = FakeProvider([["It snows", error]]).respond(request_of())
     assert (playback.status, playback.end) == (200, "eof")
     outcome = outcome_of(playback)
     assert isinstance(outcome, Failed)
     assert outcome.error.message == "Overloaded."
-    message = said(playback)
+    message = message_in(playback)
     assert (message.text, message.stop_reason) == ("It snows", None)
 
 
@@ -77,7 +77,7 @@ def test_error_of_the_connection_ends_it(request_of: Asking, kind: Any, end: str
     playback = FakeProvider([["It snows", StreamError(kind, "gone")]]).respond(request_of())
     assert playback.end == end
     assert b"gone" not in playback.body
-    assert said(playback).text == "It snows"
+    assert message_in(playback).text == "It snows"
     outcome = outcome_of(playback)
     assert isinstance(outcome, Truncated)
     assert outcome.error.kind == "truncated"
@@ -106,13 +106,13 @@ def recording(body: bytes = CHAT + CHAT_END, **companion: Any) -> Recording:
     return Recording(body, Companion(1, **{"dialect": "openai_chat", **companion}), reads=reads)
 
 
-def test_recording_of_the_dialect_is_played_as_it_is() -> None:
+def test_recording_of_the_same_dialect_is_played_unchanged() -> None:
     recorded = recording(CHAT[:9], reads=[RecordedRead(20, 4), RecordedRead(30, 5)])
     assert FakeProvider([recorded]).respond(chat()) == recorded.playback()
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", None])
-def test_recording_of_another_dialect_is_transcoded_in_its_time(dialect: str | None) -> None:
+def test_recording_of_another_dialect_is_transcoded_with_its_timing(dialect: str | None) -> None:
     reads = [
         RecordedRead(100, 10),
         RecordedRead(50, len(CHAT) - 10),
@@ -122,43 +122,43 @@ def test_recording_of_another_dialect_is_transcoded_in_its_time(dialect: str | N
     playback = provider.respond(messages())
     assert validate(playback.body, "anthropic") == []
     assert [step.delay_s for step in playback.steps] == pytest.approx([0.15, 0.025])
-    message = said(playback)
+    message = message_in(playback)
     assert (message.text, message.id, message.model) == ("Hi", "r1", "rec-1")
     assert {loss.feature for loss in provider.losses} == {"usage_unknown"}
 
 
-def test_recording_that_does_not_tell_its_dialect_is_played_as_it_is_to_its_clients() -> None:
+def test_recording_without_a_dialect_is_detected() -> None:
     playback = FakeProvider([recording(dialect=None)]).respond(chat())
     assert playback == recording().playback()
 
 
-def test_recording_that_ends_early_does_so_in_another_dialect() -> None:
+def test_truncated_recording_is_truncated_in_another_dialect() -> None:
     playback = FakeProvider([recording(CHAT)]).respond(messages())
     assert playback.end == "eof"
     assert b"error" not in playback.body
     assert isinstance(outcome_of(playback), Truncated)
 
 
-def test_recording_without_its_last_word_is_complete_in_another_dialect() -> None:
+def test_recording_without_done_is_complete_in_another_dialect() -> None:
     lenient = recording((CHAT + CHAT_END).removesuffix(b"data: [DONE]\n\n"))
     assert ask(FakeProvider([lenient]), messages()).stop_reason == "end_turn"
 
 
-def test_recording_of_pieces_that_tell_nothing_yet_waits_for_those_that_do() -> None:
+def test_chunks_without_output_add_their_delay_to_the_next() -> None:
     reads = [RecordedRead(100, 10), RecordedRead(40, 10), RecordedRead(50, len(CHAT) - 20)]
     playback = FakeProvider([recording(CHAT, reads=reads)]).respond(messages())
     assert [step.delay_s for step in playback.steps] == pytest.approx([0.19])
 
 
-def test_recording_that_breaks_off_does_so_in_another_dialect() -> None:
+def test_broken_recording_is_broken_in_another_dialect() -> None:
     cut_off = recording(CHAT, response=RecordedResponse(end="reset"))
     playback = FakeProvider([cut_off]).respond(messages())
     assert playback.end == "reset"
     assert isinstance(outcome_of(playback), Truncated)
-    assert said(playback).text == "Hi"
+    assert message_in(playback).text == "Hi"
 
 
-def test_recorded_error_response_is_one_of_the_dialect() -> None:
+def test_recorded_error_response_is_translated() -> None:
     body = b'{"error":{"message":"Too many.","type":"rate_limit_error","code":null}}'
     refused = recording(body, response=RecordedResponse(430, {}, ".body.json"))
     playback = FakeProvider([refused]).respond(messages())
@@ -169,7 +169,7 @@ def test_recorded_error_response_is_one_of_the_dialect() -> None:
     }
 
 
-def test_recorded_whole_message_is_played_in_its_dialect_alone() -> None:
+def test_recorded_whole_body_is_played_only_in_its_dialect() -> None:
     body = b'{"id":"r1","object":"chat.completion","choices":[]}'
     whole = recording(body, response=RecordedResponse(200, {}, ".body.json"))
     provider = FakeProvider(whole)
@@ -178,7 +178,7 @@ def test_recorded_whole_message_is_played_in_its_dialect_alone() -> None:
         provider.respond(messages())
 
 
-def test_path_is_a_recording(tmp_path: Path) -> None:
+def test_path_of_a_recording_is_played(tmp_path: Path) -> None:
     recording().save(tmp_path / "hello.sse")
     assert ask(FakeProvider([tmp_path / "hello.sse"]), chat()).text == "Hi"
     with pytest.raises(RecordingError, match=r"bye\.sse"):
@@ -200,9 +200,9 @@ def test_fault_changes_a_recording() -> None:
 
 
 @DIALECTS
-def test_error_response_answers_as_often_as_it_says(request_of: Asking) -> None:
+def test_error_response_fault_answers_as_often_as_times(request_of: Asking) -> None:
     provider = FakeProvider([http(529, times=2), http(500), "Hello"])
     answers = [provider.respond(request_of()) for _ in range(4)]
     assert [answer.status for answer in answers] == [529, 529, 500, 200]
     assert "error" in json.loads(answers[0].body)
-    assert said(answers[3]).id == "msg_4"
+    assert message_in(answers[3]).id == "msg_4"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from support.anthropic.reader import Read, frames, read
-from support.mutations import chunked
 from support.openai_chat.chunks import (
     DONE,
     anonymous,
@@ -17,6 +16,7 @@ from support.openai_chat.chunks import (
     frame,
     reasoning,
 )
+from support.streams import transcode_in_any_chunks
 
 from streamnorm import (
     Completed,
@@ -47,18 +47,12 @@ def transcoder(**options: Any) -> Transcoder:
 
 
 def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
-    """Transcode a whole stream, by frames, at once and by bytes."""
-    body = b"".join(pieces)
-    outs = []
-    for chunks in (pieces, (body,), chunked(body, 1)):
-        run = transcoder(**options)
-        outs.append(b"".join([data for piece in chunks for data in run.feed(piece)] + run.close()))
-    assert outs[0] == outs[1] == outs[2]
-    return read(outs[0]), run
+    out, run = transcode_in_any_chunks(pieces, "openai_chat", "anthropic", **options)
+    return read(out), run
 
 
-def names(data: list[bytes]) -> list[str]:
-    """Return the types of the frames in one answer of `feed`."""
+def event_types(data: list[bytes]) -> list[str]:
+    """Return the types of the events that one `feed` returned."""
     assert len(data) <= 1
     return [event["type"] for piece in data for event in frames(piece)]
 
@@ -66,16 +60,16 @@ def names(data: list[bytes]) -> list[str]:
 # Live
 
 
-def test_each_chunk_goes_out_with_the_feed_that_brought_it() -> None:
+def test_each_chunk_is_written_in_the_same_feed() -> None:
     run = transcoder()
-    assert names(run.feed(chunk({"role": "assistant"}))) == ["message_start"]
-    assert names(run.feed(reasoning("t"))) == ["content_block_start", "content_block_delta"]
-    assert names(run.feed(reasoning("t"))) == ["content_block_delta"]
-    assert names(run.feed(TEXT)) == [
+    assert event_types(run.feed(chunk({"role": "assistant"}))) == ["message_start"]
+    assert event_types(run.feed(reasoning("t"))) == ["content_block_start", "content_block_delta"]
+    assert event_types(run.feed(reasoning("t"))) == ["content_block_delta"]
+    assert event_types(run.feed(TEXT)) == [
         *("content_block_stop", "content_block_start", "content_block_delta"),
     ]
-    assert names(run.feed(TEXT)) == ["content_block_delta"]
-    assert names(run.feed(calls(call(0, "x", "f", '{"')))) == [
+    assert event_types(run.feed(TEXT)) == ["content_block_delta"]
+    assert event_types(run.feed(calls(call(0, "x", "f", '{"')))) == [
         *(
             "content_block_stop",
             "content_block_start",
@@ -83,14 +77,14 @@ def test_each_chunk_goes_out_with_the_feed_that_brought_it() -> None:
             "content_block_delta",
         ),
     ]
-    assert names(run.feed(calls(call(0, arguments='a":1}')))) == ["content_block_delta"]
-    assert names(run.feed(END)) == []
-    assert names(run.feed(USAGE)) == []
-    assert names(run.feed(DONE)) == ["content_block_stop", "message_delta", "message_stop"]
+    assert event_types(run.feed(calls(call(0, arguments='a":1}')))) == ["content_block_delta"]
+    assert event_types(run.feed(END)) == []
+    assert event_types(run.feed(USAGE)) == []
+    assert event_types(run.feed(DONE)) == ["content_block_stop", "message_delta", "message_stop"]
     assert run.close() == []
 
 
-def test_what_one_feed_makes_known_is_one_piece() -> None:
+def test_output_of_one_feed_is_one_chunk() -> None:
     run = transcoder()
     (piece,) = run.feed(TEXT + TEXT + calls(call(0, "x", "f", A)) + END + DONE)
     assert read(piece).content == [
@@ -99,26 +93,26 @@ def test_what_one_feed_makes_known_is_one_piece() -> None:
     ]
 
 
-def test_feed_that_makes_nothing_known_gives_nothing() -> None:
+def test_feed_without_output_returns_nothing() -> None:
     run = transcoder()
     assert run.feed(b"") == run.feed(b": keep-alive\n\n") == run.feed(TEXT[:20]) == []
 
 
-def test_open_call_stays_live_while_the_next_one_waits() -> None:
+def test_first_open_call_is_written_while_the_next_is_held() -> None:
     run = transcoder()
     run.feed(calls(call(0, "x", "f", '{"a"')))
     assert run.feed(calls(call(1, "y", "g", '{"b"'))) == []
-    assert names(run.feed(calls(call(0, arguments=":")))) == ["content_block_delta"]
+    assert event_types(run.feed(calls(call(0, arguments=":")))) == ["content_block_delta"]
     assert run.feed(calls(call(1, arguments=":"))) == []
     assert run.feed(calls(call(1, arguments="2"))) == []
-    assert names(run.feed(calls(call(0, arguments="1}")))) == [
+    assert event_types(run.feed(calls(call(0, arguments="1}")))) == [
         *("content_block_delta", "content_block_stop", "content_block_start"),
         *("content_block_delta", "content_block_delta"),
     ]
-    assert names(run.feed(calls(call(1, arguments="}")))) == ["content_block_delta"]
+    assert event_types(run.feed(calls(call(1, arguments="}")))) == ["content_block_delta"]
 
 
-def test_live_delta_belongs_to_the_block_that_is_live() -> None:
+def test_delta_of_a_held_block_is_not_written_to_the_open_one() -> None:
     """Deltas of one kind pass quickly; those of another block must not pass with them."""
     got, _ = transcode(
         calls(call(0, "x", "f", "["), call(1, "y", "g", "[")),
@@ -129,7 +123,7 @@ def test_live_delta_belongs_to_the_block_that_is_live() -> None:
     assert [block["input"] for block in got.content] == ["[11]", "[22]"]
 
 
-def test_custom_input_that_waits_is_wrapped_like_the_one_that_is_live() -> None:
+def test_held_custom_input_is_wrapped_like_the_open_one() -> None:
     def custom(index: int, text: str) -> bytes:
         name = {"name": "f"} if text.startswith("<") else {}
         return calls(
@@ -156,7 +150,7 @@ def test_custom_input_that_waits_is_wrapped_like_the_one_that_is_live() -> None:
 # Ordering
 
 
-def test_blocks_go_out_one_at_a_time() -> None:
+def test_blocks_are_written_one_at_a_time() -> None:
     got, run = transcode(
         *(calls(call(0, "x", "f", A[:3])), content("mid"), calls(call(1, "y", "g", B[:3]))),
         *(calls(call(0, arguments=A[3:])), calls(call(1, arguments=B[3:])), END, DONE),
@@ -166,7 +160,7 @@ def test_blocks_go_out_one_at_a_time() -> None:
     assert run.message.blocks == (ToolCall("x", "f", A), Text("mid"), ToolCall("y", "g", B))
 
 
-def test_interleaved_ordering_writes_blocks_as_they_come() -> None:
+def test_interleaved_ordering_writes_blocks_as_they_arrive() -> None:
     run = transcoder(ordering="interleaved")
     run.feed(calls(call(0, "x", "f", "[")))
     (piece,) = run.feed(calls(call(1, "y", "g", "[")))
@@ -193,7 +187,7 @@ def test_success_is_written_and_reported() -> None:
     assert run.outcome == Completed("end_turn", Usage(9, 4))
 
 
-def test_cut_is_an_error_and_never_a_stop() -> None:
+def test_cut_is_written_as_an_error_without_a_stop() -> None:
     for stream in ((TEXT,), (TEXT, END[:-5]), (calls(call(0, "x", "f", A)),), (b"",)):
         got, run = transcode(*stream)
         assert got.error is not None
@@ -208,7 +202,7 @@ def test_error_of_the_provider_is_written_in_the_other_dialect() -> None:
     assert isinstance(run.outcome, Failed)
 
 
-def test_error_before_anything_is_written_alone() -> None:
+def test_error_before_any_content_is_written_alone() -> None:
     got, _ = transcode(b'{"error":{"message":"no","code":401}}')
     assert (got.message, got.error) == (None, {"type": "authentication_error", "message": "no"})
 
@@ -222,18 +216,18 @@ def test_source_that_fails_is_an_error() -> None:
     assert run.abort(OSError()) == run.close() == []
 
 
-def test_what_still_waited_when_the_stream_failed_is_dropped_and_counted() -> None:
+def test_held_events_are_dropped_and_counted_at_a_failure() -> None:
     waiting = len('{"type":"tool_call","id":"y","name":"g"}') + len('["é')
     got, run = transcode(calls(call(0, "x", "f", "[")), calls(call(1, "y", "g", '["é')))
     assert [block["id"] for block in got.content] == ["x"]
     assert run.losses == (Loss("held", "failed stream", 1, f"{waiting + 1} bytes dropped"),)
     strict = transcoder(strict=True)
     strict.feed(calls(call(0, "x", "f", "["), call(1, "y", "g", "[")))
-    assert names(strict.close()) == ["error"]
+    assert event_types(strict.close()) == ["error"]
     assert [loss.feature for loss in strict.losses] == ["held"]
 
 
-def test_what_waited_beyond_the_bound_is_counted_too() -> None:
+def test_held_events_beyond_the_bound_are_counted() -> None:
     limits = Limits(max_held_bytes=50)
     stream = (calls(call(0, "x", "f", "[")), calls(call(1, "y", "g", "[" + "1" * 20)), END, DONE)
     got, run = transcode(*stream, limits=limits)
@@ -243,10 +237,10 @@ def test_what_waited_beyond_the_bound_is_counted_too() -> None:
     assert run.outcome.error.code == "max_held_bytes"
 
 
-def test_nothing_follows_a_failure_of_our_own() -> None:
+def test_nothing_follows_an_exceeded_limit() -> None:
     run = transcoder(limits=Limits(max_accumulated_bytes=30))
     (piece,) = run.feed(content("x" * 40) + TEXT)
-    assert names([piece])[-1] == "error"
+    assert event_types([piece])[-1] == "error"
     assert run.feed(TEXT + END + DONE) == run.close() == run.abort(OSError()) == []
     assert run.outcome == Failed(
         StreamError(
@@ -255,7 +249,7 @@ def test_nothing_follows_a_failure_of_our_own() -> None:
     )
 
 
-def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller() -> None:
+def test_feeding_a_closed_transcoder_raises_local_protocol_error() -> None:
     run = transcoder()
     run.close()
     with pytest.raises(LocalProtocolError):
@@ -272,7 +266,7 @@ def test_strict_transcoding_raises_at_the_first_loss() -> None:
         run.feed(chunk({"refusal": "no"}))
 
 
-def test_losses_and_notes_are_reported_as_they_happen_and_together() -> None:
+def test_losses_and_notes_are_reported_at_once_and_stored() -> None:
     losses: list[Loss] = []
     notes: list[Note] = []
     run = transcoder(on_loss=losses.append, on_note=notes.append)
@@ -285,7 +279,7 @@ def test_losses_and_notes_are_reported_as_they_happen_and_together() -> None:
     assert losses == list(run.losses) == [Loss("opaque", "openai_chat audio", 1, "dropped")]
 
 
-def test_message_and_usage_are_what_has_arrived_so_far() -> None:
+def test_message_and_usage_are_available_at_any_time() -> None:
     run = transcoder()
     assert (run.message, run.usage, run.outcome) == (Message(), Usage(), None)
     run.feed(reasoning("t") + TEXT)
@@ -296,22 +290,22 @@ def test_message_and_usage_are_what_has_arrived_so_far() -> None:
     assert run.frames == 5
 
 
-def test_minted_id_is_the_same_for_client_and_message() -> None:
+def test_minted_id_is_the_same_in_output_and_message() -> None:
     got, run = transcode(calls(call(0, None, "f", A)), END, DONE)
     assert got.content[0]["id"] == run.message.tool_calls[0].id
     assert anonymous(got.content[0]["id"])
 
 
-def test_ping_is_a_sign_of_life_until_the_end() -> None:
+def test_ping_is_empty_after_the_end() -> None:
     run = transcoder()
-    assert names([run.ping()]) == ["ping"]
+    assert event_types([run.ping()]) == ["ping"]
     run.feed(TEXT + END)
-    assert names([run.ping()]) == ["ping"]
+    assert event_types([run.ping()]) == ["ping"]
     run.feed(DONE)
     assert run.ping() == b""
 
 
-def test_ping_may_stand_anywhere() -> None:
+def test_ping_may_be_written_between_any_chunks() -> None:
     run = transcoder()
     out = []
     for piece in (TEXT, calls(call(0, "x", "f", "[")), calls(call(0, arguments="]")), END, DONE):
@@ -319,13 +313,13 @@ def test_ping_may_stand_anywhere() -> None:
     assert [block["type"] for block in read(b"".join(out)).content] == ["text", "tool_use"]
 
 
-def test_model_may_be_named_by_the_caller() -> None:
+def test_model_option_is_written() -> None:
     got, run = transcode(TEXT, END, DONE, model="claude")
     assert got.message is not None
     assert (got.message["model"], run.message.model) == ("claude", "gpt")
 
 
-def test_server_and_tags_reach_the_decoder() -> None:
+def test_server_and_think_tags_reach_the_decoder() -> None:
     pieces = [calls(call(0, "x", "f", text)) for text in ('{"', '{"a":1}')]
     got, _ = transcode(
         content("<think>a</think>"), *pieces, END, DONE, server="qianfan", think_tags=True
@@ -334,7 +328,7 @@ def test_server_and_tags_reach_the_decoder() -> None:
     assert got.content[1]["input"] == '{"a":1}'
 
 
-def test_source_may_be_found_out() -> None:
+def test_source_dialect_is_detected() -> None:
     run = Transcoder(None, "anthropic")
     assert run.dialect == ""
     out = b"".join(run.feed(TEXT + END + DONE))
@@ -350,14 +344,14 @@ def test_unknown_dialects_are_reported(source: str | None, target: str) -> None:
         Transcoder(source, target)
 
 
-def test_answers_beyond_the_first_are_left_out_and_counted() -> None:
+def test_further_choices_are_dropped_and_counted() -> None:
     ends = (chunk({}, "stop"), chunk({}, "stop", 1), USAGE, DONE)
     got, run = transcode(content("x", choice=1), TEXT, content("y", choice=1), *ends)
     assert got.content == [{"type": "text", "text": "hi"}]
     assert run.losses == (Loss("choices", "choice 1", 1, "dropped"),)
 
 
-def test_text_of_white_space_alone_is_left_out() -> None:
+def test_text_of_only_white_space_is_dropped() -> None:
     got, run = transcode(content("\n\n"), calls(call(0, "x", "f", A)), END, USAGE, DONE)
     assert [block["type"] for block in got.content] == ["tool_use"]
     assert run.losses == (Loss("whitespace_text", "block", 1, "dropped"),)

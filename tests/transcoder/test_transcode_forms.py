@@ -44,14 +44,14 @@ def run(body: bytes, source: str | None, size: int, **options: Any) -> tuple[byt
 
 @each_name
 @each_size
-def test_array_says_what_its_event_stream_says(source: str | None, size: int) -> None:
+def test_array_gives_the_events_of_its_event_stream(source: str | None, size: int) -> None:
     expected = decode([events_of(*CHUNKS)], "gemini")
     assert decode(chunked(WHOLE, size), source) == expected
     assert isinstance(expected.outcome, Completed)
 
 
 @each_name
-def test_events_of_an_element_come_with_its_last_byte(source: str | None) -> None:
+def test_events_of_an_element_are_returned_at_its_last_byte(source: str | None) -> None:
     reader = decoder(source)
     at = 0
     seen: list[bool] = []
@@ -63,7 +63,7 @@ def test_events_of_an_element_come_with_its_last_byte(source: str | None) -> Non
     assert seen == [True] * 4
 
 
-def test_array_is_found_out_with_its_first_element() -> None:
+def test_array_is_detected_by_its_first_element() -> None:
     reader, first = decoder(), array(CHUNKS[0], end="")
     assert reader.feed(b" \n" + first[:-1]) == []
     assert (reader.dialect, reader.is_body) == ("", True)
@@ -76,9 +76,7 @@ def test_array_is_found_out_with_its_first_element() -> None:
 @each_name
 @each_size
 @pytest.mark.parametrize("target", TARGETS[:3])
-def test_other_dialects_get_what_they_get_of_the_event_stream(
-    source: str | None, size: int, target: str
-) -> None:
+def test_array_transcodes_like_its_event_stream(source: str | None, size: int, target: str) -> None:
     expected, _ = transcode([events_of(*CHUNKS)], "gemini", target)
     out, done = transcode(chunked(WHOLE, size), source, target)
     assert out == expected
@@ -89,10 +87,10 @@ def test_other_dialects_get_what_they_get_of_the_event_stream(
 @each_name
 @each_size
 @pytest.mark.parametrize("before", [b"", b" ", b"\r\n\t", b"\xef\xbb\xbf"])
-def test_same_dialect_gets_the_elements_as_they_came_each_in_an_event(
+def test_elements_pass_unchanged_as_events_to_the_same_dialect(
     source: str | None, size: int, before: bytes
 ) -> None:
-    """Who reads what is written reads events: an array could carry no error, and no ping."""
+    """The output is an event stream: an array could carry neither an error nor a ping."""
     out, done = run(before + WHOLE + b"more", source, size)
     assert payloads(out.lstrip(b" \r\n\t\xef\xbb\xbf")) == CHUNKS
     assert decode([out], "gemini").events == decode([WHOLE], "gemini").events
@@ -101,7 +99,7 @@ def test_same_dialect_gets_the_elements_as_they_came_each_in_an_event(
 
 
 @each_name
-def test_same_dialect_gets_each_element_at_once(source: str | None) -> None:
+def test_each_element_is_passed_at_once_to_the_same_dialect(source: str | None) -> None:
     transcoder = Transcoder(source, "gemini")
     first = array(CHUNKS[0], end="")
     assert transcoder.feed(first[:-1]) == []
@@ -118,7 +116,7 @@ def test_same_dialect_gets_each_element_at_once(source: str | None) -> None:
 @each_name
 @each_size
 @pytest.mark.parametrize("target", TARGETS)
-def test_cut_array_is_reported_as_a_cut(source: str | None, size: int, target: str) -> None:
+def test_cut_array_is_truncated(source: str | None, size: int, target: str) -> None:
     for body in (array(*CHUNKS, end=""), WHOLE[: WHOLE.index(b"tw")], WHOLE[:20], b"["):
         out, done = transcode(chunked(body, size), source, target, verbatim=True)
         assert isinstance(done.outcome, Truncated)
@@ -128,7 +126,7 @@ def test_cut_array_is_reported_as_a_cut(source: str | None, size: int, target: s
 
 @each_name
 @each_size
-def test_error_of_a_cut_array_stands_behind_its_last_whole_element(
+def test_error_of_a_cut_array_follows_its_last_complete_element(
     source: str | None, size: int
 ) -> None:
     out, _ = run(array(*CHUNKS[:2], end=',\n{"candidates":'), source, size)
@@ -153,13 +151,13 @@ def test_error_within_an_array_is_the_providers(source: str | None, size: int, t
 
 
 @each_name
-def test_array_may_be_written_anew(source: str | None) -> None:
+def test_array_is_reencoded_without_verbatim(source: str | None) -> None:
     expected, _ = transcode([events_of(*CHUNKS)], "gemini", "gemini")
     assert transcode([WHOLE], source, "gemini")[0] == expected
 
 
 @each_size
-def test_other_arrays_are_bodies_of_nobody(size: int) -> None:
+def test_other_arrays_are_no_stream(size: int) -> None:
     for body in (b"[]", b"[1]", b'[{"choices":[]}]', b'[{"a":"b"}]'):
         for source in (*NAMES, "openai_chat"):
             got = decode(chunked(body, size), source)
@@ -168,7 +166,7 @@ def test_other_arrays_are_bodies_of_nobody(size: int) -> None:
             assert error.code == "not_a_stream"
 
 
-def test_frames_are_read_as_they_were() -> None:
+def test_frames_of_an_event_stream_are_unaffected() -> None:
     reader = decoder("gemini")
     events = reader.feed_frame(Frame("message", json.dumps(CHUNKS)))
     assert events[0] == MessageStart("r1", "gemini-1")

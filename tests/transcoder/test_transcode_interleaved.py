@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any
 
 import pytest
 from support.anthropic import frames as wire
 from support.delta_runs import read_chunks
 from support.openai_chat.chunks import DONE, call, calls, chunk, content
 from support.openai_responses import frames as responses
-from support.run_comparison import every_frame_in_full
+from support.run_comparison import every_frame_in_full, transcode_each_way
 from support.streams import transcode
 
-from streamnorm import Completed, Failed, Limits, Reasoning, Transcoder
+from streamnorm import Completed, Failed, Limits, Reasoning
 
 TARGETS = ("openai_chat", "anthropic", "openai_responses", "gemini")
 SOURCES = ("openai_chat", "openai_responses")
@@ -22,30 +21,6 @@ SOURCES = ("openai_chat", "openai_responses")
 each_way = pytest.mark.parametrize(
     ("source", "target"), [(source, target) for source in SOURCES for target in TARGETS]
 )
-
-
-def transcode_each_way(
-    frames: list[bytes], source: str | None, target: str, **options: Any
-) -> tuple[bytes, Transcoder]:
-    """Transcode a stream event by event, which gives what it gives at once and without the run."""
-    out, run = transcode(frames, source, target, **options)
-    with every_frame_in_full():
-        others = [transcode(frames, source, target, **options)]
-    others += [
-        transcode([b"".join(frames)], source, target, **options),
-        transcode(
-            [b"".join(frames[at : at + 2]) for at in range(0, len(frames), 2)],
-            source,
-            target,
-            **options,
-        ),
-        transcode([half for f in frames for half in (f[:30], f[30:])], source, target, **options),
-    ]
-    for other, done in others:
-        assert other == out
-        assert (done.message, done.notes, done.losses) == (run.message, run.notes, run.losses)
-        assert type(done.outcome) is type(run.outcome)
-    return out, run
 
 
 def interleave(source: str, pieces: list[list[str]]) -> list[bytes]:
@@ -77,7 +52,7 @@ def arguments(count: int, size: int) -> list[list[str]]:
 @pytest.mark.parametrize("ordering", ["sequential", "interleaved"])
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_way
-def test_interleaved_calls_are_written_the_same_each_way(
+def test_interleaved_calls_are_written_the_same_in_any_chunking(
     source: str, target: str, *, verbatim: bool, ordering: str
 ) -> None:
     pieces = [
@@ -99,9 +74,7 @@ def test_nearly_all_fragments_of_interleaved_calls_are_on_the_run(source: str) -
 
 
 @each_way
-def test_source_that_was_found_out_is_written_as_one_that_was_named(
-    source: str, target: str
-) -> None:
+def test_detected_source_is_written_like_a_named_one(source: str, target: str) -> None:
     frames = interleave(source, arguments(3, 20))
     out, run = transcode_each_way(frames, None, target, verbatim=False)
     named, other = transcode(frames, source, target, verbatim=False)
@@ -120,7 +93,7 @@ def test_text_may_be_interleaved_with_a_call(target: str) -> None:
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
-def test_call_that_has_not_begun_or_has_ended_gets_no_fragment(
+def test_fragment_of_an_unopened_or_closed_call_is_not_written(
     target: str, *, verbatim: bool
 ) -> None:
     turns = [calls(call(n, arguments="1")) for _ in range(3) for n in (0, 1)]
@@ -159,7 +132,7 @@ def test_summaries_may_be_interleaved(target: str, *, verbatim: bool) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_dialect_that_never_interleaves_may_all_the_same(target: str) -> None:
+def test_anthropic_calls_may_be_interleaved(target: str) -> None:
     """Its deltas name their block by an index, so that a gateway may interleave them."""
     turns = [(n, "1") for _ in range(4) for n in (0, 1)]
     body = [
@@ -176,7 +149,7 @@ def test_dialect_that_never_interleaves_may_all_the_same(target: str) -> None:
     assert [made.arguments for made in run.message.tool_calls] == ["1111"] * 2
 
 
-def test_interleaved_reasoning_that_the_target_may_not_see_is_accumulated() -> None:
+def test_interleaved_reasoning_hidden_from_the_target_is_accumulated() -> None:
     turns = [(n, "1") for _ in range(4) for n in (0, 1)]
     body = [
         responses.START,
@@ -194,7 +167,7 @@ def test_interleaved_reasoning_that_the_target_may_not_see_is_accumulated() -> N
 
 @pytest.mark.parametrize("target", ["anthropic", "openai_responses"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_arguments_that_wait_are_bounded_on_the_run_too(source: str, target: str) -> None:
+def test_held_arguments_are_bounded_on_the_run(source: str, target: str) -> None:
     frames = interleave(source, arguments(3, 100))
 
     def completes(max_held_bytes: int) -> bool:
@@ -211,7 +184,7 @@ def test_arguments_that_wait_are_bounded_on_the_run_too(source: str, target: str
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_way
-def test_message_is_bounded_on_the_run_too(source: str, target: str, *, verbatim: bool) -> None:
+def test_message_is_bounded_on_the_run(source: str, target: str, *, verbatim: bool) -> None:
     limits = Limits(max_accumulated_bytes=900)
     for size, outcome in ((50, Completed), (1000, Failed)):
         frames = interleave(source, arguments(3, size))

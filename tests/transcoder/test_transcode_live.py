@@ -77,7 +77,7 @@ each_kind = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_kind
-def test_deltas_one_by_one_are_written_as_the_whole(
+def test_deltas_one_by_one_are_written_like_the_whole_stream(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
     frames = BODIES[source](kind, PIECES)
@@ -92,7 +92,7 @@ def test_deltas_one_by_one_are_written_as_the_whole(
 
 
 @each_kind
-def test_each_delta_goes_out_at_once(source: str, target: str, kind: str) -> None:
+def test_each_delta_is_written_at_once(source: str, target: str, kind: str) -> None:
     run = Transcoder(source, target, verbatim=False)
     frames = BODIES[source](kind, ["a"] * 9)
     out = [run.feed(piece) for piece in frames]
@@ -102,7 +102,7 @@ def test_each_delta_goes_out_at_once(source: str, target: str, kind: str) -> Non
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @each_kind
-def test_message_is_bounded_in_any_reads(
+def test_message_is_bounded_in_any_chunking(
     source: str, target: str, kind: str, *, verbatim: bool
 ) -> None:
     limits = Limits(max_accumulated_bytes=900)
@@ -144,7 +144,7 @@ def test_a_hundred_interleaved_calls_are_written_whole(source: str, target: str)
 
 
 @pytest.mark.parametrize("target", BODIES)
-def test_summaries_one_by_one_are_written_as_the_whole(target: str) -> None:
+def test_summaries_one_by_one_are_written_like_the_whole_stream(target: str) -> None:
     parts = [*[0] * 4, *[1] * 4, *[0] * 3, *[2] * 4]
     deltas = [
         responses.delta("reasoning_summary_text", f"{number}.", summary_index=part, item_id="rs_1")
@@ -164,7 +164,7 @@ def test_summaries_one_by_one_are_written_as_the_whole(target: str) -> None:
 
 
 @pytest.mark.parametrize("source", IN_PIECES)
-def test_arguments_wait_where_they_go_out_whole(source: str) -> None:
+def test_arguments_are_held_if_the_target_needs_them_whole(source: str) -> None:
     pieces = ['{"a": "', *PIECES[:4], "\u2028", "", '", "b"', ":\n", "1", "}"]
     frames = BODIES[source]("tool", pieces)
     whole, run = transcode([b"".join(frames)], source, "gemini")
@@ -179,7 +179,7 @@ def test_arguments_wait_where_they_go_out_whole(source: str) -> None:
 
 @pytest.mark.parametrize("source", IN_PIECES)
 @pytest.mark.parametrize("count", [1, 4, 9])
-def test_arguments_that_break_off_are_no_call_where_they_go_out_whole(
+def test_cut_arguments_write_no_call_if_the_target_needs_them_whole(
     source: str, count: int
 ) -> None:
     pieces = ['{"a": "', *["x"] * 9]

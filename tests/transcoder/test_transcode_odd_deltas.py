@@ -9,25 +9,10 @@ from support.anthropic import frames as wire
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, content, reasoning
 from support.openai_responses import frames as responses
-from support.run_comparison import every_frame_in_full
+from support.run_comparison import transcode_each_way
 from support.streams import DIALECTS, transcode
 
 from streamnorm import Failed, Limits, LocalProtocolError, Reasoning, Transcoder
-
-
-def transcode_each_way(
-    frames: list[bytes], source: str, target: str, **options: Any
-) -> tuple[bytes, Transcoder]:
-    """Transcode events one by one, which gives what they give at once and without the run."""
-    out, run = transcode(frames, source, target, **options)
-    with every_frame_in_full():
-        others = [transcode(frames, source, target, **options)]
-    others.append(transcode([b"".join(frames)], source, target, **options))
-    for other, done in others:
-        assert other == out
-        assert (done.message, done.notes) == (run.message, run.notes)
-        assert type(done.outcome) is type(run.outcome)
-    return out, run
 
 
 def compact(frame: bytes) -> bytes:
@@ -44,7 +29,7 @@ def compact(frame: bytes) -> bytes:
     ],
     ids=["joined", "alone"],
 )
-def test_fragment_without_text_opens_no_other_call(ends: list[bytes], target: str) -> None:
+def test_empty_fragment_opens_no_other_call(ends: list[bytes], target: str) -> None:
     begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     turns = [calls(call(n, arguments=str(n + 1))) for n in (0, 1)]
     body = [*begun, *turns, *ends, calls(call(1, arguments="4"))]
@@ -52,7 +37,7 @@ def test_fragment_without_text_opens_no_other_call(ends: list[bytes], target: st
     assert [made.arguments for made in run.message.tool_calls] == ["[13", "[24"]
 
 
-def test_fragment_without_text_is_not_the_latest_of_a_call() -> None:
+def test_empty_fragment_does_not_change_the_latest_call() -> None:
     begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     pieces = [(0, "1"), (1, "2"), (0, "3"), (1, ""), (7, "4")]
     body = [*begun, *(calls(call(n, arguments=piece)) for n, piece in pieces)]
@@ -61,7 +46,7 @@ def test_fragment_without_text_is_not_the_latest_of_a_call() -> None:
 
 
 @pytest.mark.parametrize("target", DIALECTS)
-def test_frame_without_text_beside_another_reports_nothing_of_that(target: str) -> None:
+def test_empty_frame_in_one_chunk_with_another_adds_nothing(target: str) -> None:
     def delta(number: int, piece: str) -> bytes:
         return compact(wire.delta(number, "input_json_delta", partial_json=piece))
 
@@ -72,7 +57,7 @@ def test_frame_without_text_beside_another_reports_nothing_of_that(target: str) 
 
 
 @pytest.mark.parametrize("target", DIALECTS)
-def test_ids_that_are_left_out_now_and_then_mix_no_summaries(target: str) -> None:
+def test_occasionally_missing_ids_mix_no_summaries(target: str) -> None:
     def piece(part: int, text: str, **id: str) -> bytes:
         kind = "reasoning_summary_text"
         return responses.delta(kind, text, 1, summary_index=part, **id)
@@ -90,7 +75,7 @@ def test_ids_that_are_left_out_now_and_then_mix_no_summaries(target: str) -> Non
     assert run.message.blocks[1] == Reasoning(("ac", "bde"))
 
 
-def test_ids_that_are_left_out_now_and_then_lose_no_text() -> None:
+def test_occasionally_missing_ids_lose_no_text() -> None:
     kind, named = "reasoning_summary_text", {"item_id": "rs_1"}
     pieces: list[tuple[str, dict[str, str]]]
     pieces = [("a", {}), ("b", named), ("c", named), ("d", {}), ("e", named)]
@@ -110,7 +95,7 @@ def test_ids_that_are_left_out_now_and_then_lose_no_text() -> None:
 @pytest.mark.parametrize("options", [{}, {"reasoning": None}])
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("source", ["openai_chat", "gemini", None])
-def test_nothing_is_read_behind_an_error_on_a_line_of_its_own(
+def test_nothing_is_read_after_an_error_line(
     source: str | None, target: str, options: dict[str, Any]
 ) -> None:
     makes = (gemini.text, gemini.thought) if source == "gemini" else (content, reasoning)
@@ -127,7 +112,7 @@ def test_nothing_is_read_behind_an_error_on_a_line_of_its_own(
 
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("make", [content, gemini.text])
-def test_nothing_is_read_behind_the_end(make: Any, target: str) -> None:
+def test_nothing_is_read_after_the_terminal(make: Any, target: str) -> None:
     source = "openai_chat" if make is content else "gemini"
     run = Transcoder(source, target)
     for _ in range(3):
@@ -138,7 +123,7 @@ def test_nothing_is_read_behind_the_end(make: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(b"\n", b"\r\n"), (b"\r\n", b"\n")])
-def test_line_ends_may_change_in_what_passes_as_it_came(first: bytes, second: bytes) -> None:
+def test_line_ends_may_change_in_a_verbatim_stream(first: bytes, second: bytes) -> None:
     plain = content("x").removesuffix(b"\n\n")
     body = [plain + first * 2, plain + first * 2, plain + second * 2, plain + first * 2]
     out, _ = transcode_each_way([*body, DONE], "openai_chat", "openai_chat", verbatim=True)
@@ -147,7 +132,7 @@ def test_line_ends_may_change_in_what_passes_as_it_came(first: bytes, second: by
     assert cut.startswith(b"".join(body))
 
 
-def test_first_of_two_limits_is_the_one_that_is_reported() -> None:
+def test_first_of_two_exceeded_limits_is_reported() -> None:
     body = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
     body += [calls(call(1, arguments="x" * 50))] * 12
     limits = Limits(max_held_bytes=300, max_accumulated_bytes=400)
@@ -158,7 +143,7 @@ def test_first_of_two_limits_is_the_one_that_is_reported() -> None:
         assert out.count(b"event: error") == 1
 
 
-def test_sequence_numbers_that_number_nothing_are_followed() -> None:
+def test_repeated_sequence_number_reads_the_same_in_any_chunking() -> None:
     def piece(number: int, text: str) -> bytes:
         return responses.text(text, sequence_number=number, item_id="msg_1")
 

@@ -32,7 +32,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @each_dialect
-def test_each_piece_goes_out_as_it_came(dialect: str) -> None:
+def test_each_chunk_passes_unchanged(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     for piece in STREAMS[dialect]:
         assert run.feed(piece) == [piece]
@@ -44,7 +44,7 @@ def test_each_piece_goes_out_as_it_came(dialect: str) -> None:
 
 
 @each_dialect
-def test_event_goes_out_whole_with_the_byte_that_ends_it(dialect: str) -> None:
+def test_event_is_passed_at_its_last_byte(dialect: str) -> None:
     body = b"".join(STREAMS[dialect])
     run = Transcoder(dialect, dialect)
     out, passed = b"", 0
@@ -57,7 +57,7 @@ def test_event_goes_out_whole_with_the_byte_that_ends_it(dialect: str) -> None:
 
 
 @each_dialect
-def test_end_of_a_stream_that_completed_goes_out_as_it_came(dialect: str) -> None:
+def test_end_of_a_completed_stream_passes_unchanged(dialect: str) -> None:
     """Nothing is added to an event that lacks its blank line, nor is it left out."""
     body = b"".join(STREAMS[dialect])
     for left in (body.rstrip(), body.rstrip() + b"\n", body.rstrip() + b"\r"):
@@ -68,7 +68,7 @@ def test_end_of_a_stream_that_completed_goes_out_as_it_came(dialect: str) -> Non
 
 
 @each_dialect
-def test_lines_may_end_as_they_like(dialect: str) -> None:
+def test_any_line_ends_pass_unchanged(dialect: str) -> None:
     for newline in (b"\r\n", b"\r"):
         pieces = [
             piece.replace(b"\r\n", b"\n").replace(b"\n", newline) for piece in STREAMS[dialect]
@@ -77,13 +77,13 @@ def test_lines_may_end_as_they_like(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "gemini"])
-def test_what_stands_behind_the_terminal_goes_out_too(dialect: str) -> None:
+def test_bytes_after_the_terminal_pass(dialect: str) -> None:
     body = [*STREAMS[dialect], b": bye\n\n", b"data: more\n\n"]
     assert transcode_same(body, dialect)[0] == b"".join(body)
 
 
 @each_dialect
-def test_source_that_is_found_out_late_goes_out_from_its_first_byte(dialect: str) -> None:
+def test_source_detected_late_passes_from_its_first_byte(dialect: str) -> None:
     comments = [b": hi\n\n", b"event: x\n", b'data: {"n":1}\n\n', b"\n"]
     pieces = [*comments, *STREAMS[dialect]]
     body = b"".join(pieces)
@@ -96,7 +96,7 @@ def test_source_that_is_found_out_late_goes_out_from_its_first_byte(dialect: str
 
 
 @each_dialect
-def test_source_that_is_found_out_at_its_very_end_goes_out_whole(dialect: str) -> None:
+def test_source_detected_at_its_end_passes_whole(dialect: str) -> None:
     body = LAST[dialect].rstrip()
     run = Transcoder(None, dialect)
     assert run.feed(body) == []
@@ -104,7 +104,7 @@ def test_source_that_is_found_out_at_its_very_end_goes_out_whole(dialect: str) -
     assert run.dialect == dialect
 
 
-def test_source_that_is_another_is_written_in_the_dialect_that_was_asked_for() -> None:
+def test_detected_source_of_another_dialect_is_transcoded() -> None:
     run = Transcoder(None, "anthropic")
     out = b"".join([data for piece in CHAT for data in run.feed(piece)])
     assert [event["type"] for event in frames(out)][-1] == "message_stop"
@@ -120,7 +120,7 @@ def test_source_of_no_dialect_is_an_error_alone(dialect: str) -> None:
 
 
 @each_dialect
-def test_whether_bytes_pass_as_they_came_is_known_with_the_source(dialect: str) -> None:
+def test_untouched_is_known_after_detection(dialect: str) -> None:
     assert Transcoder(dialect, dialect).untouched
     assert not Transcoder(dialect, dialect, verbatim=False).untouched
     assert not Transcoder(dialect, dialect, model="m").untouched
@@ -131,7 +131,7 @@ def test_whether_bytes_pass_as_they_came_is_known_with_the_source(dialect: str) 
 
 
 @each_dialect
-def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller(dialect: str) -> None:
+def test_feeding_a_closed_transcoder_raises_local_protocol_error(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     run.close()
     with pytest.raises(LocalProtocolError):
@@ -139,7 +139,7 @@ def test_feeding_a_closed_transcoder_is_a_mistake_of_the_caller(dialect: str) ->
 
 
 @each_dialect
-def test_sign_of_life_stands_between_events(dialect: str) -> None:
+def test_ping_is_written_between_events(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     assert run.ping() == PINGS[dialect]
     body = STREAMS[dialect]
@@ -155,7 +155,7 @@ def test_sign_of_life_stands_between_events(dialect: str) -> None:
     assert run.ping() == b""
 
 
-def test_notes_report_what_a_decoder_would_have_forgiven() -> None:
+def test_notes_are_those_of_the_decoder() -> None:
     heard: list[Note] = []
     run = Transcoder("openai_chat", "openai_chat", on_note=heard.append)
     run.feed(calls(call(0, None, "f", "{}")) + chunk({}, "stop") + DONE)
@@ -177,7 +177,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("options", CHANGES.values(), ids=CHANGES)
 @each_dialect
-def test_stream_is_written_anew(dialect: str, options: dict[str, Any]) -> None:
+def test_verbatim_false_reencodes_the_stream(dialect: str, options: dict[str, Any]) -> None:
     out, run = transcode_same(STREAMS[dialect], dialect, **options)
     assert out != b"".join(STREAMS[dialect])
     assert b": hi" not in out
@@ -185,7 +185,7 @@ def test_stream_is_written_anew(dialect: str, options: dict[str, Any]) -> None:
     assert (b'"other"' in out) == ("model" in options)
 
 
-def test_chat_that_is_written_anew_is_as_clients_need_it() -> None:
+def test_reencoded_chat_has_the_fields_that_clients_need() -> None:
     untidy = [
         chunk({"role": "assistant", "content": ""}, system_fingerprint="fp"),
         reasoning("hm"),
@@ -204,7 +204,7 @@ def test_chat_that_is_written_anew_is_as_clients_need_it() -> None:
     assert run.losses == ()
 
 
-def test_anthropic_that_is_written_anew_is_as_clients_need_it() -> None:
+def test_reencoded_anthropic_has_the_fields_that_clients_need() -> None:
     untidy = [
         *(wire.start(usage={"input_tokens": 9}, container={"id": "c"}),),
         *(wire.block(5, "tool_use", id="t", name="f", input={"a": 1}, caller={"type": "direct"}),),
@@ -227,12 +227,12 @@ def test_anthropic_that_is_written_anew_is_as_clients_need_it() -> None:
     assert [note.kind for note in run.notes] == ["missing_block_stop"]
 
 
-def test_options_of_the_other_dialect_change_nothing() -> None:
+def test_options_of_another_dialect_change_nothing() -> None:
     for options in ({"strict": True}, {"server": "qianfan"}, {"ordering": "interleaved"}):
         assert transcode_same(CHAT, "openai_chat", **options)[0] == b"".join(CHAT)
 
 
-def test_choices_stay_apart_when_they_are_written_anew() -> None:
+def test_choices_stay_separate_when_reencoded() -> None:
     body = [
         *(content("a", choice=1), content("b"), content("c", choice=1)),
         *(chunk({}, "stop", 1), chunk({}, "length"), DONE),

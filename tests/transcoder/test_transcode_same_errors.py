@@ -1,4 +1,4 @@
-"""What breaks a stream that goes out untouched: whole events, then the error, and nothing else."""
+"""Failures of a verbatim stream: whole events, then the error, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 @each_dialect
-def test_cut_between_events_is_reported_behind_the_last(dialect: str) -> None:
+def test_cut_between_events_appends_an_error(dialect: str) -> None:
     pieces = STREAMS[dialect][:2]  # an event and a comment
     out, run = transcode_same(pieces, dialect)
     message = "stream ended after 1 frames, expected the end of its message"
@@ -26,7 +26,9 @@ def test_cut_between_events_is_reported_behind_the_last(dialect: str) -> None:
 
 @each_dialect
 @pytest.mark.parametrize("bytes_left", [1, 6, 30, -3, -2, -1])
-def test_half_an_event_is_dropped_before_an_error_of_ours(dialect: str, bytes_left: int) -> None:
+def test_incomplete_event_is_dropped_before_the_appended_error(
+    dialect: str, bytes_left: int
+) -> None:
     before, event = STREAMS[dialect][:2], STREAMS[dialect][2].replace(b"\r\n", b"\n")
     event = event[: event.index(b"\n\n") + 2]
     out, run = transcode_same([*before, event[:bytes_left]], dialect)
@@ -41,7 +43,7 @@ def test_half_an_event_is_dropped_before_an_error_of_ours(dialect: str, bytes_le
 
 @each_dialect
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_terminal_without_its_blank_line_is_no_success_where_the_source_fails(
+def test_terminal_without_its_blank_line_is_no_success_if_the_source_fails(
     dialect: str, size: int
 ) -> None:
     body = b"".join(STREAMS[dialect])
@@ -59,7 +61,7 @@ def test_terminal_without_its_blank_line_is_no_success_where_the_source_fails(
 
 
 @each_dialect
-def test_event_that_breaks_the_stream_is_the_last_that_goes_out(dialect: str) -> None:
+def test_malformed_event_is_the_last_one_passed(dialect: str) -> None:
     """However much arrived with it: a terminal behind an error would make a success of it."""
     broken = b"data: {broken\n\n"
     before, behind = STREAMS[dialect][:2], STREAMS[dialect][2:]
@@ -73,7 +75,7 @@ def test_event_that_breaks_the_stream_is_the_last_that_goes_out(dialect: str) ->
 
 
 @each_dialect
-def test_nothing_follows_the_error(dialect: str) -> None:
+def test_nothing_follows_an_error(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     body = STREAMS[dialect]
     run.feed(b"".join(body[:2]) + b"data: {broken\n\n")
@@ -82,7 +84,7 @@ def test_nothing_follows_the_error(dialect: str) -> None:
 
 
 @each_dialect
-def test_error_of_the_provider_is_its_own(dialect: str) -> None:
+def test_error_of_the_provider_passes_without_another_error(dialect: str) -> None:
     body = [*STREAMS[dialect][:2], REFUSED[dialect]]
     out, run = transcode_same(body, dialect)
     assert out == b"".join(body)
@@ -100,10 +102,10 @@ def test_error_of_the_provider_is_its_own(dialect: str) -> None:
     ],
 )
 @each_dialect
-def test_body_that_is_no_stream_is_reported_as_one(
+def test_body_that_is_no_stream_becomes_an_error_event(
     dialect: str, body: bytes, message: str, *, named: bool
 ) -> None:
-    """Who reads a stream sees nothing in such a body, and would wait or take it for empty."""
+    """A client of the stream finds no event in such a body: it would wait or find it empty."""
     for pieces in ([body], chunked(body, 1)):
         run = Transcoder(dialect if named else None, dialect)
         out = b"".join([data for piece in pieces for data in run.feed(piece)] + run.close())
@@ -125,7 +127,7 @@ def test_body_that_is_no_stream_is_reported_as_one(
     ],
 )
 @each_dialect
-def test_error_that_stands_in_no_event_is_reported_in_one(dialect: str, line: bytes) -> None:
+def test_error_outside_an_event_becomes_an_error_event(dialect: str, line: bytes) -> None:
     """As GPUStack and llama.cpp print it, which clients skip."""
     pieces = [*STREAMS[dialect][:2], line]
     before = b"".join(pieces[:2])
@@ -149,7 +151,7 @@ def test_error_that_stands_in_no_event_is_reported_in_one(dialect: str, line: by
 
 
 @each_dialect
-def test_source_that_fails_is_reported_behind_what_came(dialect: str) -> None:
+def test_failed_source_appends_an_error_event(dialect: str) -> None:
     run = Transcoder(dialect, dialect)
     run.feed(b"".join(STREAMS[dialect][:2]))
     (out,) = run.abort(ConnectionResetError())
@@ -160,7 +162,7 @@ def test_source_that_fails_is_reported_behind_what_came(dialect: str) -> None:
 
 
 @each_dialect
-def test_limit_that_is_passed_is_reported_behind_what_came(dialect: str) -> None:
+def test_exceeded_limit_appends_an_error_event(dialect: str) -> None:
     limits = Limits(max_accumulated_bytes=16)
     out, run = transcode_same(STREAMS[dialect], dialect, limits=limits)
     body = b"".join(STREAMS[dialect])
@@ -170,7 +172,7 @@ def test_limit_that_is_passed_is_reported_behind_what_came(dialect: str) -> None
     assert run.outcome.error.code == "max_accumulated_bytes"
 
 
-def test_what_breaks_a_response_goes_on_with_its_numbers_and_its_id() -> None:
+def test_appended_error_continues_sequence_numbers_and_id() -> None:
     body = [
         responses.event(
             "response.created", sequence_number=0, response={"id": "resp_7", "model": "m"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from support.anthropic.frames import STOP, block, delta, end, event, start, stop, text, thinking
-from support.mutations import chunked
 from support.openai_chat.reader import Read, chunks, read
+from support.streams import transcode_in_any_chunks
 
 from streamnorm import (
     Completed,
@@ -32,18 +32,12 @@ def transcoder(**options: Any) -> Transcoder:
 
 
 def transcode(*pieces: bytes, **options: Any) -> tuple[Read, Transcoder]:
-    """Transcode a whole stream, by frames, at once and by bytes."""
-    body = b"".join(pieces)
-    outs = []
-    for parts in (pieces, (body,), chunked(body, 1)):
-        run = transcoder(**options)
-        outs.append(b"".join([data for piece in parts for data in run.feed(piece)] + run.close()))
-    assert outs[0] == outs[1] == outs[2]
-    return read(outs[0]), run
+    out, run = transcode_in_any_chunks(pieces, "anthropic", "openai_chat", **options)
+    return read(out), run
 
 
-def told(data: list[bytes]) -> list[Any]:
-    """Return the deltas in one answer of `feed`, or what stands in their place."""
+def deltas_in(data: list[bytes]) -> list[Any]:
+    """Return the delta of each chunk that one `feed` returned, or else its usage."""
     assert len(data) <= 1
     found: list[Any] = []
     for chunk in (chunk for piece in data for chunk in chunks(piece)):
@@ -56,31 +50,31 @@ def argument(index: int, text: str) -> dict[str, Any]:
     return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
 
 
-def test_each_event_goes_out_with_the_feed_that_brought_it() -> None:
+def test_each_event_is_written_in_the_same_feed() -> None:
     run = transcoder()
-    assert told(run.feed(start(usage=USAGE))) == [{"role": "assistant", "content": None}]
+    assert deltas_in(run.feed(start(usage=USAGE))) == [{"role": "assistant", "content": None}]
     assert run.feed(event("ping")) == [b": ping\n\n"]
     assert run.feed(block(0, "thinking", thinking="", signature="")) == []
     for piece in ("a", "b", "c"):
         wire = delta(0, "thinking_delta", thinking=piece)
-        assert told(run.feed(wire)) == [{"reasoning_content": piece}]
+        assert deltas_in(run.feed(wire)) == [{"reasoning_content": piece}]
     assert run.feed(stop(0)) == []
     assert run.feed(block(1, "text", text="")) == []
     for piece in ("d", "e", "f"):
-        assert told(run.feed(delta(1, "text_delta", text=piece))) == [{"content": piece}]
+        assert deltas_in(run.feed(delta(1, "text_delta", text=piece))) == [{"content": piece}]
     run.feed(stop(1))
-    (named,) = told(run.feed(block(2, "tool_use", id="toolu_1", name="f", input={})))
+    (named,) = deltas_in(run.feed(block(2, "tool_use", id="toolu_1", name="f", input={})))
     assert named["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}
     for piece in ('{"a"', ":", "1}"):
         wire = delta(2, "input_json_delta", partial_json=piece)
-        assert told(run.feed(wire)) == [argument(0, piece)]
+        assert deltas_in(run.feed(wire)) == [argument(0, piece)]
     assert run.feed(stop(2)) == run.feed(END) == []
     counts = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
-    assert told(run.feed(STOP)) == [{}, counts, None]
+    assert deltas_in(run.feed(STOP)) == [{}, counts, None]
     assert run.close() == []
 
 
-def test_what_one_feed_makes_known_is_one_piece() -> None:
+def test_output_of_one_feed_is_one_chunk() -> None:
     run = transcoder()
     (piece,) = run.feed(b"".join([start(), thinking(0, "t"), text(1, "hi"), END, STOP]))
     got = read(piece)
@@ -89,22 +83,22 @@ def test_what_one_feed_makes_known_is_one_piece() -> None:
     assert run.outcome == Completed("end_turn", Usage(None, 4))
 
 
-def test_terminal_that_the_source_forgot_comes_with_its_end() -> None:
+def test_missing_terminal_is_written_at_the_end() -> None:
     run = transcoder()
     out = [data for piece in (start(), text(0, "a"), END) for data in run.feed(piece)]
     assert b"[DONE]" not in b"".join(out)
-    assert told(run.close())[0] == {}
-    assert told(run.close()) == []
+    assert deltas_in(run.close())[0] == {}
+    assert deltas_in(run.close()) == []
 
 
-def test_calls_that_overlap_go_out_as_they_come() -> None:
+def test_overlapping_calls_are_written_as_they_arrive() -> None:
     run = transcoder()
     run.feed(start())
     for index in (0, 1):
         run.feed(block(index, "tool_use", id=f"toolu_{index}", name="f", input={}))
     for index, piece in [(0, "["), (1, "["), (0, "1"), (1, "2"), (1, "]"), (0, "]")]:
         wire = delta(index, "input_json_delta", partial_json=piece)
-        assert told(run.feed(wire)) == [argument(index, piece)]
+        assert deltas_in(run.feed(wire)) == [argument(index, piece)]
     out = b"".join(run.feed(stop(0) + stop(1) + end("tool_use") + STOP))
     assert out.endswith(b"data: [DONE]\n\n")
     assert run.message.tool_calls == (
@@ -112,7 +106,7 @@ def test_calls_that_overlap_go_out_as_they_come() -> None:
     )
 
 
-def test_text_behind_an_open_text_waits_for_it() -> None:
+def test_text_after_an_open_text_is_held() -> None:
     """As llama.cpp leaves its blocks open."""
     got, run = transcode(
         *(start(), block(0, "thinking", thinking=""), block(1, "text", text="")),
@@ -123,7 +117,7 @@ def test_text_behind_an_open_text_waits_for_it() -> None:
     assert run.losses == ()
 
 
-def test_texts_next_to_each_other_become_one_and_that_is_reported() -> None:
+def test_adjacent_texts_are_merged_with_a_loss() -> None:
     got, run = transcode(start(usage=USAGE), text(0, "a"), text(1, "b"), END, STOP)
     assert got.answers[0].texts == {"content": "ab"}
     assert run.losses == (Loss("boundaries", "Text", 1, "written as one block"),)
@@ -132,7 +126,7 @@ def test_texts_next_to_each_other_become_one_and_that_is_reported() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_details", None])
-def test_reasoning_goes_to_the_field_that_was_asked_for(field: Any) -> None:
+def test_reasoning_option_decides_the_field(field: Any) -> None:
     signed = delta(0, "signature_delta", signature="c2ln")
     frames = [start(usage=USAGE), block(0, "thinking", thinking="why"), signed, stop(0), END, STOP]
     got, run = transcode(*frames, reasoning=field)
@@ -147,7 +141,7 @@ def test_reasoning_goes_to_the_field_that_was_asked_for(field: Any) -> None:
     }.get(field, ["signature"])
 
 
-def test_usage_may_be_left_out() -> None:
+def test_include_usage_false_omits_usage() -> None:
     frames = [start(usage=USAGE), text(0, "a"), END, STOP]
     assert transcode(*frames)[0].usage == {
         "prompt_tokens": 9,
@@ -159,7 +153,7 @@ def test_usage_may_be_left_out() -> None:
     assert run.usage == Usage(9, 4)
 
 
-def test_server_s_own_work_is_no_call_of_the_client() -> None:
+def test_server_tool_call_is_no_client_call() -> None:
     served = [block(0, "server_tool_use", id="s", name="web_search", input={}), stop(0)]
     result = [block(1, "web_search_tool_result", tool_use_id="s", content=[]), stop(1)]
     got, run = transcode(start(usage=USAGE), *served, *result, text(2, "a"), END, STOP)
@@ -168,7 +162,7 @@ def test_server_s_own_work_is_no_call_of_the_client() -> None:
     assert [loss.where for loss in run.losses] == ["ServerToolCall", "ServerToolResult"]
 
 
-def test_cut_is_an_error_and_never_a_terminal() -> None:
+def test_cut_is_written_as_an_error_without_a_terminal() -> None:
     for stream in (
         *((start(),), (start(), text(0, "a")), (start(), text(0, "a"), END[:-9]), (b"",)),
         (start(), block(0, "text", text="a"), END),
@@ -192,7 +186,7 @@ def test_error_of_the_provider_is_written_in_the_other_dialect() -> None:
     assert got.answers[0].finish is None
 
 
-def test_failure_of_our_own_ends_the_stream_without_its_terminal() -> None:
+def test_exceeded_limit_ends_the_stream_without_its_terminal() -> None:
     body = [start(), text(0, "x" * 60), END, STOP]
     got, run = transcode(*body, limits=Limits(max_accumulated_bytes=50))
     assert got.error is not None
@@ -200,7 +194,7 @@ def test_failure_of_our_own_ends_the_stream_without_its_terminal() -> None:
     assert isinstance(run.outcome, Failed)
 
 
-def test_what_waits_behind_an_open_text_is_bounded() -> None:
+def test_text_held_after_an_open_text_is_bounded() -> None:
     frames = [
         *(start(), block(0, "text", text="a"), block(1, "text", text="")),
         *(delta(1, "text_delta", text="x" * 30) for _ in range(3)),
@@ -211,14 +205,14 @@ def test_what_waits_behind_an_open_text_is_bounded() -> None:
     assert [loss.feature for loss in run.losses] == ["held"]
 
 
-def test_source_may_be_found_out() -> None:
+def test_source_dialect_is_detected() -> None:
     run = Transcoder(None, "chat")
     out = b"".join(run.feed(b"".join([event("ping"), start(), text(0, "a"), END, STOP])))
     assert run.dialect == "anthropic"
     assert read(out).answers[0].texts == {"content": "a"}
 
 
-def test_sign_of_life_is_a_comment_until_the_end() -> None:
+def test_ping_is_a_comment_until_the_end() -> None:
     run = transcoder()
     assert run.ping() == b": ping\n\n"
     run.feed(b"".join([start(), text(0, "a"), END]))

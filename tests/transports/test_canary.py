@@ -144,7 +144,7 @@ def test_secret_of_the_request_is_in_no_file(tmp_path: Path, place: str, echo: s
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_secret_that_is_split_over_two_reads_is_in_no_file(tmp_path: Path, name: str) -> None:
+def test_secret_split_over_two_reads_is_in_no_file(tmp_path: Path, name: str) -> None:
     body = b'data: {"error":{"message":"no such key: %b"}}\n\n' % FORMS[name]
     for at in range(body.index(FORMS[name]), body.index(b'"}}'), 3):
         response = httpx.Response(
@@ -157,7 +157,7 @@ def test_secret_that_is_split_over_two_reads_is_in_no_file(tmp_path: Path, name:
         assert b"x" * len(CANARY) in path.read_bytes()
 
 
-def test_secret_shapes_are_in_no_file_although_nobody_told_them(tmp_path: Path) -> None:
+def test_secret_shapes_are_in_no_file_without_being_named(tmp_path: Path) -> None:
     shapes = [
         b"sk-proj-Ab3dEf6hIj9lMn2pQr5tUv8xYz1",
         b"sk-ant-api03-Ab3dEf6hIj9lMn2pQr5tUv8xYz1-Qw",
@@ -170,7 +170,7 @@ def test_secret_shapes_are_in_no_file_although_nobody_told_them(tmp_path: Path) 
     assert [shape for shape in shapes if shape[8:] in written] == []
 
 
-def test_what_is_redacted_by_name_is_in_no_file(tmp_path: Path) -> None:
+def test_redacted_text_is_in_no_file(tmp_path: Path) -> None:
     transport = RecordingTransport(
         httpx.MockTransport(lambda _: answer("stream", FORMS["base64"])), tmp_path, redact=[CANARY]
     )
@@ -179,7 +179,7 @@ def test_what_is_redacted_by_name_is_in_no_file(tmp_path: Path) -> None:
     assert leaks(tmp_path) == []
 
 
-def test_what_is_redacted_stands_in_no_file_name(tmp_path: Path) -> None:
+def test_redacted_text_is_in_no_file_name(tmp_path: Path) -> None:
     transport = RecordingTransport(
         httpx.MockTransport(lambda _: answer("stream", b"")), tmp_path, redact=["Zq7Kw9TmX"]
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.http_families import URL, recorded_in
+from support.mutations import chunked
 
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest
@@ -46,10 +47,6 @@ def written(
     return recording, tuple(str(error) for error in recorder.failures)
 
 
-def pieces(data: bytes, size: int) -> list[bytes]:
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
 @pytest.mark.parametrize("size", [1, 100, 1_000_000])
 @pytest.mark.parametrize(
     ("coding", "packed"),
@@ -65,13 +62,13 @@ def pieces(data: bytes, size: int) -> list[bytes]:
     ],
 )
 def test_body_is_written_decoded(coding: str, packed: bytes, size: int, tmp_path: Path) -> None:
-    recording, failures = written(tmp_path, coding, pieces(packed, size))
+    recording, failures = written(tmp_path, coding, chunked(packed, size))
     assert recording.body == BODY
     assert recording.response.end == "eof"
     assert failures == ()
 
 
-def test_what_each_read_adds_is_a_read(tmp_path: Path) -> None:
+def test_each_compressed_read_is_one_decoded_read(tmp_path: Path) -> None:
     packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     events = [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
     reads = [packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in events]
@@ -79,7 +76,7 @@ def test_what_each_read_adds_is_a_read(tmp_path: Path) -> None:
     assert recording.chunks() == events
 
 
-def test_few_bytes_that_mean_many_are_written_in_pieces(tmp_path: Path) -> None:
+def test_highly_compressed_bytes_are_written_in_bounded_chunks(tmp_path: Path) -> None:
     """A gigabyte may stand in a read of a megabyte."""
     recording, failures = written(tmp_path, "gzip", [gzip.compress(bytes(3 * MIB + 5))])
     assert recording.reads is not None
@@ -87,14 +84,14 @@ def test_few_bytes_that_mean_many_are_written_in_pieces(tmp_path: Path) -> None:
     assert failures == ()
 
 
-def test_what_follows_the_end_is_ignored_as_the_clients_do(tmp_path: Path) -> None:
+def test_bytes_after_the_compressed_end_are_ignored(tmp_path: Path) -> None:
     packed = gzip.compress(BODY)
     recording, failures = written(tmp_path, "gzip", [packed + b"more", b"and more"])
     assert recording.body == BODY
     assert failures == ()
 
 
-def test_what_follows_the_end_is_not_collected(tmp_path: Path) -> None:
+def test_bytes_after_the_compressed_end_are_not_stored(tmp_path: Path) -> None:
     writer = Recorder(tmp_path).start(WireRequest("POST", URL))
     writer.begin(200, [("content-type", "text/event-stream")])
     write = decoded_writes(writer, "gzip")

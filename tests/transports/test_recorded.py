@@ -28,7 +28,7 @@ def failures_of(family: FamilyUnderTest) -> list[tuple[Exception, str]]:
 
 
 @each_family
-def test_reads_are_recorded_as_they_came(family: FamilyUnderTest, tmp_path: Path) -> None:
+def test_reads_are_recorded_unchanged(family: FamilyUnderTest, tmp_path: Path) -> None:
     source = family.body([*READS[:2], b"", *READS[2:]])
     transport = family.transports.RecordingTransport(family.answering(source), tmp_path)
 
@@ -44,7 +44,7 @@ def test_reads_are_recorded_as_they_came(family: FamilyUnderTest, tmp_path: Path
 
 @pytest.mark.anyio
 @each_family
-async def test_asynchronous_reads_are_recorded_as_they_came(
+async def test_asynchronous_reads_are_recorded_unchanged(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     source = family.async_body([*READS[:2], b"", *READS[2:]])
@@ -194,7 +194,7 @@ async def test_cancelled_read_is_recorded_as_aborted(
 
 @pytest.mark.anyio
 @each_family
-async def test_close_ends_although_everything_is_cancelled(
+async def test_close_completes_within_a_cancelled_scope(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     released = anyio.Event()
@@ -214,7 +214,7 @@ async def test_close_ends_although_everything_is_cancelled(
 
 @pytest.mark.anyio
 @each_family
-async def test_close_that_never_returns_is_given_up(
+async def test_close_that_never_returns_is_abandoned(
     family: FamilyUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamnorm.transports.recorded._CLOSE_S", 0.01)
@@ -242,7 +242,7 @@ def test_broken_read_closes_the_connection_itself(family: FamilyUnderTest, tmp_p
 
 @pytest.mark.anyio
 @each_family
-async def test_read_that_is_thrown_away_is_recorded_as_aborted(
+async def test_discarded_read_is_recorded_as_aborted(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     """Nothing may be awaited there, so the connection is closed when its owner closes it."""
@@ -270,7 +270,7 @@ async def test_read_that_is_thrown_away_is_recorded_as_aborted(
 
 @pytest.mark.anyio
 @each_family
-async def test_generators_of_the_inner_body_end_with_it(
+async def test_inner_generators_are_closed_with_the_body(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     """httpx leaves its own to the garbage collector, which trio warns of."""
@@ -304,9 +304,7 @@ async def test_generators_of_the_inner_body_end_with_it(
 
 @pytest.mark.anyio
 @each_family
-async def test_body_that_was_closed_does_not_appear_complete(
-    family: FamilyUnderTest, tmp_path: Path
-) -> None:
+async def test_closed_body_is_recorded_incomplete(family: FamilyUnderTest, tmp_path: Path) -> None:
     transport = family.transports.RecordingTransport(
         family.answering(family.http.ByteStream(READS[0])), tmp_path
     )
@@ -322,7 +320,7 @@ async def test_body_that_was_closed_does_not_appear_complete(
 
 
 @each_family
-def test_request_without_a_response_is_no_recording(
+def test_request_without_a_response_is_not_recorded(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     error = family.http.ConnectError("-")

@@ -18,7 +18,7 @@ from streamnorm._core.errors import RecordingError
 
 @pytest.mark.anyio
 @each_family
-async def test_request_asks_for_no_coding_and_stays_as_it_was(
+async def test_request_asks_for_identity_coding_and_is_not_modified(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     seen: list[Any] = []
@@ -61,7 +61,9 @@ def test_body_of_a_request_is_recorded(family: FamilyUnderTest, tmp_path: Path) 
 
 @pytest.mark.anyio
 @each_family
-async def test_upload_passes_and_is_not_stored(family: FamilyUnderTest, tmp_path: Path) -> None:
+async def test_streamed_upload_passes_and_is_not_stored(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
     seen: list[bytes] = []
 
     def answer(request: Any) -> Any:
@@ -129,7 +131,7 @@ def test_whole_document_is_recorded(
 
 
 @each_family
-def test_response_that_was_closed_unread_is_recorded_as_aborted(
+def test_unread_closed_response_is_recorded_as_aborted(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     def answer(_: Any) -> Any:
@@ -146,7 +148,7 @@ def test_response_that_was_closed_unread_is_recorded_as_aborted(
 
 @pytest.mark.anyio
 @each_family
-async def test_compressed_response_is_recorded_decoded_and_passes_untouched(
+async def test_compressed_response_is_recorded_decoded_and_passed_unchanged(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     packed = gzip.compress(b"".join(READS))
@@ -179,7 +181,9 @@ def test_client_decodes_a_compressed_response_itself(
 
 @pytest.mark.anyio
 @each_family
-async def test_several_at_once_are_recorded_apart(family: FamilyUnderTest, tmp_path: Path) -> None:
+async def test_concurrent_exchanges_are_recorded_separately(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
     bodies = [[b"data: %d\n\n" % number, b"data: end\n\n"] for number in range(3)]
     waiting = iter(bodies)
     transport = family.transports.RecordingTransport(
@@ -198,9 +202,7 @@ async def test_several_at_once_are_recorded_apart(family: FamilyUnderTest, tmp_p
 
 
 @each_family
-def test_directory_that_cannot_be_written_breaks_no_exchange(
-    family: FamilyUnderTest, tmp_path: Path
-) -> None:
+def test_unwritable_directory_breaks_no_exchange(family: FamilyUnderTest, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     told: list[RecordingError] = []
     transport = family.transports.RecordingTransport(
@@ -212,7 +214,7 @@ def test_directory_that_cannot_be_written_breaks_no_exchange(
 
 
 @each_family
-def test_named_secret_is_not_written(family: FamilyUnderTest, tmp_path: Path) -> None:
+def test_redacted_secret_is_not_written(family: FamilyUnderTest, tmp_path: Path) -> None:
     source = family.body([b"data: hunter", b"two\n\n"])
     transport = family.transports.RecordingTransport(
         family.answering(source), tmp_path, redact=["huntertwo"]
@@ -227,7 +229,7 @@ def test_named_secret_is_not_written(family: FamilyUnderTest, tmp_path: Path) ->
 
 @pytest.mark.anyio
 @each_family
-async def test_inner_transport_is_entered_and_closed_with_ours(
+async def test_inner_transport_is_entered_and_closed(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     seen: list[str] = []

@@ -45,11 +45,11 @@ def save(directory: Path, name: str, reads: list[bytes], *, body: object = None)
     Recording(b"".join(reads), companion, reads=chunks).save(directory / f"{name}.sse")
 
 
-# What the client gets
+# Responses
 
 
 @each_family
-def test_reads_come_as_they_were_recorded(family: FamilyUnderTest, tmp_path: Path) -> None:
+def test_reads_are_played_as_recorded(family: FamilyUnderTest, tmp_path: Path) -> None:
     save(tmp_path, "01", READS, body={"stream": True})
     transport = family.transports.ReplayTransport(tmp_path)
     with (
@@ -64,7 +64,7 @@ def test_reads_come_as_they_were_recorded(family: FamilyUnderTest, tmp_path: Pat
 
 @pytest.mark.anyio
 @each_family
-async def test_asynchronous_reads_come_as_they_were_recorded(
+async def test_asynchronous_reads_are_played_as_recorded(
     family: FamilyUnderTest, tmp_path: Path
 ) -> None:
     save(tmp_path, "01", READS, body={"stream": True})
@@ -88,20 +88,20 @@ def test_status_of_an_error_is_played(family: FamilyUnderTest) -> None:
 
 
 @each_family
-def test_body_is_cut_as_asked(family: FamilyUnderTest, tmp_path: Path) -> None:
+def test_rechunk_option_is_applied(family: FamilyUnderTest, tmp_path: Path) -> None:
     save(tmp_path, "01", READS, body={"stream": True})
     transport = family.transports.ReplayTransport(tmp_path / "01.sse", rechunk=20)
     body = b"".join(READS)
     assert family.fetch(transport) == [body[:20], body[20:40], body[40:]]
 
 
-# What the connection does
+# Ends of the connection
 
 
 @pytest.mark.anyio
 @each_family
 @pytest.mark.parametrize(("end", "error"), [("reset", "ReadError"), ("timeout", "ReadTimeout")])
-async def test_end_of_a_connection_is_an_error_of_the_family(
+async def test_recorded_reset_raises_the_error_of_the_package(
     family: FamilyUnderTest, end: str, error: str
 ) -> None:
     transport = family.transports.ReplayTransport(script(*READS[:2], end=end))
@@ -150,7 +150,7 @@ async def test_silence_counts_against_the_read_timeout(family: FamilyUnderTest) 
 
 @pytest.mark.anyio
 @each_family
-async def test_body_that_is_closed_stops(family: FamilyUnderTest) -> None:
+async def test_closed_body_stops(family: FamilyUnderTest) -> None:
     transport = family.transports.ReplayTransport(script(*READS))
     request = family.http.Request("POST", URL)
 
@@ -170,7 +170,7 @@ async def test_body_that_is_closed_stops(family: FamilyUnderTest) -> None:
 
 @pytest.mark.anyio
 @each_family
-async def test_body_whose_read_was_cancelled_stops(family: FamilyUnderTest) -> None:
+async def test_body_stops_after_a_cancelled_read(family: FamilyUnderTest) -> None:
     """A chunk is lost, as on a connection; a later one must not be mistaken for it."""
     transport = family.transports.ReplayTransport(script(*READS))
     body = (await transport.handle_async_request(family.http.Request("POST", URL))).stream
@@ -183,7 +183,7 @@ async def test_body_whose_read_was_cancelled_stops(family: FamilyUnderTest) -> N
 
 @pytest.mark.anyio
 @each_family
-async def test_body_that_is_closed_while_it_waits_stops(family: FamilyUnderTest) -> None:
+async def test_body_closed_during_a_read_stops(family: FamilyUnderTest) -> None:
     transport = family.transports.ReplayTransport(script(Step(0.01, b"a"), b"b"), speed=1)
     body = (await transport.handle_async_request(family.http.Request("POST", URL))).stream
     async with anyio.create_task_group() as tasks:
@@ -208,9 +208,7 @@ class Clock:
 
 
 @each_family
-def test_time_passes_at_the_speed_that_is_asked_for(
-    family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_speed_option_is_applied(family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("streamnorm.recording.player.time", clock)
     source = script(Step(2.0, b"a"), Step(30.0, b"b"))
@@ -221,7 +219,7 @@ def test_time_passes_at_the_speed_that_is_asked_for(
 
 
 @each_family
-def test_body_that_is_closed_by_another_thread_stops(
+def test_body_closed_by_another_thread_stops(
     family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -239,7 +237,7 @@ def test_body_that_is_closed_by_another_thread_stops(
 
 
 @each_family
-def test_body_whose_read_was_interrupted_stops(
+def test_body_stops_after_an_interrupted_read(
     family: FamilyUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_: float) -> None:
@@ -256,12 +254,12 @@ def test_body_whose_read_was_interrupted_stops(
         next(body)
 
 
-# What is asked
+# Requests
 
 
 @pytest.mark.anyio
 @each_family
-async def test_request_is_given_as_it_is_sent(family: FamilyUnderTest) -> None:
+async def test_responder_gets_the_request_as_sent(family: FamilyUnderTest) -> None:
     source = script(b"{}")
     transport = family.transports.ReplayTransport(source)
 
@@ -283,7 +281,7 @@ async def test_request_is_given_as_it_is_sent(family: FamilyUnderTest) -> None:
 
 @pytest.mark.anyio
 @each_family
-async def test_unrecorded_request_is_raised(family: FamilyUnderTest, tmp_path: Path) -> None:
+async def test_unrecorded_request_raises(family: FamilyUnderTest, tmp_path: Path) -> None:
     save(tmp_path, "01", READS, body={"stream": False})
     transport = family.transports.ReplayTransport(tmp_path)
     with pytest.raises(UnrecordedRequest):
@@ -294,7 +292,7 @@ async def test_unrecorded_request_is_raised(family: FamilyUnderTest, tmp_path: P
 
 
 @each_family
-def test_what_was_not_asked_for_is_unplayed(family: FamilyUnderTest, tmp_path: Path) -> None:
+def test_unrequested_recordings_are_unplayed(family: FamilyUnderTest, tmp_path: Path) -> None:
     for name in ("01", "02"):
         save(tmp_path, name, READS, body={"stream": True})
     transport = family.transports.ReplayTransport(tmp_path)
@@ -305,7 +303,7 @@ def test_what_was_not_asked_for_is_unplayed(family: FamilyUnderTest, tmp_path: P
 
 
 @each_family
-def test_what_answers_itself_is_the_responder(family: FamilyUnderTest) -> None:
+def test_responder_is_used_directly(family: FamilyUnderTest) -> None:
     source = script(b"{}")
     transport = family.transports.ReplayTransport(source)
     assert transport.responder is source
@@ -315,7 +313,7 @@ def test_what_answers_itself_is_the_responder(family: FamilyUnderTest) -> None:
 
 
 @each_family
-def test_option_without_meaning_is_refused(family: FamilyUnderTest, tmp_path: Path) -> None:
+def test_invalid_option_is_refused(family: FamilyUnderTest, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="speed -1"):
         family.transports.ReplayTransport(tmp_path, speed=-1)
     with pytest.raises(ValueError, match="max_gap_s -1"):
@@ -349,7 +347,9 @@ def test_threads_get_one_recording_each(family: FamilyUnderTest, tmp_path: Path)
 
 @pytest.mark.anyio
 @each_family
-async def test_what_is_recorded_replays_the_same(family: FamilyUnderTest, tmp_path: Path) -> None:
+async def test_recorded_exchange_replays_identically(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
     record = family.transports.RecordingTransport
     sync = family.fetch(record(family.answering(family.body(READS)), tmp_path))
     not_sync = await family.async_fetch(

@@ -122,7 +122,7 @@ async def test_reads_of_an_asynchronous_connection_are_recorded(
 @pytest.mark.parametrize(
     ("end", "error"), [("reset", "RemoteProtocolError"), ("timeout", "ReadTimeout")]
 )
-async def test_connection_that_fails_replays_so(
+async def test_failed_connection_replays_the_failure(
     family: FamilyUnderTest, end: Literal["reset", "timeout"], error: str, tmp_path: Path
 ) -> None:
     inner = family.http.AsyncHTTPTransport()

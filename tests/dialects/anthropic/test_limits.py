@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 from support.anthropic.frames import STOP, block, call, decode, delta, end, event, start, stop, text
+from support.json_texts import nested
 from support.openai_chat.chunks import frame
 
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
 
 BOUND = 40
-
-
-def nested(depth: int) -> Any:
-    """Return a value within `depth` containers, the outermost an object."""
-    value: Any = 1
-    for level in reversed(range(depth)):
-        value = [value] if level % 2 else {"a": value}
-    return value
 
 
 def whole(*frames: bytes) -> list[bytes]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import MessageStop, Usage, UsageUpdate, encoder
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
@@ -125,8 +125,8 @@ def test_merge_returns_whether_the_snapshot_changed() -> None:
     assert reader.usage == Usage(1, extra={"x": 1})
 
 
-@given(dice(20))
-def test_usage_round_trips(d: Dice) -> None:
+@given(draws(20))
+def test_usage_round_trips(d: Draws) -> None:
     usage = make_usage(d)
     reader = UsageReader()
     reader.merge(usage_to_wire(usage))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.gemini.strategies import make_gemini_array
-from support.made_streams import gives_back
+from support.made_streams import has_same_messages
 from support.mutations import cut_anywhere
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 from support.streams import decode
 
 from streamnorm import Completed, validate
@@ -77,12 +77,12 @@ def test_bytes_after_the_array_are_ignored() -> None:
     assert reader.ended
 
 
-@given(d=dice(300))
-def test_array_decodes_to_the_events_that_were_encoded(d: Dice) -> None:
+@given(d=draws(300))
+def test_array_decodes_to_the_events_that_were_encoded(d: Draws) -> None:
     source = make_gemini_array(d)
     decoded = decode(cut_anywhere(d, source.body), "gemini")
     assert validate(decoded.events) == []
-    assert gives_back(source, decoded.events)
+    assert has_same_messages(source, decoded.events)
     reason = source.messages[0].stop_reason
     assert reason is not None
     assert decoded.outcome == Completed(reason, source.usage)

@@ -25,8 +25,8 @@ from streamnorm import (
 from streamnorm.dialects.gemini.encode import GeminiEncoder
 
 
-def told(*events: Event, **options: Any) -> list[dict[str, Any]]:
-    """Return what is said of the candidate of each chunk that says anything."""
+def candidate_fields(*events: Event, **options: Any) -> list[dict[str, Any]]:
+    """Return the fields of each candidate besides content and index, where there are any."""
     writer = GeminiEncoder(**options)
     wire = b"".join(writer.encode(event) for event in (MessageStart("r", "m"), *events))
     frames = [json.loads(frame[6:]) for frame in wire.decode().split("\r\n\r\n")[:-1]]
@@ -60,7 +60,7 @@ B = {"web": {"uri": "https://b", "title": "A"}}
 
 
 def test_character_offsets_become_byte_offsets() -> None:
-    assert told(*text(0, "Grüße, 😀 fjørd", web(1, 5), web(7, 8))) == [
+    assert candidate_fields(*text(0, "Grüße, 😀 fjørd", web(1, 5), web(7, 8))) == [
         {
             "groundingMetadata": {
                 "groundingChunks": [A],
@@ -74,13 +74,13 @@ def test_character_offsets_become_byte_offsets() -> None:
 
 
 def test_citation_of_the_whole_block_covers_it() -> None:
-    (fields,) = told(*text(0, "é!", web(None, None)))
+    (fields,) = candidate_fields(*text(0, "é!", web(None, None)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(0, 3, "é!"), 0)]
 
 
 def test_sources_of_one_segment_share_a_support_without_repetition() -> None:
     cited = [web(0, 2), web(0, 2, "https://b"), web(2, 4), web(0, 1)]
-    (fields,) = told(*text(0, "abcd", *cited))
+    (fields,) = candidate_fields(*text(0, "abcd", *cited))
     assert fields["groundingMetadata"] == {
         "groundingChunks": [A, B],
         "groundingSupports": [
@@ -92,32 +92,32 @@ def test_sources_of_one_segment_share_a_support_without_repetition() -> None:
 
 
 def test_range_beyond_the_text_ends_with_the_text() -> None:
-    (fields,) = told(*text(0, "ab", web(1, 9), web(7, 9)))
+    (fields,) = candidate_fields(*text(0, "ab", web(1, 9), web(7, 9)))
     places = [s["segment"] for s in fields["groundingMetadata"]["groundingSupports"]]
     assert places == [segment(1, 2, "b"), segment(2, 2, "")]
 
 
 def test_offsets_count_from_the_start_of_joined_text() -> None:
-    (fields,) = told(*text(0, "é"), *text(1, "bc", web(1, 2)))
+    (fields,) = candidate_fields(*text(0, "é"), *text(1, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(3, 4, "c"), 0)]
 
 
 def test_offsets_restart_after_another_part() -> None:
     called: list[Event] = [BlockStart(1, ToolCall("c", "f")), BlockStop(1)]
-    (fields,) = told(*text(0, "é"), *called, *text(2, "bc", web(1, 2)))
+    (fields,) = candidate_fields(*text(0, "é"), *called, *text(2, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(1, 2, "c"), 0)]
 
 
 def test_text_after_a_withdrawn_call_is_joined() -> None:
     called: list[Event] = [BlockStart(1, ToolCall("c", "f")), JSONDelta(1, "["), BlockStop(1)]
-    (fields,) = told(*text(0, "é"), *called, *text(2, "bc", web(1, 2)))
+    (fields,) = candidate_fields(*text(0, "é"), *called, *text(2, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(3, 4, "c"), 0)]
 
 
 def test_offsets_restart_after_signed_text() -> None:
     start, delta, stop = text(0, "é")
     signed = [start, delta, SignatureDelta(0, "c2ln", "google"), stop]
-    (fields,) = told(*signed, *text(1, "bc", web(1, 2)))
+    (fields,) = candidate_fields(*signed, *text(1, "bc", web(1, 2)))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(1, 2, "c"), 0)]
 
 
@@ -127,19 +127,19 @@ def test_foreign_citation_is_a_web_source_without_cited_text() -> None:
     events: list[Event] = [MessageStart("r", "m"), *text(0, "ab", source)]
     assert b"their words" not in b"".join(map(writer.encode, events))
     assert writer.losses == (Loss("citations", "url_citation", 1, "written as web"),)
-    (fields,) = told(*text(0, "ab", source))
+    (fields,) = candidate_fields(*text(0, "ab", source))
     assert fields["groundingMetadata"]["groundingChunks"] == [A]
 
 
 def test_sources_that_differ_in_cited_text_alone_are_one() -> None:
     cited = [Citation("web_search_result_location", "https://a", "A", words) for words in "xy"]
-    (fields,) = told(*text(0, "ab", *cited))
+    (fields,) = candidate_fields(*text(0, "ab", *cited))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(0, 2, "ab"), 0)]
 
 
 def test_cited_text_of_a_retrieved_source_is_kept() -> None:
     source = Citation("retrievedContext", "gs://a", "A", "their words", 0, 2)
-    (fields,) = told(*text(0, "ab", source))
+    (fields,) = candidate_fields(*text(0, "ab", source))
     chunk = {"retrievedContext": {"uri": "gs://a", "title": "A", "text": "their words"}}
     assert fields["groundingMetadata"]["groundingChunks"] == [chunk]
 
@@ -149,7 +149,9 @@ def test_recited_source_is_written_to_citation_metadata() -> None:
     place = {"startIndex": 2, "endIndex": 3}
     for extras, fields in ((False, {}), (True, {"license": "MIT"})):
         cited = {"citations": [{**place, **fields, "uri": "https://a"}]}
-        assert told(*text(0, "éb", source), extras=extras) == [{"citationMetadata": cited}]
+        assert candidate_fields(*text(0, "éb", source), extras=extras) == [
+            {"citationMetadata": cited}
+        ]
 
 
 def test_recited_source_counts_all_text_of_the_answer() -> None:
@@ -160,7 +162,7 @@ def test_recited_source_counts_all_text_of_the_answer() -> None:
     thought = [BlockStart(3, Reasoning()), ReasoningDelta(3, "hm"), BlockStop(3)]
     events = [*text(0, "é"), *call, *signed, *thought, *text(4, "ab"), *text(5, "cd", source)]
     cited = {"citations": [{"startIndex": 9, "endIndex": 10, "uri": "https://a"}]}
-    assert told(*events) == [{"citationMetadata": cited}]
+    assert candidate_fields(*events) == [{"citationMetadata": cited}]
 
 
 def test_vendor_fields_of_a_source_are_written_back() -> None:
@@ -168,7 +170,7 @@ def test_vendor_fields_of_a_source_are_written_back() -> None:
         extra = {"domain": "a.test", "confidenceScores": [score]}
         return Citation("web", f"https://{score}", None, None, 0, 2, extra)
 
-    (fields,) = told(*text(0, "ab", scored(0.5), scored(0.25), web(0, 2)), extras=True)
+    (fields,) = candidate_fields(*text(0, "ab", scored(0.5), scored(0.25), web(0, 2)), extras=True)
     first = {"web": {"domain": "a.test", "uri": "https://0.5"}}
     second = {"web": {"domain": "a.test", "uri": "https://0.25"}}
     assert fields["groundingMetadata"] == {
@@ -182,7 +184,7 @@ def test_vendor_fields_of_a_source_are_written_back() -> None:
 
 def test_citations_of_a_cut_text_precede_the_error() -> None:
     *events, _ = text(0, "ab", web(0, 1))
-    (fields,) = told(*events, StreamError("truncated", "cut"))
+    (fields,) = candidate_fields(*events, StreamError("truncated", "cut"))
     assert fields["groundingMetadata"]["groundingSupports"] == [support(segment(0, 1, "a"), 0)]
 
 

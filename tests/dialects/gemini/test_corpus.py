@@ -39,13 +39,13 @@ each_stream = each_stream_of("gemini")
 
 def chunks_of(stream: CorpusStream) -> list[dict[str, Any]]:
     if not stream.body.startswith(b"["):
-        return [json.loads(data) for data in told(stream.body)]
+        return [json.loads(data) for data in all_payloads(stream.body)]
     chunks: list[dict[str, Any]] = json.loads(stream.body)
     return chunks
 
 
-def told(body: bytes) -> Iterator[str]:
-    """Yield the payloads, and behind them what stands in no event."""
+def all_payloads(body: bytes) -> Iterator[str]:
+    """Yield the payloads of the events, then the rest of the body."""
     *events, rest = body.decode().replace("\r\n", "\n").split("\n\n")
     yield from payloads("\n\n".join(events).encode())
     if rest.strip():
@@ -58,8 +58,8 @@ def decode(body: bytes, size: int) -> tuple[list[Event], Decoder]:
     return events + source.close(), source
 
 
-class Said:
-    """What the payloads say, added up part by part."""
+class ExpectedMessage:
+    """The message that the payloads add up to, part by part."""
 
     def __init__(self, chunks: list[dict[str, Any]]) -> None:
         self.text = self.thought = ""
@@ -108,8 +108,8 @@ class Said:
         return self._sum("candidatesTokenCount", "thoughtsTokenCount")
 
     def _sum(self, *keys: str) -> int | None:
-        said = [self.usage[key] for key in keys if key in self.usage]
-        return sum(said) if said else None
+        expected = [self.usage[key] for key in keys if key in self.usage]
+        return sum(expected) if expected else None
 
 
 def put(tree: Any, path: str, value: Any) -> None:
@@ -127,47 +127,50 @@ def put(tree: Any, path: str, value: Any) -> None:
 
 
 @each_stream
-def test_message_is_what_the_payloads_add_up_to(stream: CorpusStream) -> None:
+def test_message_equals_the_accumulated_payloads(stream: CorpusStream) -> None:
     body = stream.body
     events, source = decode(body, 1 << 20)
     assert validate(events) == []
     again, _ = decode(body, 61)
     assert again == events
-    said, message = Said(chunks_of(stream)), accumulate(events)
-    assert message.text == said.text
+    expected, message = ExpectedMessage(chunks_of(stream)), accumulate(events)
+    assert message.text == expected.text
     thoughts = [block.text for block in message.blocks if isinstance(block, Reasoning)]
-    assert "".join(thoughts) == said.thought
+    assert "".join(thoughts) == expected.thought
     calls = [block for block in message.blocks if isinstance(block, ToolCall)]
-    assert [(call.name, call.input()) for call in calls] == said.calls
+    assert [(call.name, call.input()) for call in calls] == expected.calls
     assert len({call.id for call in calls}) == len(calls)
     served = [block for block in message.blocks if isinstance(block, ServerToolCall)]
     code = [json.loads(call.arguments) for call in served if call.kind == "executableCode"]
-    assert code == said.code
+    assert code == expected.code
     kept = [event.signature for event in events if isinstance(event, SignatureDelta)]
     kept += [call.signature for call in calls if call.signature and call.signature not in kept]
     # Those of code stand beside it, where the block has no place for one.
     beside = [(getattr(e, "extra", None) or {}).get("thoughtSignature") for e in events]
-    assert sorted([*kept, *filter(None, beside)]) == sorted(said.signatures)
-    assert (message.usage.input_tokens, message.usage.output_tokens) == (said.input, said.output)
-    assert message.usage.cache_read_tokens == said.usage.get("cachedContentTokenCount")
-    assert message.usage.reasoning_tokens == said.usage.get("thoughtsTokenCount")
-    assert_ends_as_said(source, said, body)
+    assert sorted([*kept, *filter(None, beside)]) == sorted(expected.signatures)
+    assert (message.usage.input_tokens, message.usage.output_tokens) == (
+        expected.input,
+        expected.output,
+    )
+    assert message.usage.cache_read_tokens == expected.usage.get("cachedContentTokenCount")
+    assert message.usage.reasoning_tokens == expected.usage.get("thoughtsTokenCount")
+    assert_expected_outcome(source, expected, body)
 
 
-def assert_ends_as_said(source: Decoder, said: Said, body: bytes) -> None:
-    if b'"error": {' in body or said.finish in FAILURES:
+def assert_expected_outcome(source: Decoder, expected: ExpectedMessage, body: bytes) -> None:
+    if b'"error": {' in body or expected.finish in FAILURES:
         assert isinstance(source.outcome, Failed)
         return
-    if said.finish is None and said.blocked is None:
+    if expected.finish is None and expected.blocked is None:
         assert isinstance(source.outcome, Truncated)
         return
     outcome = source.outcome
     assert isinstance(outcome, Completed)
-    if said.finish is None or said.finish in REFUSALS:
+    if expected.finish is None or expected.finish in REFUSALS:
         assert outcome.reason == "refusal"
         return
-    reason = REASONS[said.finish]
-    called = len(said.calls) > said.answered
+    reason = REASONS[expected.finish]
+    called = len(expected.calls) > expected.answered
     assert outcome.reason == ("tool_use" if called and reason == "end_turn" else reason)
 
 

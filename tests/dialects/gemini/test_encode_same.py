@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from support.corpus import each_recording_of
 from support.event_strategies import make_stream
-from support.seeded import Dice, dice
-from support.streams import said
+from support.seeded import Draws, draws
+from support.streams import content_of
 
 from streamnorm import (
     BlockStart,
@@ -210,7 +210,7 @@ def there_and_back(events: list[Event], *, extras: bool = False) -> list[Event]:
     assert writer.losses == losses
     reader = GeminiDecoder()
     back = reader.feed(b"".join([*out, writer.close()])) + reader.close()
-    assert said(back, "gemini") == said(passed_events, "gemini")
+    assert content_of(back, "gemini") == content_of(passed_events, "gemini")
     # Two texts that are but the same signature are read as one; the API sends no ids with
     # code that it executes.
     places = {note.where for note in reader.notes if note.kind != "resent_signature"}
@@ -235,8 +235,8 @@ def test_blocked_prompt_has_no_candidates() -> None:
     assert encode(*answered)[0][2:] == [finished]
 
 
-@given(d=dice(300))
-def test_encoded_events_decode_to_the_projected_ones(d: Dice) -> None:
+@given(d=draws(300))
+def test_encoded_events_decode_to_the_projected_ones(d: Draws) -> None:
     there_and_back(make_stream(d, 1 + d.below(2), failing=d.flag(5), calls_only=True))
 
 

@@ -1,4 +1,4 @@
-"""Whatever comes in a stream of Interactions, its events are legal, and its end is one."""
+"""Any Interactions bytes give legal events and one outcome."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def read(stream: CorpusStream, size: int = 1 << 20) -> tuple[list[Event], Respon
     return events + source.close(), source
 
 
-def said(blocks: tuple[Block, ...]) -> list[tuple[Any, ...]]:
+def content_of(blocks: tuple[Block, ...]) -> list[tuple[Any, ...]]:
     """Return the content of blocks, without item ids and signatures."""
     entries: list[tuple[Any, ...]] = []
     for block in blocks:
@@ -135,7 +135,7 @@ def test_message_equals_the_output_of_the_terminal(stream: CorpusStream) -> None
     if not output or stream.name in EDITED:
         pytest.skip("the terminal does not hold the same")
     blocks = accumulate(read(stream)[0]).blocks
-    assert said(blocks) == held(output)
+    assert content_of(blocks) == held(output)
 
 
 @each_stream
@@ -173,7 +173,7 @@ def test_sdk_accumulates_the_same_message(stream: CorpusStream) -> None:
     output = [item.to_dict(mode="json", warnings=False) for item in snapshot.output]
     blocks = accumulate(read(stream)[0]).blocks
     words = ("output_text", "call")  # it leaves refusals out
-    ours = [entry[:2] for entry in said(blocks) if entry[0] in words]
+    ours = [entry[:2] for entry in content_of(blocks) if entry[0] in words]
     assert ours == [entry[:2] for entry in held(output) if entry[0] in words]
 
 

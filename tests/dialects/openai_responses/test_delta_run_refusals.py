@@ -20,7 +20,7 @@ from support.openai_responses.item_deltas import (
     numbered,
     read,
 )
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import Recording, Transcoder
 
@@ -147,14 +147,14 @@ def test_real_stream_reads_the_same_without_the_run(stream: CorpusStream) -> Non
     read(*events_of(stream.body))
 
 
-@given(dice(400))
-def test_damaged_stream_reads_the_same_without_the_run(d: Dice) -> None:
+@given(draws(400))
+def test_damaged_stream_reads_the_same_without_the_run(d: Draws) -> None:
     body = damaged(d, d.pick(BODIES))
     read(*events_of(body))
 
 
-@given(dice(200))
-def test_deltas_in_any_order_read_the_same_without_the_run(d: Dice) -> None:
+@given(draws(200))
+def test_deltas_in_any_order_read_the_same_without_the_run(d: Draws) -> None:
     """Each delta is plain, but texts interleave, and deltas are repeated or missing."""
     opening = [added(n, "function_call", **call(id=f"fc_{n}", call_id=f"c{n}")) for n in range(3)]
     chunks: list[bytes] = []

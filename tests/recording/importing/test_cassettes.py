@@ -66,7 +66,7 @@ def imported(text: str, tmp_path: Path, name: str = "cassette.yaml") -> list[Rec
     return import_file(tmp_path / name, tmp_path / "out")
 
 
-def test_cassette_of_vcrpy_gives_the_bytes_that_were_served(base_url: str, tmp_path: Path) -> None:
+def test_cassette_of_vcrpy_has_the_served_bytes(base_url: str, tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.yaml"
     with vcr.use_cassette(str(cassette)), httpx.Client(trust_env=False) as client:
         asked = {"model": "m", "stream": True}
@@ -108,9 +108,7 @@ def test_cassette_of_vcrpy_in_json_is_read(base_url: str, tmp_path: Path) -> Non
     assert recording.request.body == [1]
 
 
-def test_cassette_that_vcrpy_recorded_of_another_client_is_read(
-    base_url: str, tmp_path: Path
-) -> None:
+def test_cassette_of_vcrpy_for_another_client_is_read(base_url: str, tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.yaml"
     with vcr.use_cassette(str(cassette), decode_compressed_response=True):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -157,25 +155,25 @@ def test_request_body_of_vcrpy_is_stored(
     assert (recording.request.body or None, recording.request.text) == kept
 
 
-def test_upload_that_vcrpy_kept_as_an_object_is_left_out(tmp_path: Path) -> None:
+def test_pickled_upload_of_vcrpy_is_left_out(tmp_path: Path) -> None:
     upload = "!!python/object/new:_io.BytesIO\n      state: !!python/tuple [!!binary eA==, 0, null]"
     (recording,) = imported(VCR % upload, tmp_path)
     assert recording.request is not None
     assert (recording.request.body or None, recording.request.text) == (None, None)
 
 
-def test_text_of_a_body_is_not_decompressed_whatever_its_headers_say(tmp_path: Path) -> None:
+def test_body_stored_as_text_is_not_decompressed(tmp_path: Path) -> None:
     text = VCR.replace("Content-Type:", "content-encoding: br\n      Content-Type:")
     (recording,) = imported(text % "''", tmp_path)
     assert recording.body == b"data: 1\n\n"
 
 
-def test_body_that_looks_like_a_number_stays_as_it_is(tmp_path: Path) -> None:
+def test_body_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
     (recording,) = imported(VCR.replace('"data: 1\\n\\n"', "1.50") % "''", tmp_path)
     assert recording.body == b"1.50"
 
 
-def test_response_as_old_versions_of_vcrpy_wrote_it(tmp_path: Path) -> None:
+def test_response_of_old_versions_of_vcrpy_is_read(tmp_path: Path) -> None:
     text = """\
 version: 1
 interactions:
@@ -190,14 +188,14 @@ interactions:
     assert (recording.body, recording.response.status) == (b"data: 1\n\n", 203)
 
 
-def test_header_may_be_text_or_bytes_or_a_list_of_them(tmp_path: Path) -> None:
+def test_header_value_may_be_text_bytes_or_a_list(tmp_path: Path) -> None:
     for written in ("text/event-stream", "[!!binary dGV4dC9ldmVudC1zdHJlYW0=]"):
         text = VCR.replace("[text/event-stream]", written)
         (recording,) = imported(text % "''", tmp_path)
         assert recording.response.headers == {"content-type": "text/event-stream"}
 
 
-def test_headers_that_vcrpy_shares_by_an_alias_are_read(tmp_path: Path) -> None:
+def test_headers_shared_by_a_yaml_alias_are_read(tmp_path: Path) -> None:
     once = VCR % "''"
     text = once.replace("[text/event-stream]", "&id001 [text/event-stream]")
     text += once.partition("interactions:\n")[2].replace("[text/event-stream]", "*id001")
@@ -205,7 +203,7 @@ def test_headers_that_vcrpy_shares_by_an_alias_are_read(tmp_path: Path) -> None:
     assert first.response.headers == second.response.headers != {}
 
 
-def test_parsed_body_stands_for_the_text_that_is_replayed(tmp_path: Path) -> None:
+def test_parsed_body_is_serialized_for_replay(tmp_path: Path) -> None:
     text = """\
 version: 1
 interactions:
@@ -297,7 +295,7 @@ interactions:
 """
 
 
-def test_cassette_of_cassetter_is_read_in_the_order_of_its_times(tmp_path: Path) -> None:
+def test_cassette_of_cassetter_is_read_in_time_order(tmp_path: Path) -> None:
     models, chat, sound = imported(CASSETTER, tmp_path)
     assert (
         chat.body
@@ -322,9 +320,7 @@ def test_cassette_of_cassetter_is_read_in_the_order_of_its_times(tmp_path: Path)
 
 
 @pytest.mark.parametrize("time", ["", "yesterday", "!!binary YQ==", "2026-11-22T09:00:00"])
-def test_cassette_with_a_time_missing_keeps_the_order_of_its_file(
-    time: str, tmp_path: Path
-) -> None:
+def test_cassette_with_a_missing_time_is_read_in_file_order(time: str, tmp_path: Path) -> None:
     text = CASSETTER.replace("2026-11-22T12:00:01+02:00", time)
     names = [recording.name for recording in imported(text, tmp_path)]
     assert names == ["out/01-chat-completions", "out/02-models", "out/03-sound"]
@@ -335,7 +331,7 @@ def test_cassette_without_interactions_gives_no_recording(tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-def test_what_else_a_cassette_of_http_says_is_left_out(tmp_path: Path) -> None:
+def test_other_fields_of_a_cassette_are_left_out(tmp_path: Path) -> None:
     text = VCR % "''" + "recorded_with: vcr\nmetadata: {a: 1}\nws_interactions: []\n"
     assert len(imported(text, tmp_path)) == 1
 
@@ -374,13 +370,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("wrong", "text"), HOSTILE.items(), ids=range(len(HOSTILE)))
-def test_what_is_no_cassette_of_exchanges_is_refused(wrong: str, text: str, tmp_path: Path) -> None:
+def test_file_that_is_no_cassette_is_refused(wrong: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=rf"cassette\.yaml: .*{wrong}"):
         imported(text, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_one_unreadable_interaction_lets_none_be_written(tmp_path: Path) -> None:
+def test_unreadable_interaction_prevents_the_whole_import(tmp_path: Path) -> None:
     response = {"status": {"code": 200}, "body": {"string": "a"}}
     good = {"request": {"method": "GET", "uri": "http://h.example/"}, "response": response}
     bad = {"request": {"method": "GET", "uri": "nowhere"}, "response": response}
@@ -392,7 +388,7 @@ def test_one_unreadable_interaction_lets_none_be_written(tmp_path: Path) -> None
     assert len(imported(text, tmp_path, "c.json")) == 2
 
 
-def test_error_shows_nothing_of_the_cassette(tmp_path: Path) -> None:
+def test_error_quotes_nothing_of_the_cassette(tmp_path: Path) -> None:
     for wrong, text in HOSTILE.items():
         with pytest.raises(RecordingError) as refused:
             imported(text.replace("api.example.com", "canary.example.com"), tmp_path)

@@ -56,12 +56,12 @@ def bare_deflate(data: bytes) -> bytes:
         ("", b"", ".body.bin"),
     ],
 )
-def test_file_of_the_body_is_called_by_its_kind(kind: str, body: bytes, suffix: str) -> None:
+def test_suffix_of_the_body_file_is_that_of_its_kind(kind: str, body: bytes, suffix: str) -> None:
     recording = recording_of(entry(kind=kind, body=body))
     assert (recording.response.body, recording.body) == (suffix, body)
 
 
-def test_recording_tells_the_exchange_and_no_timing() -> None:
+def test_imported_recording_has_the_exchange_without_timing() -> None:
     recording = recording_of(entry(kind="text/event-stream", status=201))
     assert recording.request is not None
     assert (recording.request.method, recording.request.url) == ("POST", CHAT_URL)
@@ -73,7 +73,7 @@ def test_recording_tells_the_exchange_and_no_timing() -> None:
     assert recording.response.headers == {"content-type": "text/event-stream"}
 
 
-def test_headers_of_the_bytes_that_were_sent_are_left_out() -> None:
+def test_headers_of_the_transfer_are_left_out() -> None:
     told = entry(kind="text/event-stream")
     sent = (("Content-Encoding", "gzip"), ("content-length", "3"), ("Transfer-Encoding", "chunked"))
     recording = recording_of(Entry(told.request, 200, told.headers + sent, b""))
@@ -135,11 +135,11 @@ def test_status_of_three_digits_passes(status: int) -> None:
         ("gzip", b"data: 1\n\n"),  # which a tool had decoded
     ],
 )
-def test_content_coding_is_taken_off(coding: str, body: bytes) -> None:
+def test_content_coding_is_decoded(coding: str, body: bytes) -> None:
     assert decoded(body, [("Content-Encoding", coding)], 100) == b"data: 1\n\n"
 
 
-def test_body_without_a_content_coding_stays() -> None:
+def test_body_without_a_content_coding_is_unchanged() -> None:
     body = gzipped(b"data: 1\n\n")
     assert decoded(body, [("content-type", "application/gzip")], 100) == body
 

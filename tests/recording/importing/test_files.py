@@ -79,7 +79,7 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Pat
     return write
 
 
-def test_exchange_of_each_format_becomes_the_same_recording(
+def test_every_format_gives_the_same_recording(
     written: Callable[..., Path], tmp_path: Path
 ) -> None:
     (recording,) = import_file(str(written(asked='{"n": [1]}')), str(tmp_path / "out"))
@@ -138,9 +138,7 @@ def test_secrets_are_in_no_file(written: Callable[..., Path], tmp_path: Path) ->
 @pytest.mark.parametrize(
     "asked", [{"body": {"echo": SECRETS["bearer"]}}, {"text": f"echo {SECRETS['bearer']}"}]
 )
-def test_secrets_are_in_no_file_where_an_export_was_changed(
-    asked: dict[str, Any], tmp_path: Path
-) -> None:
+def test_secrets_added_to_an_export_are_in_no_file(asked: dict[str, Any], tmp_path: Path) -> None:
     made = har(body=f"data: {SECRETS['bearer']}\n\n")
     made["log"]["entries"][0]["_streamnorm"] = {
         "streamnorm_recording": 1,
@@ -166,7 +164,7 @@ def test_secrets_are_in_no_file_where_an_export_was_changed(
     assert recording.redacted > 100
 
 
-def test_recordings_are_numbered_behind_those_that_are_there(
+def test_numbers_follow_those_of_existing_recordings(
     written: Callable[..., Path], tmp_path: Path
 ) -> None:
     directory = tmp_path / "out"
@@ -193,7 +191,7 @@ def test_recordings_are_numbered_behind_those_that_are_there(
         BODY.encode(),
     ],
 )
-def test_file_of_no_format_is_refused(data: bytes, tmp_path: Path) -> None:
+def test_file_of_unknown_format_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(data)
     with pytest.raises(RecordingError, match=r"a\.txt: (?:neither a cassette|no YAML)"):
         import_file(tmp_path / "a.txt", tmp_path / "out")
@@ -216,13 +214,13 @@ def test_json_that_is_damaged_is_refused(data: bytes, wrong: str, tmp_path: Path
         import_file(tmp_path / "a.har", tmp_path / "out")
 
 
-def test_har_is_json_and_no_other_yaml(tmp_path: Path) -> None:
+def test_har_must_be_json_not_yaml(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(json.dumps(har()))
     with pytest.raises(RecordingError, match=r"a\.yaml: neither a cassette"):
         import_file(tmp_path / "a.yaml", tmp_path / "out")
 
 
-def test_byte_order_mark_and_blank_lines_before_json_are_no_matter(tmp_path: Path) -> None:
+def test_byte_order_mark_and_blank_lines_before_json_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "a.har").write_bytes(b"\xef\xbb\xbf\r\n " + json.dumps(har()).encode())
     assert len(import_file(tmp_path / "a.har", tmp_path / "out")) == 1
 
@@ -300,7 +298,7 @@ def test_any_bytes_are_refused(name: str, data: bytes) -> None:
             import_file(Path(folder, name), Path(folder, "out"))
 
 
-def test_where_one_recording_cannot_be_written_none_is(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_recording_behind(tmp_path: Path) -> None:
     made = har()
     made["log"]["entries"] += har(body="data: x\n\n" * 20_000)["log"]["entries"]
     (tmp_path / "a.har").write_text(json.dumps(made))

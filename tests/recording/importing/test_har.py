@@ -97,7 +97,7 @@ def test_body_in_base64_is_decoded(tmp_path: Path) -> None:
     assert recording.body == b"data: \xff\n\n"
 
 
-def test_body_is_decoded_already_whatever_its_headers_say(tmp_path: Path) -> None:
+def test_har_body_is_never_decompressed(tmp_path: Path) -> None:
     headers = [{"name": "content-encoding", "value": "br"}]
     (recording,) = imported(tmp_path, entry(response={"headers": headers}))
     assert recording.body == STREAM.encode()
@@ -116,7 +116,7 @@ def test_body_is_decoded_already_whatever_its_headers_say(tmp_path: Path) -> Non
         ("", [], None),
     ],
 )
-def test_content_type_is_that_of_the_headers_before_that_of_the_content(
+def test_content_type_header_precedes_the_mime_type_of_the_content(
     mime: str, header: list[dict[str, str]], kept: str | None, tmp_path: Path
 ) -> None:
     response = {"headers": header, **content(text="{}", mimeType=mime)}
@@ -140,7 +140,7 @@ def test_response_without_a_body_is_empty(tmp_path: Path) -> None:
         ({"mimeType": "a/b", "text": "", "params": [{"name": "a", "value": "b"}]}, (UNSET, None)),
     ],
 )
-def test_request_body_is_imported_if_the_file_has_it(
+def test_request_body_is_imported_if_present(
     data: object, kept: tuple[object, object], tmp_path: Path
 ) -> None:
     (recording,) = imported(tmp_path, entry(request={"postData": data}))
@@ -187,9 +187,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("wrong", "value"), HOSTILE.items(), ids=range(len(HOSTILE)))
-def test_what_is_no_har_of_exchanges_is_refused(
-    wrong: str, value: dict[str, Any], tmp_path: Path
-) -> None:
+def test_file_that_is_no_har_is_refused(wrong: str, value: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "a.har").write_text(json.dumps(value))
     with pytest.raises(RecordingError, match=rf"a\.har: .*{wrong}") as refused:
         import_file(tmp_path / "a.har", tmp_path / "out")
@@ -197,7 +195,7 @@ def test_what_is_no_har_of_exchanges_is_refused(
     assert "canary" not in str(refused.value)
 
 
-def test_reads_of_others_are_no_reads_of_ours(tmp_path: Path) -> None:
+def test_read_timings_of_other_tools_are_ignored(tmp_path: Path) -> None:
     (recording,) = imported(tmp_path, entry(_chunks=[{"at": 1}]))
     assert recording.reads is None
 
@@ -274,7 +272,7 @@ def test_export_is_a_har_of_version_1_2(tmp_path: Path) -> None:
     ]
 
 
-def test_export_without_times_says_zero(tmp_path: Path) -> None:
+def test_export_without_times_has_zero_timings(tmp_path: Path) -> None:
     for reads in (None, []):
         (exchange,) = exported(tmp_path, recording(b"", reads=reads))["log"]["entries"]
         assert exchange["timings"] == {"send": 0, "wait": 0, "receive": 0}
@@ -290,7 +288,7 @@ def test_export_without_times_says_zero(tmp_path: Path) -> None:
         (".body.bin", "application/octet-stream"),
     ],
 )
-def test_export_of_a_body_alone_tells_what_it_is(suffix: Any, mime: str, tmp_path: Path) -> None:
+def test_export_of_a_bare_body_has_its_content_type(suffix: Any, mime: str, tmp_path: Path) -> None:
     response = RecordedResponse(200, {}, suffix)
     (exchange,) = exported(tmp_path, recording(b"\xff\x00", response=response))["log"]["entries"]
     assert exchange["response"]["content"] == {
@@ -314,12 +312,12 @@ def test_export_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "one.har").read_bytes() == (tmp_path / "two.har").read_bytes()
 
 
-def test_export_of_nothing_is_a_har_without_entries(tmp_path: Path) -> None:
+def test_export_without_recordings_has_no_entries(tmp_path: Path) -> None:
     assert exported(tmp_path)["log"]["entries"] == []
     assert import_file(tmp_path / "x.har", tmp_path / "out") == []
 
 
-def test_export_to_where_nothing_can_be_written_is_a_recording_error(tmp_path: Path) -> None:
+def test_export_to_an_unwritable_path_is_a_recording_error(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"gone/x\.har: No such file"):
         export_har([], tmp_path / "gone" / "x.har")
 
@@ -364,7 +362,7 @@ def assert_comes_back(given: Iterable[Recording], paths: list[Path], tmp_path: P
 
 
 @pytest.mark.parametrize("given", ROUND.values(), ids=ROUND)
-def test_export_and_import_give_the_same_files(given: Recording, tmp_path: Path) -> None:
+def test_export_and_import_round_trip_to_the_same_files(given: Recording, tmp_path: Path) -> None:
     given = Recording(given.body, companion_of(given), reads=given.reads)
     given.save(tmp_path / "before" / f"a{given.response.body}")
     assert given.path is not None
@@ -373,7 +371,7 @@ def test_export_and_import_give_the_same_files(given: Recording, tmp_path: Path)
     assert back.reads == given.reads
 
 
-def test_recordings_of_this_project_come_back_as_the_same_files(tmp_path: Path) -> None:
+def test_own_recordings_round_trip_to_the_same_files(tmp_path: Path) -> None:
     given = recordings("openai_chat", "anthropic")
     assert len(given) > 100
     assert_comes_back(given, [r.path for r in given if r.path], tmp_path)

@@ -55,7 +55,7 @@ def value(text: str) -> object:
         ("!!python/tuple [1]", [1]),
     ],
 )
-def test_value_is_that_of_json(text: str, meant: object) -> None:
+def test_yaml_value_equals_the_json_value(text: str, meant: object) -> None:
     found = value(text)
     assert (type(found), found) == (type(meant), meant)
 
@@ -94,28 +94,28 @@ def test_binary_that_is_no_base64_is_refused(text: str) -> None:
         "!!timestamp 2026-01-01",
     ],
 )
-def test_value_of_another_tag_is_not_made(text: str) -> None:
+def test_unknown_tag_is_not_constructed(text: str) -> None:
     assert read(f"- {text}") == [Foreign()]
     with pytest.raises(Unreadable, match="JSON has not"):
         value(f"- {text}")
 
 
-def test_bytes_are_no_json() -> None:
+def test_bytes_are_refused_in_a_json_value() -> None:
     with pytest.raises(Unreadable, match="JSON has not"):
         value("[!!binary YQ==]")
 
 
-def test_alias_is_what_it_names() -> None:
+def test_alias_equals_its_anchor() -> None:
     assert read("a: &x [1]\nb: *x\nc: &y s\nd: *y") == {"a": ["1"], "b": ["1"], "c": "s", "d": "s"}
 
 
 @pytest.mark.parametrize("text", ["*x", "&x [*x]", "a: *x\nb: &x 1"])
-def test_alias_of_nothing_complete_is_refused(text: str) -> None:
+def test_alias_within_its_own_anchor_is_refused(text: str) -> None:
     with pytest.raises(Unreadable, match="alias of nothing"):
         read(text)
 
 
-def test_aliases_that_multiply_are_refused_before_they_cost() -> None:
+def test_exponential_aliases_are_refused_early() -> None:
     lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40)]
     with pytest.raises(Unreadable, match="aliases repeat more than 1048576 characters"):
@@ -175,16 +175,16 @@ def test_second_document_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
-def test_file_without_a_value_is_none(text: str) -> None:
+def test_empty_file_is_none(text: str) -> None:
     assert read(text) is None
 
 
-def test_number_of_many_digits_stays_a_text() -> None:
+def test_long_number_stays_text() -> None:
     assert value("9" * 1000) == int("9" * 1000)
     assert value("9" * 100_000) == "9" * 100_000
 
 
-def test_same_values_without_the_parser_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pure_python_parser_gives_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "a: |+\n  data: 1\n\nb: &x [1, 'é', !!binary YQ==]\nc: {d: *x}\n"
     with_c = read(text)
     monkeypatch.delattr("yaml.CSafeLoader")

@@ -129,7 +129,7 @@ def test_secret_in_any_position_is_found_in_every_form(position: str, secret: st
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if not name.startswith("bas")])
-def test_each_byte_of_a_secret_is_an_x(form: str) -> None:
+def test_each_byte_of_a_secret_becomes_an_x(form: str) -> None:
     secrets = Secrets([CANARY])
     echo = FORMS[form](CANARY).encode()
     assert secrets.scrub(b"<" + echo + b">") == b"<" + b"x" * len(echo) + b">"
@@ -149,7 +149,7 @@ def test_secret_is_found_wherever_it_is_split(form: str, secret: str) -> None:
         assert stream.feed(echo[:cut]) + stream.feed(echo[cut:]) + stream.close() == whole
 
 
-def test_what_is_learnt_after_the_scrubber_was_made_is_found_too() -> None:
+def test_secrets_learnt_after_the_start_are_replaced() -> None:
     secrets = Secrets()
     stream = secrets.stream()
     secrets.response_headers([("set-cookie", f"sid={TOKEN}; Path=/; HttpOnly")])
@@ -169,7 +169,7 @@ def test_what_is_learnt_after_the_scrubber_was_made_is_found_too() -> None:
         ("x-session-token", TOKEN),
     ],
 )
-def test_headers_of_a_response_are_learnt_and_dropped(name: str, value: str) -> None:
+def test_secret_response_headers_are_learnt_and_dropped(name: str, value: str) -> None:
     secrets = Secrets()
     assert secrets.response_headers([(name, value)]) == {}
     assert secrets.scrub(TOKEN.encode()) == b"x" * len(TOKEN)
@@ -257,7 +257,7 @@ def test_harmless_headers_of_a_request_are_stored() -> None:
         ("", ""),
     ],
 )
-def test_url_is_stored_without_what_may_be_secret(url: str, kept: str) -> None:
+def test_url_is_stored_without_secrets(url: str, kept: str) -> None:
     recorded = Secrets([TOKEN]).request(request(url=url, method="GET"))
     assert (recorded.method, recorded.url) == ("GET", kept.replace("%", "x" * len(TOKEN)))
 
@@ -277,7 +277,9 @@ def test_url_is_stored_without_what_may_be_secret(url: str, kept: str) -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_body_is_stored_as_what_it_is(body: bytes | None, expected: dict[str, object]) -> None:
+def test_body_is_stored_as_json_text_or_size(
+    body: bytes | None, expected: dict[str, object]
+) -> None:
     recorded = Secrets().request(request(body=body))
     assert recorded == RecordedRequest("POST", URL, {}, **expected)  # type: ignore[arg-type]
     assert (recorded.body is UNSET) == ("body" not in expected)
@@ -330,13 +332,13 @@ def test_text_of_a_body_is_scrubbed() -> None:
     assert recorded.text == "a=" + "x" * len(TOKEN)
 
 
-def test_five_characters_are_too_few_to_be_searched_for() -> None:
+def test_five_characters_are_too_short_to_search_for() -> None:
     secrets = Secrets()
     secrets.request(request(("x-api-key", "hello"), ("api-key", "hello!")))
     assert secrets.scrub(b"hello hello!") == b"hello xxxxxx"
 
 
-def test_short_parts_are_searched_for_where_they_stand_together() -> None:
+def test_adjacent_short_parts_are_searched_together() -> None:
     secrets = Secrets()
     secrets.request(
         request(("authorization", basic("me", "pass")), ("proxy-authorization", "Key abc"))
@@ -351,21 +353,21 @@ def test_placeholders_are_no_secrets(placeholder: str) -> None:
     assert secrets.scrub(f"fp_{placeholder}".encode()) == f"fp_{placeholder}".encode()
 
 
-def test_query_that_names_no_secret_does_not_change_the_body() -> None:
+def test_query_without_a_secret_name_does_not_change_the_body() -> None:
     secrets = Secrets()
     recorded = secrets.request(request(url=f"{URL}?model=some-model&include[]=logprobs"))
     assert recorded.url == URL
     assert secrets.scrub(b"some-model logprobs") == b"some-model logprobs"
 
 
-def test_what_was_replaced_before_is_no_secret() -> None:
+def test_replaced_text_is_not_learnt_as_a_secret() -> None:
     secrets = Secrets()
     secrets.request(sent({"api_key": "xxxxxxxx"}))
     assert secrets.scrub(b"yxxxxxxxxxxy") == b"yxxxxxxxxxxy"
     assert secrets.count == 1
 
 
-def test_redact_replaces_texts_of_any_length_and_what_matches() -> None:
+def test_redact_replaces_texts_of_any_length_and_matches() -> None:
     secrets = Secrets(["Jo", "", re.compile(r"(?i)acct-\d+|z*")])
     assert secrets.scrub("ä Jo, ACCT-77 ö acct-1.".encode()) == "ä xx, xxxxxxx ö xxxxxx.".encode()
     assert secrets.count == 3
@@ -383,7 +385,7 @@ def test_secret_longer_than_any_buffer_is_replaced() -> None:
     assert not re.search(b"[^x]{5}", in_base64.rstrip(b"="))
 
 
-def test_representation_tells_no_secret() -> None:
+def test_repr_shows_no_secret() -> None:
     secrets = Secrets([TOKEN])
     secrets.request(request(("x-api-key", CANARY)))
     assert TOKEN not in repr(secrets) + repr(secrets.stream())

@@ -62,7 +62,7 @@ def scrub(text: str | bytes, **known: list[str]) -> bytes:
 
 
 @pytest.mark.parametrize("shaped", SHAPED.values(), ids=SHAPED)
-def test_what_is_shaped_as_a_secret_is_replaced(shaped: str) -> None:
+def test_text_shaped_like_a_secret_is_replaced(shaped: str) -> None:
     for before in BEFORE:
         if before == "/k/" and shaped[:4] in ("AIza", "AKIA", "eyJh"):
             continue  # a slash is a letter of base64
@@ -72,7 +72,7 @@ def test_what_is_shaped_as_a_secret_is_replaced(shaped: str) -> None:
 
 
 @pytest.mark.parametrize("shaped", SHAPED.values(), ids=SHAPED)
-def test_what_is_shaped_as_a_secret_is_nothing_inside_of_a_longer_word(shaped: str) -> None:
+def test_secret_shape_within_a_longer_word_is_not_replaced(shaped: str) -> None:
     for before in ("a", "7", "_"):
         assert scrub(before + shaped) == (before + shaped).encode()
 
@@ -106,7 +106,7 @@ def test_token_of_a_bearer_is_replaced(word: str) -> None:
         'data: {"usage":{"prompt_tokens":150000},"token":"Hello","key":"value123456"}',
     ],
 )
-def test_ordinary_text_and_ids_stay(text: str) -> None:
+def test_ordinary_text_and_ids_are_unchanged(text: str) -> None:
     assert scrub(text) == text.encode()
 
 
@@ -128,7 +128,7 @@ def test_signatures_stay_byte_for_byte() -> None:
         ('{"args":"{\\"password\\": \\"it\\\\\\"s\\", \\"n\\": 1}"}', 'it\\\\\\"s'),
     ],
 )
-def test_fields_that_are_named_as_secrets_are_replaced(text: str, hidden: str) -> None:
+def test_fields_with_secret_names_are_replaced(text: str, hidden: str) -> None:
     assert scrub(text) == text.replace(hidden, "x" * len(hidden)).encode()
 
 
@@ -142,11 +142,11 @@ def test_fields_that_are_named_as_secrets_are_replaced(text: str, hidden: str) -
         '{"prompt_tokens": "many", "password_hint": "none"}',
     ],
 )
-def test_fields_that_only_tell_of_secrets_stay(text: str) -> None:
+def test_fields_whose_names_only_resemble_secrets_are_unchanged(text: str) -> None:
     assert scrub(text) == text.encode()
 
 
-def test_fields_far_behind_the_start_are_those_of_a_model() -> None:
+def test_field_names_are_matched_only_near_the_start() -> None:
     field = b'{"password": "abc"}'
     body = field.ljust(1024 * 1024 + 64 * 1024) + field
     assert scrub(body) == body.replace(b"abc", b"xxx", 1)
@@ -165,18 +165,18 @@ def test_fields_far_behind_the_start_are_those_of_a_model() -> None:
         ("back\\slash", r'"say back\\slash"'),
     ],
 )
-def test_json_is_json_still(known: str, text: str) -> None:
+def test_scrubbed_json_stays_valid(known: str, text: str) -> None:
     scrubbed = scrub(text, redact=[known])
     assert len(scrubbed) == len(text)
     assert known.strip("\\") not in json.loads(scrubbed)
 
 
-def test_escaped_backslash_before_a_secret_stays() -> None:
+def test_escaped_backslash_before_a_secret_is_unchanged() -> None:
     assert scrub(r'"C:\\notebook"', redact=["notebook"]) == rb'"C:\\xxxxxxxx"'
 
 
 @pytest.mark.parametrize("backslashes", [1, 2, 17, 18])
-def test_no_escape_is_torn_where_the_window_ends(backslashes: int) -> None:
+def test_window_never_ends_within_an_escape(backslashes: int) -> None:
     odd = backslashes % 2
     for behind in range(backslashes + 2):
         before = '"'.ljust(48 * 1024 - behind, "-") + "\\" * (backslashes - odd)
@@ -184,14 +184,14 @@ def test_no_escape_is_torn_where_the_window_ends(backslashes: int) -> None:
         assert scrubbed.decode() == before + "x" * (odd + 8) + '"'
 
 
-def test_what_overlaps_or_continues_counts_once() -> None:
+def test_overlapping_and_adjacent_matches_count_once() -> None:
     key = SHAPED["openai"]
     secrets = Secrets([key, key[5:20]])
     assert secrets.scrub(f"{key}{key} Bearer {key}".encode()).count(b"x") == 3 * len(key)
     assert secrets.count == 2
 
 
-def test_context_of_a_pattern_is_seen_across_pieces() -> None:
+def test_pattern_context_is_matched_across_chunks() -> None:
     pattern = re.compile(r"(?<=user=)[a-zé]+")
     for length in range(48 * 1024 - 12, 48 * 1024 + 2):
         body = b"-" * length + "user=zoé;".encode()
@@ -226,7 +226,7 @@ def test_secret_is_found_wherever_the_window_ends(form: str) -> None:
         b'api_key":"',
     ],
 )
-def test_little_is_held_back_whatever_comes(unit: bytes) -> None:
+def test_held_bytes_are_bounded(unit: bytes) -> None:
     secrets = Secrets(["nobody7"])
     stream = secrets.stream()
     held = 0
@@ -238,7 +238,7 @@ def test_little_is_held_back_whatever_comes(unit: bytes) -> None:
     assert stream.close() == b""
 
 
-def test_single_bytes_are_searched_no_more_often_than_a_whole_body(
+def test_single_bytes_cost_no_more_searches_than_one_body(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     searched = 0
@@ -289,7 +289,7 @@ _BODIES = st.lists(_PARTS, max_size=12).map("".join).map(str.encode) | st.binary
 
 
 @given(_BODIES, st.lists(st.integers(0, 400), max_size=8), st.integers(20, 300))
-def test_chunks_give_what_the_whole_gives(body: bytes, cuts: list[int], stride: int) -> None:
+def test_chunking_does_not_change_the_output(body: bytes, cuts: list[int], stride: int) -> None:
     """The same bytes come out, as many as went in, however they came and are searched."""
     whole = Secrets([*_KNOWN, re.compile("[a-z]{1,9}@corp")])
     expected = whole.scrub(body)
@@ -311,7 +311,7 @@ def test_chunks_give_what_the_whole_gives(body: bytes, cuts: list[int], stride: 
 
 
 @given(_BODIES)
-def test_what_was_scrubbed_holds_no_secret(body: bytes) -> None:
+def test_scrubbed_body_holds_no_secret(body: bytes) -> None:
     once = Secrets(_KNOWN).scrub(body)
     assert _KNOWN[0].encode() not in once
     assert _KNOWN[1].encode() not in once

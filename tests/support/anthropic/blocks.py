@@ -21,9 +21,9 @@ from streamnorm import (
 )
 from streamnorm._core.ids import tag_signature
 from support.made_streams import cut_units
-from support.seeded import Dice
+from support.seeded import Draws
 
-__all__ = ["Made", "Way", "make_block"]
+__all__ = ["GeneratedBlock", "StreamStyle", "make_block"]
 
 _LOCATION = {"type": "char_location", "document_index": 0, "document_title": "D", "cited_text": "c"}
 _SEARCHED = {
@@ -39,7 +39,7 @@ _CITATIONS = (
 )
 
 
-class Made(Struct):
+class GeneratedBlock(Struct):
     """A block on the wire.
 
     Attributes:
@@ -61,7 +61,7 @@ class Made(Struct):
     cut_off: bool = False
 
 
-class Way(Struct):
+class StreamStyle(Struct):
     """The style of a stream, as far as it affects its blocks.
 
     Attributes:
@@ -75,22 +75,22 @@ class Way(Struct):
     cut_off: bool
 
 
-def make_block(d: Dice, number: int, way: Way) -> Made:
+def make_block(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     """Return a random block."""
-    makers: tuple[Callable[[Dice, int, Way], Made], ...] = (
+    makers: tuple[Callable[[Draws, int, StreamStyle], GeneratedBlock], ...] = (
         *(_text, _text, _thinking, _thinking, _tool, _tool, _served, _result, _whole),
     )
-    return d.pick(makers)(d, number, way)
+    return d.pick(makers)(d, number, style)
 
 
-def _pieces(d: Dice, kind: str, field: str, text: str) -> list[dict[str, Any]]:
+def _pieces(d: Draws, kind: str, field: str, text: str) -> list[dict[str, Any]]:
     pieces: list[str | None] = [*cut_units(d, text, 4)] if text else []
     if d.flag(6):
         pieces.insert(d.below(len(pieces) + 1), d.pick((None, "")))
     return [{"type": kind, field: piece} for piece in pieces]
 
 
-def _begun(d: Dice, kind: str, field: str) -> tuple[str, str, list[dict[str, Any]]]:
+def _begun(d: Draws, kind: str, field: str) -> tuple[str, str, list[dict[str, Any]]]:
     """Return the text in the start, the whole text and the deltas.
 
     MiniMax sends the first delta in the start as well.
@@ -107,7 +107,7 @@ def _begun(d: Dice, kind: str, field: str) -> tuple[str, str, list[dict[str, Any
             return "", text, rest
 
 
-def _text(d: Dice, number: int, way: Way) -> Made:
+def _text(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     head, text, deltas = _begun(d, "text_delta", "text")
     start: dict[str, Any] = {"type": "text", "text": head}
     cited = d.some(1, lambda: d.pick(_CITATIONS))
@@ -115,7 +115,7 @@ def _text(d: Dice, number: int, way: Way) -> Made:
         start["citations"] = [wire for wire, _ in cited]
     else:
         deltas += [{"type": "citations_delta", "citation": wire} for wire, _ in cited]
-    return Made(
+    return GeneratedBlock(
         start,
         deltas,
         (Text(text, tuple(source for _, source in cited)),),
@@ -124,7 +124,7 @@ def _text(d: Dice, number: int, way: Way) -> Made:
     )
 
 
-def _thinking(d: Dice, number: int, way: Way) -> Made:
+def _thinking(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     head, text, deltas = _begun(d, "thinking_delta", "thinking")
     start: dict[str, Any] = {"type": "thinking", "thinking": head}
     if d.flag():
@@ -136,37 +136,39 @@ def _thinking(d: Dice, number: int, way: Way) -> Made:
     signed = Reasoning(parts, signature, issuer)
     ways = ("never", "delta", "start", "twice", "start and delta")
     # Content after a signature is a new block, whose index follows all that have started.
-    match d.pick(ways if way.overlaps else (*ways, "more", "another")):
+    match d.pick(ways if style.overlaps else (*ways, "more", "another")):
         case "never":
-            return Made(start, deltas, (Reasoning(parts),))
+            return GeneratedBlock(start, deltas, (Reasoning(parts),))
         case "delta":
-            return Made(start, [*deltas, signing], (signed,), may_stray=("signature_delta",))
+            return GeneratedBlock(
+                start, [*deltas, signing], (signed,), may_stray=("signature_delta",)
+            )
         case "start":
-            return Made({**start, "signature": sealed}, deltas, (signed,))
+            return GeneratedBlock({**start, "signature": sealed}, deltas, (signed,))
         case "twice":
-            return Made(start, [*deltas, signing, signing], (signed,))
+            return GeneratedBlock(start, [*deltas, signing, signing], (signed,))
         case "start and delta":
-            return Made({**start, "signature": "eA=="}, [*deltas, signing], (signed,))
+            return GeneratedBlock({**start, "signature": "eA=="}, [*deltas, signing], (signed,))
         case "more":
             more = {"type": "thinking_delta", "thinking": "more"}
             blocks = (signed, Reasoning(("more",)))
-            return Made(start, [*deltas, signing, more], blocks, (None, None))
+            return GeneratedBlock(start, [*deltas, signing, more], blocks, (None, None))
         case _:
             other = {"type": "signature_delta", "signature": "b3Ro"}
             blocks = (signed, Reasoning((), "b3Ro", "anthropic"))
-            return Made(start, [*deltas, signing, other], blocks, (None, None))
+            return GeneratedBlock(start, [*deltas, signing, other], blocks, (None, None))
 
 
-def _input(d: Dice, way: Way) -> tuple[dict[str, Any], list[dict[str, Any]], str, bool]:
+def _input(d: Draws, style: StreamStyle) -> tuple[dict[str, Any], list[dict[str, Any]], str, bool]:
     """Return the fields of the start, the deltas, the whole input, and whether it is incomplete."""
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(3)}
-    text = json.dumps(d.pick((value, {"a": [{}]})), ensure_ascii=way.ascii)
-    if not way.cut_off and d.flag(4):  # whole, in the start
+    text = json.dumps(d.pick((value, {"a": [{}]})), ensure_ascii=style.ascii)
+    if not style.cut_off and d.flag(4):  # whole, in the start
         repeated = [{"type": "input_json_delta", "partial_json": text}] if d.flag() else []
         return {"input": json.loads(text)}, repeated, text, False
     if d.flag(4):
         text = ""
-    broken = way.cut_off and bool(text) and d.flag()
+    broken = style.cut_off and bool(text) and d.flag()
     if broken:
         text = text[: 1 + d.below(len(text) - 1)]
     opening = [{"type": "input_json_delta", "partial_json": ""}] if d.flag() else []
@@ -174,7 +176,7 @@ def _input(d: Dice, way: Way) -> tuple[dict[str, Any], list[dict[str, Any]], str
     return d.pick(({"input": {}}, {"input": ""}, {})), [*opening, *pieces], text, broken
 
 
-def _tool(d: Dice, number: int, way: Way) -> Made:
+def _tool(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     wire, id = d.pick(
         (
             (f"toolu_{number}", f"toolu_{number}"),
@@ -183,51 +185,51 @@ def _tool(d: Dice, number: int, way: Way) -> Made:
             ("", ""),
         )
     )
-    given, deltas, text, broken = _input(d, way)
+    given, deltas, text, broken = _input(d, style)
     extra = {"caller": {"type": "direct"}} if d.flag(4) else None
     start = {"type": "tool_use", "id": wire, "name": "find", **given, **(extra or {})}
     call = ToolCall(id, "find", text)
     stray = ("input_json_delta",)
-    return Made(start, deltas, (call,), (extra,), stray, cut_off=broken)
+    return GeneratedBlock(start, deltas, (call,), (extra,), stray, cut_off=broken)
 
 
-def _served(d: Dice, number: int, way: Way) -> Made:
-    given, deltas, text, _ = _input(d, way)
+def _served(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
+    given, deltas, text, _ = _input(d, style)
     kind = d.pick(("server_tool_use", "mcp_tool_use"))
     extra = {"server_name": "m"} if kind == "mcp_tool_use" else None
     start = {"type": kind, "id": f"srv_{number}", "name": "search", **given, **(extra or {})}
     call = ServerToolCall(f"srv_{number}", "search", text, kind)
-    return Made(start, deltas, (call,), (extra,), ("input_json_delta",))
+    return GeneratedBlock(start, deltas, (call,), (extra,), ("input_json_delta",))
 
 
-def _result(d: Dice, number: int, way: Way) -> Made:
+def _result(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     kind = d.pick(("web_search_tool_result", "mcp_tool_result", "new_tool_result"))
     content: Any = d.pick(("ok", [{"type": "text", "text": "é"}], {"error_code": "unavailable"}))
     extra = {"is_error": False} if d.flag() else None
     start = {"type": kind, "tool_use_id": "srv_0", "content": content, **(extra or {})}
-    return Made(start, [], (ServerToolResult("srv_0", kind, content),), (extra,))
+    return GeneratedBlock(start, [], (ServerToolResult("srv_0", kind, content),), (extra,))
 
 
-def _whole(d: Dice, number: int, way: Way) -> Made:
+def _whole(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
     match d.pick(("redacted", "sealed", "upload", "unknown", "compaction")):
         case "redacted":
             block: Block = RedactedReasoning("ZGF0YQ==", "anthropic")
-            return Made({"type": "redacted_thinking", "data": "ZGF0YQ=="}, [], (block,))
+            return GeneratedBlock({"type": "redacted_thinking", "data": "ZGF0YQ=="}, [], (block,))
         case "sealed":
             block = RedactedReasoning("ZGF0YQ==", None)
             data = tag_signature("ZGF0YQ==", None)
-            return Made({"type": "redacted_thinking", "data": data}, [], (block,))
+            return GeneratedBlock({"type": "redacted_thinking", "data": data}, [], (block,))
         case "upload":
             start: dict[str, Any] = {"type": "container_upload", "file_id": "file_1"}
-            return Made(start, [], (_opaque(start),))
+            return GeneratedBlock(start, [], (_opaque(start),))
         case "unknown":
             start = {"type": "sketch", "lines": [1, {"é": None}]}
-            return Made(start, [], (_opaque(start),))
+            return GeneratedBlock(start, [], (_opaque(start),))
         case _:
             start = {"type": "compaction", "content": None}
             given = {"content": d.text(), "encrypted_content": "eA=="}
             block = _opaque({**start, **given})
-            return Made(start, [{"type": "compaction_delta", **given}], (block,))
+            return GeneratedBlock(start, [{"type": "compaction_delta", **given}], (block,))
 
 
 def _opaque(block: dict[str, Any]) -> OpaqueBlock:

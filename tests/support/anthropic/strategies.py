@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from streamnorm import Message, StopReason, ToolCall, Usage
-from support.anthropic.blocks import Made, Way, make_block
+from support.anthropic.blocks import GeneratedBlock, StreamStyle, make_block
 from support.made_streams import Source
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_anthropic_stream"]
 
@@ -53,7 +53,7 @@ class _Op(Struct):
     payload: dict[str, Any]
 
 
-def _server(d: Dice) -> _Server:
+def _server(d: Draws) -> _Server:
     overlaps = d.flag(4)
     return _Server(
         names=d.pick(("right", "right", "right", "none", "wrong")),
@@ -71,7 +71,7 @@ def _index(server: _Server, number: int) -> int:
     return {"dense": number, "gaps": 3 * number + 1, "same": 0}[server.indexes]
 
 
-def _ops(d: Dice, server: _Server, made: list[Made]) -> list[_Op]:
+def _ops(d: Draws, server: _Server, made: list[GeneratedBlock]) -> list[_Op]:
     """Return the events of all blocks in wire order."""
     runs: list[list[_Op]] = []
     startless = False  # whether the last block has no start: it stops when another starts
@@ -97,7 +97,7 @@ def _ops(d: Dice, server: _Server, made: list[Made]) -> list[_Op]:
     return _interleaved(d, runs)
 
 
-def _interleaved(d: Dice, runs: list[list[_Op]]) -> list[_Op]:
+def _interleaved(d: Draws, runs: list[list[_Op]]) -> list[_Op]:
     left = [list(run) for run in runs]
     merged: list[_Op] = []
     started = 0
@@ -110,7 +110,7 @@ def _interleaved(d: Dice, runs: list[list[_Op]]) -> list[_Op]:
     return merged
 
 
-def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
+def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
     """Return the counts of `message_start` and `message_delta`, and the merged usage."""
     fresh, out = 1 + d.below(50), 1 + d.below(50)
     written, read = d.pick((None, 0, 4)), d.pick((None, 0, 30))
@@ -145,12 +145,12 @@ def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
             return {}, {}, Usage()
 
 
-def make_anthropic_stream(d: Dice) -> Source:
+def make_anthropic_stream(d: Draws) -> Source:
     """Return a stream that completes, and its message."""
     server = _server(d)
     word = d.pick([*_WORDS, "end_turn", "tool_use"])
-    way = Way(server.ascii, server.overlaps, cut_off=word in ("max_tokens", None))
-    made = [make_block(d, number, way) for number in range(d.below(5))]
+    style = StreamStyle(server.ascii, server.overlaps, cut_off=word in ("max_tokens", None))
+    made = [make_block(d, number, style) for number in range(d.below(5))]
     at_once = not made[1:] and all(not block.deltas for block in made) and d.flag()
     start_usage, end_usage, usage = _usage(d)
     message: dict[str, Any] = {
@@ -227,7 +227,7 @@ def _reason(word: str | None, blocks: tuple[Any, ...], *, unfinished: bool) -> S
     return "tool_use" if reason == "end_turn" and called else reason
 
 
-def _frame(d: Dice, server: _Server, payload: dict[str, Any]) -> bytes:
+def _frame(d: Draws, server: _Server, payload: dict[str, Any]) -> bytes:
     text = json.dumps(payload, ensure_ascii=server.ascii)
     try:
         data = text.encode()

@@ -1,4 +1,4 @@
-"""Arguments as values of paths, and the JSON text that they are."""
+"""Random `partialArgs` of Gemini, and the JSON text they decode to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.json import is_array, is_object
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["Piece", "partial_arguments"]
 
@@ -18,10 +18,10 @@ _Item: TypeAlias = tuple[str, str | None, Any]
 
 
 class Piece(Struct):
-    """One value of a path, or a piece of a string.
+    """One entry of `partialArgs`: a value, or a fragment of a string.
 
     Attributes:
-        entry: What is sent.
+        entry: The entry as sent.
         text: The arguments up to it.
         whole: All arguments.
     """
@@ -31,7 +31,7 @@ class Piece(Struct):
     whole: str = ""
 
 
-def partial_arguments(d: Dice) -> list[Piece]:
+def partial_arguments(d: Draws) -> list[Piece]:
     """Return the entries of some arguments, in the order of the text."""
     values = {f"{d.text(0, 2)}{n}": _value(d, 2) for n in range(d.below(4))}
     text: list[str] = []
@@ -44,7 +44,7 @@ def partial_arguments(d: Dice) -> list[Piece]:
     return pieces
 
 
-def _value(d: Dice, depth: int) -> Any:
+def _value(d: Draws, depth: int) -> Any:
     options: list[Any] = [d.text(0, 6), 1, 2.5, True, None]
     if depth:
         inner = [_value(d, depth - 1) for _ in range(d.below(3))]
@@ -52,7 +52,7 @@ def _value(d: Dice, depth: int) -> Any:
     return d.pick(options)
 
 
-def _write(d: Dice, value: Any, path: str, text: list[str], pieces: list[Piece]) -> None:
+def _write(d: Draws, value: Any, path: str, text: list[str], pieces: list[Piece]) -> None:
     """Append the text of a value, and the entries that bring it."""
     if is_object(value):
         members: list[_Item] = [(path + _step(d, key), key, item) for key, item in value.items()]
@@ -71,7 +71,7 @@ def _write(d: Dice, value: Any, path: str, text: list[str], pieces: list[Piece])
 
 
 def _write_all(
-    d: Dice,
+    d: Draws,
     brackets: str,
     items: list[_Item],
     text: list[str],
@@ -90,7 +90,7 @@ def _write_all(
     text.append(brackets[1])
 
 
-def _write_string(d: Dice, value: str, path: str, text: list[str], pieces: list[Piece]) -> None:
+def _write_string(d: Draws, value: str, path: str, text: list[str], pieces: list[Piece]) -> None:
     written = json.dumps(value, ensure_ascii=False)
     cuts = d.cut(value, 4) or [""]
     ends = d.flag()  # whether the last piece says so; else what follows does
@@ -103,7 +103,7 @@ def _write_string(d: Dice, value: str, path: str, text: list[str], pieces: list[
     text.append(written)
 
 
-def _step(d: Dice, key: str) -> str:
+def _step(d: Draws, key: str) -> str:
     if re.fullmatch(r"[^.\[\]]+", key) and d.flag():
         return f".{key}"
     quote = d.pick(("'", '"'))

@@ -1,4 +1,4 @@
-"""Gemini's chunks as a JSON array, and as the event stream that says the same."""
+"""Chunks of Gemini as a JSON array, and as the equivalent event stream."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TOLD = {"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"
 
 
 def array(*elements: Any, end: str = "\n]\n") -> bytes:
-    """Return a body as it comes without `alt=sse`: what arguments have is on one line."""
+    """Return a body as sent without `alt=sse`: arguments are on one line."""
     told = [json.dumps(element, ensure_ascii=False) for element in elements]
     broken = [text.replace('{"candidates"', '{\n  "candidates"', 1) for text in told]
     return ("[" + "\n,\r\n".join(broken) + end).encode()
 
 
 def events_of(*elements: Any) -> bytes:
-    """Return the same, as it comes with `alt=sse`."""
+    """Return the same body as sent with `alt=sse`."""
     told = [json.dumps(element, ensure_ascii=False) for element in elements]
     return "".join([f"data: {text}\r\n\r\n" for text in told]).encode()

@@ -1,7 +1,7 @@
-"""Gemini bytes by hand, and what they decode to.
+"""Frames of Gemini, and their decoding.
 
-Whatever is decoded here is also read byte by byte and frame by frame, and must then give
-the same events, which must be legal.
+`decode` also reads its stream byte by byte and frame by frame, and asserts that the events
+are the same and follow the grammar.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEGUN_ID = "resp-1"
 
 
 def frame(payload: object) -> bytes:
-    """Return one event; a payload that is no text is written as JSON."""
+    """Return one event; a payload other than text is written as JSON."""
     data = payload if isinstance(payload, str) else json.dumps(payload)
     return f"data: {data}\r\n\r\n".encode("utf-8", "surrogatepass")
 
@@ -41,7 +41,7 @@ def chunk(*candidates: dict[str, Any], **fields: Any) -> bytes:
 
 
 def candidate(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return an answer's part of a chunk, the `fields` added."""
+    """Return an entry of `candidates`, the `fields` added."""
     content = {"content": {"parts": list(parts), "role": "model"}} if parts else {}
     return {**content, **fields, "index": fields.get("index", 0)}
 
@@ -86,5 +86,5 @@ def blocks(*frames: bytes, **options: Any) -> list[Event]:
 
 
 def message(*frames: bytes, **options: Any) -> Message:
-    """Return the message that a stream adds up to."""
+    """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events)

@@ -1,4 +1,4 @@
-"""What a Gemini client should have of a message, by hand.
+"""The message as a Gemini client should read it, written by hand.
 
 After `protocol/responses-gemini.md` §2.3-2.8, §2.12 and §4.
 """
@@ -48,7 +48,7 @@ _FINISHES = {
 
 
 def assert_reads_as(got: gemini_reader.Read, message: Message) -> None:
-    """Compare what a client has with the message that it should have."""
+    """Compare a stream as read by a client with the expected message."""
     assert len(got.parts) == len(message.blocks)
     for part, block in zip(got.parts, message.blocks, strict=True):
         _check(part, block)
@@ -75,7 +75,7 @@ def _check_usage(got: dict[str, Any] | None, usage: Usage) -> None:
 
 
 def _check(part: dict[str, Any], block: Block) -> None:
-    """Compare a part with the block that it is."""
+    """Compare a part with its block."""
     match block:
         case Text(text, citations, signature, issuer):
             assert (part["text"], part["thought"]) == (text, False)
@@ -111,7 +111,7 @@ def _check(part: dict[str, Any], block: Block) -> None:
 
 
 def _signed(signature: str | None, issuer: str | None) -> str | None:
-    """Return a signature as padded Base64: one of Google's as it is, others in a wrapping."""
+    """Return a signature as padded Base64: Google's unchanged, others tagged."""
     if signature is None:
         return None
     return _plain(signature, issuer) or _base64(tag_signature(signature, issuer))
@@ -122,7 +122,7 @@ def _base64(text: str) -> str:
 
 
 def _plain(signature: str, issuer: str | None) -> str | None:
-    """Return a signature of Google's, which goes out as it is; None for any other."""
+    """Return a signature of Google, which is written unchanged; None for any other."""
     plain = re.fullmatch(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}", signature)
     if issuer != "google" or not plain or len(signature) % 4:
         return None

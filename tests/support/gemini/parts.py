@@ -1,4 +1,4 @@
-"""Single blocks of Gemini answers: the parts that are sent of them, and what they are."""
+"""Random blocks of Gemini streams: their parts, and the blocks they decode to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamnorm import (
 from streamnorm._core.ids import tag_signature
 from support.gemini.arguments import partial_arguments
 from support.gemini.sources import make_sources
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["Bit", "Blocks", "Payload", "marked"]
 
@@ -34,7 +34,7 @@ Payload = dict[str, Any]
 
 
 class Bit(Struct):
-    """What is sent at once.
+    """A part and the fields beside it, sent at once.
 
     Attributes:
         part: A part; None for none.
@@ -46,7 +46,7 @@ class Bit(Struct):
 
 
 def marked(text: str) -> str:
-    """Return what stands for JSON text that is to be written as it is."""
+    """Return a placeholder for JSON text that is written unchanged."""
     return f"@{base64.b64encode(text.encode()).decode()}@"
 
 
@@ -55,21 +55,21 @@ def _compact(value: Any) -> str:
 
 
 class Blocks:
-    """Make the blocks of one answer, one after the other.
+    """A generator of the blocks of one candidate, in order.
 
     Args:
-        d: Choices.
+        d: Draws.
         ascii: Whether other characters are escaped.
         last: How the last call may end: `broken` off, without its `end`, or `whole`.
 
     Attributes:
         blocks: The blocks so far.
-        extras: What else is told of each.
-        bits: What is sent of them.
-        asked: The calls that nobody has answered, as their ids and names.
+        extras: The extra fields of each.
+        bits: The parts of the blocks.
+        asked: Ids and names of the calls without a result.
     """
 
-    def __init__(self, d: Dice, *, ascii: bool, last: str) -> None:
+    def __init__(self, d: Draws, *, ascii: bool, last: str) -> None:
         self.blocks: list[Block] = []
         self.extras: list[Payload | None] = []
         self.bits: list[Bit] = []
@@ -131,7 +131,7 @@ class Blocks:
         self.bits += [Bit({"text": piece, **mark}) for piece in self._d.cut(text, 4)]
 
     def _sign(self, mark: Payload) -> dict[str, Any]:
-        """Send a signature of the text, if there is one, and return what it is."""
+        """Add a signature part for the text and return the signature; None if there is no text."""
         place = self._d.pick(("none", "none", "last", "own", "twice"))
         if place == "none":
             return {}
@@ -152,7 +152,7 @@ class Blocks:
         return wire, {"signature": signature, "issuer": issuer}
 
     def _sealed(self) -> None:
-        """Send a signature that belongs to no text."""
+        """Add a signature part without a text."""
         if self._open:
             self._call()
             return
@@ -190,7 +190,7 @@ class Blocks:
         return d.pick((text, text, text, ""))
 
     def _streamed(self, *, last: bool) -> None:
-        """Send a call whose arguments come as values of paths."""
+        """Add a call whose arguments are sent as `partialArgs`."""
         d = self._d
         head, id, name = self._head()
         pieces = partial_arguments(d)
@@ -219,7 +219,7 @@ class Blocks:
         self._take(ToolCall(id, name, text, **sealed))
 
     def _answer(self) -> None:
-        """Send the answer to a call, which the client then need not execute."""
+        """Add the result of a call, which makes it a server tool call."""
         if not self.asked:
             self._call()
             return

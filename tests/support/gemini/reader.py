@@ -1,4 +1,4 @@
-"""A Gemini client of its own: as strict as the strictest, and none of our code.
+"""An independent Gemini client, as strict as the strictest of the real ones.
 
 Written from `protocol/responses-gemini.md` §2.1-2.9 and §2.12: nothing but lines of
 `data: ` with one object each, one part of one answer in each, arguments that are an
@@ -31,7 +31,7 @@ _SOURCES = ("groundingMetadata", "citationMetadata")
 
 
 class Read(NamedTuple):
-    """What a client makes of a stream.
+    """A stream as a client reads it.
 
     Attributes:
         parts: The parts, texts that go on joined, each with its sources as `sources`.
@@ -63,7 +63,7 @@ def chunks(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read(data: bytes) -> Read:
-    """Read a stream, and refuse whatever some client of the dialect does not survive."""
+    """Read a stream, asserting what any client of the dialect depends on."""
     reader = _Reader()
     for chunk in chunks(data):
         reader.take(chunk)
@@ -71,7 +71,7 @@ def read(data: bytes) -> Read:
 
 
 class _Reader:
-    """Follow one stream."""
+    """The state of a client that reads one stream."""
 
     def __init__(self) -> None:
         self.parts: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ class _Reader:
         self._goes_on = False  # whether more text would continue the last part
 
     def take(self, chunk: dict[str, Any]) -> None:
-        """Take one chunk."""
+        """Read one chunk."""
         assert self.finish is None
         assert self.error is None
         if "error" in chunk:
@@ -123,13 +123,13 @@ class _Reader:
         assert self.usage is None or self.finish is not None or self.error is not None
 
     def end(self) -> Read:
-        """Return what came, which was whole."""
+        """Return the complete stream."""
         finish = self.finish or self._blocked
         assert (finish is None) == (self.error is not None)
         return Read(self.parts, self.names, finish, self.usage, self.error, self.others)
 
     def _take_part(self, part: dict[str, Any]) -> None:
-        """Take a part; one without text but with a signature signs what is before it."""
+        """Read a part; a signature without text signs the part before it."""
         known = [key for key in part if key in _PARTS]
         signature, thought = part.get("thoughtSignature"), part.get("thought", False)
         assert thought in (False, True)
@@ -184,7 +184,7 @@ class _Reader:
             self.others.append(rest)
 
     def _take_sources(self, told: dict[str, Any]) -> None:
-        """Take the sources of the text so far."""
+        """Read the sources of the text so far."""
         last = self.parts[-1]
         data = last["text"].encode()
         texts = [part["text"] for part in self.parts[:-1] if part.get("thought") is False]

@@ -1,11 +1,11 @@
-"""Sources of a text as Gemini tells them, and what they are."""
+"""Random grounding metadata of Gemini, and the citations it decodes to."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from streamnorm import Citation
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_sources"]
 
@@ -16,11 +16,11 @@ _CHUNKS: tuple[dict[str, Any], ...] = (
 )
 
 
-def make_sources(d: Dice, text: str, base: int) -> tuple[list[Citation], dict[str, Any]]:
-    """Return sources of a text, and the fields of a candidate that tell them.
+def make_sources(d: Draws, text: str, base: int) -> tuple[list[Citation], dict[str, Any]]:
+    """Return citations of a text, and the fields of the candidate that hold them.
 
     Args:
-        d: Choices.
+        d: Draws.
         text: The text.
         base: Bytes of the texts before it.
     """
@@ -49,7 +49,7 @@ def make_sources(d: Dice, text: str, base: int) -> tuple[list[Citation], dict[st
 
 
 def _support(
-    d: Dice, text: str, base: int, numbers: list[int]
+    d: Draws, text: str, base: int, numbers: list[int]
 ) -> tuple[dict[str, Any], list[Citation]]:
     start, end = _span(d, text)
     data, words = text.encode(), text[start:end]
@@ -78,13 +78,13 @@ def _citation(chunk: dict[str, Any], start: int, end: int, *, scored: bool) -> C
     return Citation(kind, fields["uri"], title, words, start, end, extra=extra or None)
 
 
-def _span(d: Dice, text: str) -> tuple[int, int]:
-    """Return where some of a text begins and ends, in characters."""
+def _span(d: Draws, text: str) -> tuple[int, int]:
+    """Return a random range of a text, in characters."""
     start = d.below(len(text))
     return start, start + 1 + d.below(len(text) - start)
 
 
 def _place(text: str, start: int, end: int, base: int) -> dict[str, int]:
-    """Return where characters stand, in bytes."""
+    """Return a range of characters as a range of bytes."""
     first, last = (base + len(text[:at].encode()) for at in (start, end))
     return {"startIndex": first, "endIndex": last}

@@ -1,4 +1,4 @@
-"""Gemini streams made from blocks, so that decoding must give them back.
+"""Random Gemini streams, and the messages that they must decode to.
 
 Written as Google's two services write them (`protocol/responses-gemini.md` §2): parts
 alone or several in a chunk, signatures in all places, finish reasons and counts on each
@@ -18,7 +18,7 @@ from msgspec import Struct
 from streamnorm import Message, StopReason, Usage
 from support.gemini.parts import Bit, Blocks
 from support.made_streams import Source
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_gemini_array", "make_gemini_stream"]
 
@@ -36,7 +36,7 @@ _RATINGS = {"safetyRatings": [{"category": "HARM_CATEGORY_HARASSMENT", "probabil
 
 
 class _Server(Struct):
-    """How one server writes.
+    """The style of a server.
 
     Attributes:
         ascii: Whether other characters are escaped.
@@ -60,7 +60,7 @@ class _Server(Struct):
 
 
 class _Answer(Struct):
-    """One answer.
+    """One candidate.
 
     Attributes:
         made: Its blocks, and what is left to send of them.
@@ -75,7 +75,7 @@ class _Answer(Struct):
     told: dict[str, Any]
 
 
-def _server(d: Dice) -> _Server:
+def _server(d: Draws) -> _Server:
     names = {"responseId": "resp-1", "modelVersion": "gemini-1"}
     return _Server(
         ascii=d.flag(),
@@ -89,8 +89,8 @@ def _server(d: Dice) -> _Server:
     )
 
 
-def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
-    """Return the counts of a chunk, those of the last one, and what they add up to."""
+def _usage(d: Draws) -> tuple[dict[str, Any], dict[str, Any], Usage]:
+    """Return the counts of a chunk, those of the last chunk, and the final usage."""
     prompt, out = 1 + d.below(50), 1 + d.below(50)
     cached, thought, tools = (d.pick((None, None, count)) for count in (prompt // 2, 3, 4))
     details = [{"modality": "TEXT", "tokenCount": prompt}]
@@ -109,8 +109,8 @@ def _usage(d: Dice) -> tuple[dict[str, Any], dict[str, Any], Usage]:
     return early, last, Usage(*whole, cached, None, thought, extra or None)
 
 
-def make_gemini_stream(d: Dice) -> Source:
-    """Return a stream that ends well, and what it says."""
+def make_gemini_stream(d: Draws) -> Source:
+    """Return a stream that completes, and its message."""
     server = _server(d)
     payloads, source = _make(d, server)
     frames = [_frame(server, payload) for payload in payloads]
@@ -123,8 +123,8 @@ def make_gemini_stream(d: Dice) -> Source:
     return source._replace(frames=frames, lenient=lenient)
 
 
-def make_gemini_array(d: Dice) -> Source:
-    """Return a body that ends well, as it comes without `alt=sse`, and what it says."""
+def make_gemini_array(d: Draws) -> Source:
+    """Return a JSON array that completes, as sent without `alt=sse`, and its message."""
     server = _server(d)
     payloads, source = _make(d, server)
     between, indent = d.pick((",\r\n", ",", "\n,\n")), d.pick((2, None))
@@ -134,8 +134,8 @@ def make_gemini_array(d: Dice) -> Source:
     return source._replace(frames=frames)
 
 
-def _make(d: Dice, server: _Server) -> tuple[list[dict[str, Any]], Source]:
-    """Return the chunks of a stream, and what it says."""
+def _make(d: Draws, server: _Server) -> tuple[list[dict[str, Any]], Source]:
+    """Return the chunks of a stream, and its message."""
     own = {"createTime": "2026-01-01T00:00:00Z"} if d.flag(4) else {}
     extra = {**own, **({"traceId": "t"} if server.wrapped else {})}
     early, last, usage = _usage(d)
@@ -173,7 +173,7 @@ def _make(d: Dice, server: _Server) -> tuple[list[dict[str, Any]], Source]:
     return payloads, Source([], messages, usage, ())
 
 
-def _answer(d: Dice, server: _Server) -> _Answer:
+def _answer(d: Draws, server: _Server) -> _Answer:
     word, reason = d.pick(_WORDS)
     ends = {"end_turn": "end", "max_tokens": "broken", "refusal": "broken"}
     made = Blocks(d, ascii=server.ascii, last=ends.get(reason, "whole"))
@@ -184,7 +184,7 @@ def _answer(d: Dice, server: _Server) -> _Answer:
     return _Answer(made, word, reason, d.pick(beside))
 
 
-def _chunks(d: Dice, server: _Server, answers: list[_Answer]) -> list[dict[str, Any]]:
+def _chunks(d: Draws, server: _Server, answers: list[_Answer]) -> list[dict[str, Any]]:
     """Return chunks of the candidates, some of several parts or candidates."""
     chunks: list[dict[str, Any]] = []
     left = {number: list(answer.made.bits) for number, answer in enumerate(answers)}
@@ -207,15 +207,15 @@ def _chunks(d: Dice, server: _Server, answers: list[_Answer]) -> list[dict[str, 
     return chunks
 
 
-def _some(d: Dice, left: list[Bit]) -> list[Bit]:
-    """Take the next bits, as far as they fit into one chunk."""
+def _some(d: Draws, left: list[Bit]) -> list[Bit]:
+    """Return the next bits that fit into one chunk."""
     taken: list[Bit] = []
     while left and not any(bit.beside for bit in taken) and (not taken or d.flag(3)):
         taken.append(left.pop(0))
     return taken
 
 
-def _candidate(d: Dice, server: _Server, number: int, bits: list[Bit]) -> dict[str, Any]:
+def _candidate(d: Draws, server: _Server, number: int, bits: list[Bit]) -> dict[str, Any]:
     parts = [bit.part for bit in bits if bit.part is not None]
     candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}}
     if not parts:

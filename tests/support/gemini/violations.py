@@ -1,4 +1,4 @@
-"""Gemini written by hand to the letter, and every way to break it."""
+"""Chunks of valid Gemini streams, to be broken one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of Google's Interactions API by hand, and what they decode to."""
+"""Frames of the Interactions API, and their decoding."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def blocks(*frames: bytes, **options: Any) -> list[Event]:
 
 
 def kinds(decoded: Decoded) -> dict[str, int]:
-    """Return how often each kind of thing was forgiven."""
+    """Return the count of each kind of note."""
     found: dict[str, int] = {}
     for note in decoded.notes:
         found[note.kind] = found.get(note.kind, 0) + note.count

@@ -7,10 +7,10 @@ from typing import Any
 
 from streamnorm import Block, ServerToolCall, ServerToolResult, ToolCall
 from support.openai_responses.steps import (
-    Made,
+    GeneratedItem,
+    ItemStyle,
     Payload,
     Step,
-    Way,
     added,
     begun,
     compact,
@@ -20,7 +20,7 @@ from support.openai_responses.steps import (
     id_of,
     opaque,
 )
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_custom", "make_function", "make_result", "make_served", "make_unknown"]
 
@@ -28,51 +28,57 @@ __all__ = ["make_custom", "make_function", "make_result", "make_served", "make_u
 _PLAIN: tuple[dict[str, Any], ...] = ({}, {"a": [{"b": 1}, 2.5]})
 
 
-def _arguments(d: Dice, way: Way) -> str:
+def _arguments(d: Draws, style: ItemStyle) -> str:
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text()])) for _ in range(3)}
     value = d.pick((value, *_PLAIN))
     text = json.dumps(value, ensure_ascii=d.flag(), indent=d.pick((None, None, 1)))
-    if way.cut_off and d.flag():
+    if style.cut_off and d.flag():
         return text[: 1 + d.below(len(text) - 1)]
     return d.pick((text, text, ""))
 
 
-def _beside(d: Dice) -> dict[str, Any]:
+def _beside(d: Draws) -> dict[str, Any]:
     return d.pick(({}, {}, {"caller": {"type": "direct"}}))
 
 
-def make_function(d: Dice, number: int, way: Way) -> Made:
+def make_function(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     """Return a function call."""
-    text = _arguments(d, way)
+    text = _arguments(d, style)
     call = _call("function_call", d.pick((f"call_{number}", f"functions.f:{number}")), "find")
     beside = d.pick((_beside(d), {"namespace": "n"}))
-    whole = {**id_of(way, "fc", number), **call, "arguments": text, **beside, "status": "completed"}
+    whole = {
+        **id_of(style, "fc", number),
+        **call,
+        "arguments": text,
+        **beside,
+        "status": "completed",
+    }
     steps = [added(whole, arguments=d.pick(("", "", text)))]
-    steps += deltas(d, way, "function_call_arguments", text, {})
-    if way.dones:
+    steps += deltas(d, style, "function_call_arguments", text, {})
+    if style.dones:
         steps.append(Step({"type": "response.function_call_arguments.done", "arguments": text}))
     block = ToolCall(call["call_id"], "find", text)
     return begun([*steps, done(whole)], (block, extra_of(whole, **beside)), late=d.flag(8))
 
 
-def make_custom(d: Dice, number: int, way: Way) -> Made:
+def make_custom(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     """Return a custom tool call, the client's or the server's."""
     text, name, beside = d.text(0, 8), d.pick(("sing", "search")), _beside(d)
-    served = way.tools is not None and name not in way.tools  # xAI calls its own searches so
+    served = style.tools is not None and name not in style.tools  # xAI calls its own searches so
     call = _call("custom_tool_call", f"call_{number}", name)
-    whole = {**id_of(way, "ctc", number), **call, "input": text, **beside, "status": "completed"}
+    whole = {**id_of(style, "ctc", number), **call, "input": text, **beside, "status": "completed"}
     kind = "response.custom_tool_call_input"
-    pieces = deltas(d, way, "custom_tool_call_input", text, {})
+    pieces = deltas(d, style, "custom_tool_call_input", text, {})
     if served:  # and their input comes at once
         pieces = [Step({"type": f"{kind}.delta", "delta": text})] if text else []
     steps = [added(whole, input=""), *pieces]
-    if way.dones:
+    if style.dones:
         steps.append(Step({"type": f"{kind}.done", "input": text}))
     steps.append(done(whole))
     if served:
         return begun(steps, (_server_call(whole, name), None))
     block = ToolCall(call["call_id"], name, text, kind="custom")
-    late = way.tools is None and d.flag(8)
+    late = style.tools is None and d.flag(8)
     return begun(steps, (block, extra_of(whole, **beside)), late=late)
 
 
@@ -117,15 +123,15 @@ _SERVED: tuple[tuple[Payload, tuple[Payload, ...]], ...] = (
 )
 
 
-def make_served(d: Dice, number: int, way: Way) -> Made:
+def make_served(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     """Return a server-side tool call."""
     given, progress = d.pick(_SERVED)
     if "call_id" in given:
         given = {**given, "call_id": f"call_{number}"}
     status = {"status": d.pick(("completed", "completed", "failed"))}
-    whole: Payload = {**id_of(way, "srv", number), **given, **status}
+    whole: Payload = {**id_of(style, "srv", number), **given, **status}
     named: Payload = {key: given[key] for key in ("type", "call_id", "name") if key in given}
-    steps = [added({**id_of(way, "srv", number), **named})]
+    steps = [added({**id_of(style, "srv", number), **named})]
     steps += [Step(payload) for payload in progress]
     call = _server_call(whole, str(given.get("name", given["type"])))
     return begun([*steps, done(whole)], (call, None))
@@ -138,7 +144,7 @@ def _server_call(whole: Payload, name: str) -> ServerToolCall:
     return ServerToolCall(whole.get("id", ""), name, compact(held), whole["type"])
 
 
-def make_result(d: Dice, number: int, way: Way) -> Made:
+def make_result(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     """Return the result of a server-side tool call."""
     id, words = f"call_s{number}", [{"type": "input_text", "text": "é"}]
     options: tuple[tuple[str, Any], ...] = (
@@ -147,19 +153,19 @@ def make_result(d: Dice, number: int, way: Way) -> Made:
         ("computer_call_output", {"type": "computer_screenshot", "image_url": "https://i"}),
     )
     kind, output = d.pick(options)
-    whole = {**id_of(way, "out", number), "type": kind, "call_id": id, "output": output}
+    whole = {**id_of(style, "out", number), "type": kind, "call_id": id, "output": output}
     whole["status"] = "completed"
     return _whole(whole, ServerToolResult(id, kind, whole))
 
 
-def make_unknown(d: Dice, number: int, way: Way) -> Made:
+def make_unknown(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     """Return an item of an unknown type."""
-    whole = {**id_of(way, "new", number), "type": "sketch", "lines": [d.text(), {"é": None}]}
+    whole = {**id_of(style, "new", number), "type": "sketch", "lines": [d.text(), {"é": None}]}
     return _whole(whole, opaque(whole))
 
 
-def _whole(whole: Payload, block: Block) -> Made:
+def _whole(whole: Payload, block: Block) -> GeneratedItem:
     """Return an item whose block starts when it is complete."""
     last = done(whole)
     last.begins.append((block, None))
-    return Made([added(whole), last], whole, last.begins)
+    return GeneratedItem([added(whole), last], whole, last.begins)

@@ -10,7 +10,7 @@ __all__ = ["RESPONSES_DELTAS"]
 
 
 class _Numbered:
-    """Write events with their sequence numbers."""
+    """A writer of events with their sequence numbers."""
 
     def __init__(self, *, numbers: bool = True) -> None:
         self._numbers = numbers
@@ -53,7 +53,7 @@ def _responses(
 
     Args:
         count: Pieces of each text.
-        kind: What the deltas are of.
+        kind: Type of the deltas.
         items: How many items there are.
         parts: How many parts each has.
         numbers: Whether events have sequence numbers.
@@ -90,7 +90,7 @@ def _responses(
 
 
 def _content(kind: str, whole: list[str]) -> dict[str, Any]:
-    """Return what an item of some texts holds."""
+    """Return the content of an item with several texts."""
     if kind in _FIELDS:
         return {_FIELDS[kind]: "".join(whole)}
     place, _, field = _PARTS[kind]

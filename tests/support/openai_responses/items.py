@@ -15,10 +15,10 @@ from support.openai_responses.calls import (
     make_unknown,
 )
 from support.openai_responses.steps import (
-    Made,
+    GeneratedItem,
+    ItemStyle,
     Payload,
     Step,
-    Way,
     added,
     deltas,
     done,
@@ -26,18 +26,18 @@ from support.openai_responses.steps import (
     id_of,
     opaque,
 )
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["make_item"]
 
 
-def make_item(d: Dice, number: int, way: Way) -> Made:
-    """Return some item."""
-    makers: tuple[Callable[[Dice, int, Way], Made], ...] = (
+def make_item(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
+    """Return a random item."""
+    makers: tuple[Callable[[Draws, int, ItemStyle], GeneratedItem], ...] = (
         *(_message, _message, make_function, make_function, _reasoning, _reasoning),
         *(make_custom, make_served, make_result, make_unknown),
     )
-    return d.pick(makers)(d, number, way)
+    return d.pick(makers)(d, number, style)
 
 
 def _says(step: Step) -> bool:
@@ -51,7 +51,7 @@ def _says(step: Step) -> bool:
 # Messages
 
 
-def _annotation(d: Dice, text: str) -> tuple[Payload, Citation]:
+def _annotation(d: Draws, text: str) -> tuple[Payload, Citation]:
     start = d.below(len(text) + 1)
     end = start + d.below(len(text) - start + 1)
     url: Payload = {"url": "https://u", "title": "é"}
@@ -73,13 +73,13 @@ def _annotation(d: Dice, text: str) -> tuple[Payload, Citation]:
     )
 
 
-def _message(d: Dice, number: int, way: Way) -> Made:
+def _message(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     phase = {"phase": d.pick(("commentary", "final_answer"))} if d.flag(4) else {}
     whole: Payload = {"type": "message", "role": "assistant", "content": [], "status": "completed"}
-    whole = {**id_of(way, "msg", number), **whole, **phase}
+    whole = {**id_of(style, "msg", number), **whole, **phase}
     steps, last, blocks = [added(whole, content=[])], done(whole), list[Block]()
     for place in range(d.pick((1, 1, 1, 2, 3, 0))):
-        part, block, run = _part(d, way, {"content_index": place})
+        part, block, run = _part(d, style, {"content_index": place})
         whole["content"].append(part)
         next((step for step in run if _says(step)), last).begins.append((block, None))
         blocks.append(block)
@@ -89,18 +89,18 @@ def _message(d: Dice, number: int, way: Way) -> Made:
     rest = iter(extras)
     for step in steps:  # the first that begins tells of the item
         step.begins = [(block, next(rest)) for block, _ in step.begins]
-    return Made(steps, whole, list(zip(blocks, extras, strict=False)))
+    return GeneratedItem(steps, whole, list(zip(blocks, extras, strict=False)))
 
 
-def _part(d: Dice, way: Way, place: Payload) -> tuple[Payload, Block, list[Step]]:
+def _part(d: Draws, style: ItemStyle, place: Payload) -> tuple[Payload, Block, list[Step]]:
     """Return a complete part, its block, and its events."""
     kind = d.pick(("output_text", "output_text", "output_text", "refusal", "sketch"))
     if kind == "sketch":
         part: Payload = {"type": "sketch", "lines": [1, {"é": None}]}
         ends = [Step({"type": "response.content_part.done", **place, "part": part})]
-        return part, opaque(part), ends if way.parts else []
+        return part, opaque(part), ends if style.parts else []
     text = d.text(0, 8)
-    steps = deltas(d, way, kind, text, place)
+    steps = deltas(d, style, kind, text, place)
     told: Payload
     if kind == "refusal":
         empty: Payload = {"type": "refusal", "refusal": ""}
@@ -113,11 +113,11 @@ def _part(d: Dice, way: Way, place: Payload) -> tuple[Payload, Block, list[Step]
         probable = _probable(steps) if d.flag(6) else []
         part = {**empty, "text": text, "annotations": cited, "logprobs": probable}
         told = {"text": text, "logprobs": probable}
-        steps += _sources(cited[: d.below(len(cited) + 1)] if way.gaps else cited, place)
+        steps += _sources(cited[: d.below(len(cited) + 1)] if style.gaps else cited, place)
         block = Text(text, tuple(source for _, source in sources))
-    if way.dones:
+    if style.dones:
         steps.append(Step({"type": f"response.{kind}.done", **place, **told}))
-    if way.parts:
+    if style.parts:
         begins = Step({"type": "response.content_part.added", **place, "part": empty})
         ends = [Step({"type": "response.content_part.done", **place, "part": part})]
         steps = [begins, *steps, *ends]
@@ -142,14 +142,14 @@ def _sources(cited: list[Payload], place: Payload) -> list[Step]:
 # Reasoning
 
 
-def _reasoning(d: Dice, number: int, way: Way) -> Made:
+def _reasoning(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     summaries, thoughts = [d.text(1, 6) for _ in range(d.below(4))], list[str]()
     if d.flag(4):
         thoughts = [d.text(1, 6)]
         summaries = d.pick(([], summaries))
-    if summaries and way.parts and d.flag(5):
+    if summaries and style.parts and d.flag(5):
         summaries.append("")
-    whole: Payload = {**id_of(way, "rs", number), "type": "reasoning", "summary": []}
+    whole: Payload = {**id_of(style, "rs", number), "type": "reasoning", "summary": []}
     sealed, wire, issuer = _seal(d)
     steps = [added(whole, **({"encrypted_content": "begun"} if sealed and d.flag() else {}))]
     whole |= {"summary": [{"type": "summary_text", "text": text} for text in summaries]}
@@ -158,17 +158,17 @@ def _reasoning(d: Dice, number: int, way: Way) -> Made:
     whole |= wire
     signed: dict[str, Any] = {"signature": sealed, "issuer": issuer} if sealed else {}
     for place, text in enumerate(summaries):
-        steps += _summary(d, way, {"summary_index": place}, text)
+        steps += _summary(d, style, {"summary_index": place}, text)
     at = len(steps)
     for place, text in enumerate(thoughts):
-        steps += _thought(d, way, {"content_index": place}, text)
+        steps += _thought(d, style, {"content_index": place}, text)
     steps.append(done(whole))
     first = Reasoning(_parts(summaries or thoughts), **signed)
     steps[0].begins.append((first, extra_of(whole)))
     if summaries and thoughts:  # which have a block of their own
         nth = next(step for step in steps[at:] if _says(step))
         nth.begins.append((Reasoning(_parts(thoughts)), None))
-    return Made(steps, whole, [begun for step in steps for begun in step.begins])
+    return GeneratedItem(steps, whole, [begun for step in steps for begun in step.begins])
 
 
 def _parts(texts: list[str]) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def _parts(texts: list[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _seal(d: Dice) -> tuple[str | None, Payload, str | None]:
+def _seal(d: Draws) -> tuple[str | None, Payload, str | None]:
     """Return a signature, the fields of the item that carry it, and its issuer."""
     tagged = {"encrypted_content": tag_signature("c2ln", "google")}
     routed = {"encrypted_content": "c2ln", "format": "anthropic-claude-v1"}
@@ -192,24 +192,24 @@ def _seal(d: Dice) -> tuple[str | None, Payload, str | None]:
     )
 
 
-def _summary(d: Dice, way: Way, place: Payload, text: str) -> list[Step]:
+def _summary(d: Draws, style: ItemStyle, place: Payload, text: str) -> list[Step]:
     kind, part = "response.reasoning_summary", {"type": "summary_text", "text": text}
-    steps = deltas(d, way, "reasoning_summary_text", text, place, 1)
-    if way.dones:
+    steps = deltas(d, style, "reasoning_summary_text", text, place, 1)
+    if style.dones:
         steps.append(Step({"type": f"{kind}_text.done", **place, "text": text}))
-    if way.parts:
+    if style.parts:
         first = Step({"type": f"{kind}_part.added", **place, "part": {**part, "text": ""}})
         steps = [first, *steps, Step({"type": f"{kind}_part.done", **place, "part": part})]
     return steps
 
 
-def _thought(d: Dice, way: Way, place: Payload, text: str) -> list[Step]:
+def _thought(d: Draws, style: ItemStyle, place: Payload, text: str) -> list[Step]:
     kind = d.pick(("reasoning_text", "reasoning_text", "reasoning"))
     part = {"type": "reasoning_text", "text": text}
-    steps = deltas(d, way, kind, text, place, 1)
-    if way.dones:
+    steps = deltas(d, style, kind, text, place, 1)
+    if style.dones:
         steps.append(Step({"type": f"response.{kind}.done", **place, "text": text}))
-    if way.parts:
+    if style.parts:
         name = d.pick(("content_part", "reasoning_part"))
         first = Step({"type": f"response.{name}.added", **place, "part": {**part, "text": ""}})
         steps = [first, *steps, Step({"type": f"response.{name}.done", **place, "part": part})]

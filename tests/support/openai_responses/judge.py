@@ -1,4 +1,4 @@
-"""The message that a Responses client should have, by hand.
+"""The message as a Responses client should read it, written by hand.
 
 After `protocol/responses-gemini.md` §1.4, §1.9 and §4.
 """
@@ -33,7 +33,7 @@ __all__ = ["assert_reads_as"]
 
 
 def assert_reads_as(got: responses_reader.Read, message: Message, *, extras: bool = False) -> None:
-    """Compare what a client has with the message that it should have.
+    """Compare a stream as read by a client with the expected message.
 
     Of a stream that failed it has the items that were complete.
     """
@@ -94,7 +94,7 @@ def _check_usage(got: dict[str, Any], usage: Usage) -> None:
 
 
 def _check(part: dict[str, Any], block: Block) -> None:
-    """Compare a part or an item with the block that it is."""
+    """Compare a part or an item with its block."""
     match block:
         case Text(text, citations):
             assert (part["type"], part["text"]) == ("output_text", text)
@@ -147,7 +147,7 @@ def _annotation(source: Citation, length: int) -> dict[str, Any]:
 
 
 def _held(arguments: str) -> dict[str, Any]:
-    """Return what an item holds of the arguments of a call that is the server's."""
+    """Return the fields of an item that hold the arguments of a server tool call."""
     try:
         value = json.loads(arguments or "{}")
     except ValueError:

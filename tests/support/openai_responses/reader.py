@@ -1,4 +1,4 @@
-"""A Responses client of its own: as strict as the strictest, and none of our code.
+"""An independent Responses client, as strict as the strictest of the real ones.
 
 Written from `protocol/responses-gemini.md` §1.3, §1.5, §1.8 and §1.9: frames named after
 their payload and numbered without a gap, `response.created` first, each item added,
@@ -70,7 +70,7 @@ def events(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read(data: bytes) -> Read:
-    """Read a stream, and refuse whatever some client of the dialect does not survive."""
+    """Read a stream, asserting what any client of the dialect depends on."""
     reader = _Reader()
     for event in events(data):
         reader.take(event)
@@ -85,7 +85,7 @@ def read(data: bytes) -> Read:
 
 
 class _Reader:
-    """Follow one stream."""
+    """The state of a client that reads one stream."""
 
     def __init__(self) -> None:
         self.created: dict[str, Any] | None = None
@@ -221,7 +221,7 @@ class _Reader:
         self.done[number] = item
 
     def _open(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the item that an event belongs to, which is the open one."""
+        """Return the open item, which must be that of the event."""
         assert event["output_index"] == len(self._items) - 1
         assert self.done[-1] is None
         item = self._items[-1]
@@ -256,7 +256,7 @@ class _Reader:
         self._part = None
 
     def _filled(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the part that an event belongs to, which is the open one."""
+        """Return the open part, which must be that of the event."""
         item, part = self._open(event), self._part
         field = "content" if item["type"] == "message" else "summary"
         assert part is not None

@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from streamnorm import Block, OpaqueBlock
 from support.made_streams import cut_units
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = [
     "Begun",
-    "Made",
+    "GeneratedItem",
+    "ItemStyle",
     "Payload",
     "Step",
-    "Way",
     "added",
     "begun",
     "compact",
@@ -43,7 +43,7 @@ class Step(Struct):
     begins: list[Begun] = []
 
 
-class Made(Struct):
+class GeneratedItem(Struct):
     """An item and its events.
 
     Attributes:
@@ -57,7 +57,7 @@ class Made(Struct):
     blocks: list[Begun]
 
 
-class Way(Struct):
+class ItemStyle(Struct):
     """How a server writes items.
 
     Attributes:
@@ -88,8 +88,8 @@ def done(whole: Payload) -> Step:
     return Step({"type": "response.output_item.done", "item": whole})
 
 
-def id_of(way: Way, prefix: str, number: int) -> Payload:
-    return {"id": f"{prefix}_{number}"} if way.ids else {}
+def id_of(style: ItemStyle, prefix: str, number: int) -> Payload:
+    return {"id": f"{prefix}_{number}"} if style.ids else {}
 
 
 def extra_of(whole: Payload, **more: Any) -> dict[str, Any] | None:
@@ -98,10 +98,12 @@ def extra_of(whole: Payload, **more: Any) -> dict[str, Any] | None:
     return {**id, **more} or None
 
 
-def deltas(d: Dice, way: Way, kind: str, text: str, place: Payload, least: int = 0) -> list[Step]:
+def deltas(
+    d: Draws, style: ItemStyle, kind: str, text: str, place: Payload, least: int = 0
+) -> list[Step]:
     """Return the deltas of a text; all but the first `least` may be missing."""
     pieces: list[str] = cut_units(d, text, 4) if text else []
-    if way.gaps:
+    if style.gaps:
         del pieces[least + d.below(len(pieces) + 1) :]
     if d.flag(6):
         pieces.insert(d.below(len(pieces) + 1), "")
@@ -109,7 +111,7 @@ def deltas(d: Dice, way: Way, kind: str, text: str, place: Payload, least: int =
     return [Step({"type": type, **place, "delta": piece}) for piece in pieces]
 
 
-def begun(steps: list[Step], begun: Begun, *, late: bool = False) -> Made:
+def begun(steps: list[Step], begun: Begun, *, late: bool = False) -> GeneratedItem:
     """Return an item of one block.
 
     Args:
@@ -120,7 +122,7 @@ def begun(steps: list[Step], begun: Begun, *, late: bool = False) -> Made:
     if late:
         steps[0].payload["item"] = {**steps[0].payload["item"], "name": ""}
     steps[-1 if late else 0].begins.append(begun)
-    return Made(steps, steps[-1].payload["item"], [begun])
+    return GeneratedItem(steps, steps[-1].payload["item"], [begun])
 
 
 def opaque(value: Payload) -> OpaqueBlock:

@@ -1,4 +1,4 @@
-"""Responses streams made from items, so that decoding must give them back.
+"""Random Responses streams, and the messages that they must decode to.
 
 Written with what OpenAI and compatible servers do (`protocol/responses-gemini.md` §1):
 items that overlap and end in another order, ids that change with each event, numbers
@@ -16,8 +16,8 @@ from msgspec import Struct
 from streamnorm import Block, Message, Refusal, StopReason, ToolCall, Usage
 from support.made_streams import Source
 from support.openai_responses.items import make_item
-from support.openai_responses.steps import Made, Step, Way
-from support.seeded import Dice
+from support.openai_responses.steps import GeneratedItem, ItemStyle, Step
+from support.seeded import Draws
 
 __all__ = ["make_responses_stream"]
 
@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[str, str | None, StopReason], ...] = (
 
 
 class _Server(Struct):
-    """How one server writes.
+    """The style of a server.
 
     Attributes:
         names: What its frames are called.
@@ -60,7 +60,7 @@ class _Server(Struct):
     extras: bool
 
 
-def _server(d: Dice) -> _Server:
+def _server(d: Draws) -> _Server:
     item_dones = not d.flag(6)
     return _Server(
         names=d.pick(("right", "right", "right", "none", "wrong")),
@@ -75,9 +75,9 @@ def _server(d: Dice) -> _Server:
     )
 
 
-def _way(d: Dice, server: _Server, word: str | None) -> Way:
+def _item_style(d: Draws, server: _Server, word: str | None) -> ItemStyle:
     parts, dones = not d.flag(4), not d.flag(4)
-    return Way(
+    return ItemStyle(
         ascii=server.ascii,
         ids=server.places != "index" or d.flag(),
         parts=parts,
@@ -88,8 +88,8 @@ def _way(d: Dice, server: _Server, word: str | None) -> Way:
     )
 
 
-def _steps(d: Dice, server: _Server, made: list[Made]) -> tuple[list[Step], list[Step]]:
-    """Return the events of all items, in the order they are sent, and what begins at the end."""
+def _steps(d: Draws, server: _Server, made: list[GeneratedItem]) -> tuple[list[Step], list[Step]]:
+    """Return the events of all items in wire order, and those that start at the terminal."""
     runs: list[list[Step]] = []
     late: list[Step] = []
     for number, item in enumerate(made):
@@ -106,8 +106,8 @@ def _steps(d: Dice, server: _Server, made: list[Made]) -> tuple[list[Step], list
     return _interleaved(d, runs), late
 
 
-def _placed(d: Dice, server: _Server, number: int, item: Made, step: Step) -> Step:
-    """Return an event that tells of which item it is."""
+def _placed(d: Draws, server: _Server, number: int, item: GeneratedItem, step: Step) -> Step:
+    """Return an event with the keys of its item."""
     payload = dict(step.payload)
     head: _Value = {"type": payload.pop("type")}
     if server.places != "id":
@@ -125,7 +125,7 @@ def _placed(d: Dice, server: _Server, number: int, item: Made, step: Step) -> St
     return Step({**head, **payload}, step.begins)
 
 
-def _interleaved(d: Dice, runs: list[list[Step]]) -> list[Step]:
+def _interleaved(d: Draws, runs: list[list[Step]]) -> list[Step]:
     left = [list(run) for run in runs]
     merged: list[Step] = []
     started = 0
@@ -136,8 +136,8 @@ def _interleaved(d: Dice, runs: list[list[Step]]) -> list[Step]:
     return merged
 
 
-def _usage(d: Dice) -> tuple[_Value | None, Usage]:
-    """Return the counts at the end, and what they are."""
+def _usage(d: Draws) -> tuple[_Value | None, Usage]:
+    """Return the counts of the terminal, and the usage they decode to."""
     if d.flag(5):
         return None, Usage()
     given, out = 1 + d.below(50), 1 + d.below(50)
@@ -153,14 +153,14 @@ def _usage(d: Dice) -> tuple[_Value | None, Usage]:
     return counts, Usage(given, out, cached, written, thought, extra)
 
 
-def make_responses_stream(d: Dice) -> Source:
-    """Return a stream that ends well, and what it says."""
+def make_responses_stream(d: Draws) -> Source:
+    """Return a stream that completes, and its message."""
     server = _server(d)
     status, word, reason = d.pick(_WORDS)
-    way = _way(d, server, word)
-    made = [make_item(d, number, way) for number in range(d.below(5))]
+    style = _item_style(d, server, word)
+    made = [make_item(d, number, style) for number in range(d.below(5))]
     steps, late = _steps(d, server, made)
-    extra = _asked(d, way)
+    extra = _asked(d, style)
     response: _Value = {"id": "resp_1", **extra, "model": "gpt", "error": None, "output": []}
     counts, usage = _usage(d)
     stop_extra = {"completed_at": 2} if d.flag() else None
@@ -197,16 +197,16 @@ def make_responses_stream(d: Dice) -> Source:
     return Source(frames, [message], usage, lenient)
 
 
-def _asked(d: Dice, way: Way) -> _Value:
-    """Return what a response says of what was asked for."""
+def _asked(d: Draws, style: ItemStyle) -> _Value:
+    """Return the fields in which a response echoes its request."""
     tools: list[_Value] = [{"type": "function", "name": "find"}]
-    tools += [{"type": "custom", "name": name} for name in way.tools or ()]
-    echoed: _Value = {"tools": tools if way.tools is not None else []}
-    told = echoed if way.tools is not None or d.flag() else {}
+    tools += [{"type": "custom", "name": name} for name in style.tools or ()]
+    echoed: _Value = {"tools": tools if style.tools is not None else []}
+    told = echoed if style.tools is not None or d.flag() else {}
     return {"object": "response", "created_at": 1, **told}
 
 
-def _begun(d: Dice, server: _Server, response: _Value) -> list[_Value]:
+def _begun(d: Draws, server: _Server, response: _Value) -> list[_Value]:
     """Return the events before the first item."""
     types = [*(["created"] if d.flag(8) else []), *(["queued"] if d.flag(6) else [])]
     types += ["in_progress"] if d.flag() else []
@@ -225,8 +225,8 @@ def _reason(status: str, reason: StopReason, blocks: tuple[Block, ...]) -> StopR
     return "refusal" if any(isinstance(block, Refusal) for block in blocks) else reason
 
 
-def _frames(d: Dice, server: _Server, payloads: list[_Value]) -> list[bytes]:
-    """Return events as bytes, numbered; some are sent twice, which their number tells."""
+def _frames(d: Draws, server: _Server, payloads: list[_Value]) -> list[bytes]:
+    """Return events as numbered bytes; some are sent twice, with the same number."""
     frames: list[bytes] = []
     number = 2 if server.numbers == "late" else 0  # as one that is read on from there
     for payload in payloads:
@@ -241,7 +241,7 @@ def _frames(d: Dice, server: _Server, payloads: list[_Value]) -> list[bytes]:
     return frames
 
 
-def _frame(d: Dice, server: _Server, payload: _Value, number: int) -> bytes:
+def _frame(d: Draws, server: _Server, payload: _Value, number: int) -> bytes:
     payload = dict(payload)
     if server.numbers != "none":
         payload["sequence_number"] = 0 if server.numbers == "constant" else number

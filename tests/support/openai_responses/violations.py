@@ -30,12 +30,12 @@ __all__ = [
     "edited",
     "event",
     "failed",
+    "message_of",
     "of",
     "part",
     "reasoning",
     "refusal",
     "response",
-    "said",
     "settled",
     "shell",
     "sse",
@@ -184,7 +184,7 @@ SOURCE = {"type": "url_citation", "url": "https://a.example", "title": "A"}
 SOURCE |= {"start_index": 0, "end_index": 1}
 
 
-def said(*parts: list[Event]) -> list[Event]:
+def message_of(*parts: list[Event]) -> list[Event]:
     """Return the events of a message of parts."""
     content = [events[-1]["part"] for events in parts]
     end = {"status": "completed", "content": content}

@@ -17,10 +17,10 @@ from support.openai_responses.violations import (
     call,
     coded,
     edited,
+    message_of,
     of,
     part,
     refusal,
-    said,
     settled,
     shell,
     sse,
@@ -44,11 +44,11 @@ MCP = coded(
 )
 
 LEGAL: dict[str, list[Event | str]] = {
-    "two parts": answer(*said(part("msg_0", "a"), part("msg_0", "b", number=1))),
-    "text, then a refusal": answer(*said(part("msg_0", "a"), refusal(1))),
-    "sources": answer(*said(part("msg_0", "a", annotations=(SOURCE, SOURCE)))),
-    "text without a delta": answer(*said(part("msg_0"))),
-    "message without a part": answer(*said()),
+    "two parts": answer(*message_of(part("msg_0", "a"), part("msg_0", "b", number=1))),
+    "text, then a refusal": answer(*message_of(part("msg_0", "a"), refusal(1))),
+    "sources": answer(*message_of(part("msg_0", "a", annotations=(SOURCE, SOURCE)))),
+    "text without a delta": answer(*message_of(part("msg_0"))),
+    "message without a part": answer(*message_of()),
     "reasoning itself": answer(*thought()),
     "reasoning without a summary": answer(
         *whole(0, {"type": "reasoning", "id": "rs_0", "summary": []}, {})
@@ -68,8 +68,8 @@ def test_legal_stream_has_no_violation(events: list[Event | str]) -> None:
 
 ITEM = "response.output_item.done"
 INNER, ARGUMENTS = ("item", "content", 0), ("item", "arguments")
-SOURCED = answer(*said(part("msg_0", "a", annotations=(SOURCE,))))
-TWO = answer(*said(part("msg_0", "a"), part("msg_0", "b", number=1)))
+SOURCED = answer(*message_of(part("msg_0", "a", annotations=(SOURCE,))))
+TWO = answer(*message_of(part("msg_0", "a"), part("msg_0", "b", number=1)))
 
 BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
     # Parts
@@ -78,7 +78,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         *(3, "response.output_text.delta of part 0 of item 0, expected an open part"),
     ),
     "part with a gap before it": (
-        answer(*said(part("msg_0", "a", number=1))),
+        answer(*message_of(part("msg_0", "a", number=1))),
         *(3, "part 1 of item 0 begins, expected part 0"),
     ),
     "part twice": (
@@ -134,7 +134,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
     ),
     # The same each time
     "whole text that is not its deltas": (
-        answer(*said([*part("msg_0", "a")[:1], *part("msg_0", "b")[2:]])),
+        answer(*message_of([*part("msg_0", "a")[:1], *part("msg_0", "b")[2:]])),
         *(
             4,
             "response.output_text.done has part 0 of item 0 in 1 characters, "

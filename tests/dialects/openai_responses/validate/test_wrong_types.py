@@ -11,9 +11,9 @@ from support.openai_responses.violations import (
     answer,
     changed,
     edited,
+    message_of,
     part,
     refusal,
-    said,
     settled,
     shell,
     sse,
@@ -23,7 +23,7 @@ from support.openai_responses.violations import (
 
 from streamnorm import Violation, validate
 
-SOURCED = answer(*said(part("msg_0", "a", annotations=(SOURCE,))))
+SOURCED = answer(*message_of(part("msg_0", "a", annotations=(SOURCE,))))
 SHELL = answer(*shell("ls"))
 
 
@@ -48,7 +48,7 @@ SHELL = answer(*shell("ls"))
             *(3, "part.type is unknown in 3 characters, expected one of the protocol"),
         ),
         (
-            edited(answer(*said(refusal())), 3, "part", to={"type": "refusal"}),
+            edited(answer(*message_of(refusal())), 3, "part", to={"type": "refusal"}),
             *(3, "part.refusal is missing, expected an empty string"),
         ),
         (
@@ -64,11 +64,11 @@ SHELL = answer(*shell("ls"))
             *(3, "part.text is a string of 1 characters, expected an empty string"),
         ),
         (
-            edited(answer(*said(refusal())), 3, "part", "refusal", to="N"),
+            edited(answer(*message_of(refusal())), 3, "part", "refusal", to="N"),
             *(3, "part.refusal is a string of 1 characters, expected an empty string"),
         ),
         (
-            edited(answer(*said(refusal())), 6, "part", to={"type": "refusal"}),
+            edited(answer(*message_of(refusal())), 6, "part", to={"type": "refusal"}),
             *(6, "part.refusal is missing, expected a string"),
         ),
         (
