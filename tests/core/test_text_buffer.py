@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from hypothesis import given
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm._core.text_buffer import TextBuffer
 
 ALPHABET = "ab é😀\ud83d\ude00"
 
 
-@given(dice(400))
-def test_text_joins_all_pieces(d: Dice) -> None:
+@given(draws(400))
+def test_text_joins_all_pieces(d: Draws) -> None:
     buffer, whole, seen = TextBuffer(first := d.text(0, 3, ALPHABET)), first, ""
     for _ in range(d.below(200)):
         piece = d.text(0, 2, ALPHABET)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import ParamSpec, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-__all__ = ["Dice", "Draws", "dice", "draws", "with_half_the_examples"]
+__all__ = ["Draws", "draws", "with_half_the_examples"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,8 +64,3 @@ def with_half_the_examples(test: Callable[P, None]) -> Callable[P, None]:
 def draws(size: int = 250) -> st.SearchStrategy[Draws]:
     """Return a strategy of draws from `size` bytes or more."""
     return st.binary(min_size=size, max_size=2 * size).map(Draws)
-
-
-# Older names, still in use.
-Dice: TypeAlias = Draws
-dice = draws

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from support.delta_runs import Reading, read_chunks, read_each_way
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import Note, TextDelta
 from streamnorm.dialects.openai_chat import wire
@@ -265,8 +265,8 @@ def test_block_with_repeated_failures_leaves_the_run() -> None:
     assert few.on_run[4:7] == [1, 1, 1]
 
 
-@given(dice(300))
-def test_any_chunks_read_the_same_without_the_run(d: Dice) -> None:
+@given(draws(300))
+def test_any_chunks_read_the_same_without_the_run(d: Draws) -> None:
     kind = d.pick(list(PLAIN))
     texts = ("", "1", "{", "}", "[", "]", '"', ",", " ", '{"a":1}', "{}", "é", "null")
     chunks = [OPENING[kind]]

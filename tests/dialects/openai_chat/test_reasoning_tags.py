@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, message
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import Block, Reasoning, Text, ToolCall, decoder
 from streamnorm.dialects.openai_chat.reasoning import ThinkTags
@@ -44,8 +44,8 @@ def test_tags_at_the_start_of_a_choice_enclose_reasoning(
     assert blocks(*text) == expected
 
 
-@given(dice(60))
-def test_chunking_changes_no_block(d: Dice) -> None:
+@given(draws(60))
+def test_chunking_changes_no_block(d: Draws) -> None:
     parts = ("<think>", "</think>", "<", "</", "think>", "a", " ", "\n")
     text = "".join(d.some(8, lambda: d.pick(parts)))
     assert blocks(*d.cut(text, 8)) == blocks(*([text] if text else []))

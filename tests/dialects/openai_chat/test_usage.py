@@ -9,7 +9,7 @@ from hypothesis import given
 from msgspec import structs
 from support.event_strategies import make_usage
 from support.openai_chat.chunks import DONE, chunk, content, decode, frame
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import Completed, Usage, UsageUpdate
 from streamnorm.dialects.openai_chat.usage import usage_from_wire, usage_to_wire
@@ -224,8 +224,8 @@ def test_other_counts_are_written_to_the_same_dialect_alone() -> None:
     assert extra["prompt_tokens_details"] == {"audio_tokens": 3, "cached_tokens": 1}
 
 
-@given(dice(20))
-def test_counts_round_trip(d: Dice) -> None:
+@given(draws(20))
+def test_counts_round_trip(d: Draws) -> None:
     usage = structs.replace(make_usage(d), extra=None)
     back = usage_from_wire(Usage(), usage_to_wire(usage, extras=True))
     known = (usage.input_tokens or 0, usage.output_tokens or 0)

@@ -26,7 +26,7 @@ from streamnorm import (
 )
 from support.made_streams import Source, cut_units
 from support.openai_chat.chunks import anonymous
-from support.seeded import Dice
+from support.seeded import Draws
 
 __all__ = ["Source", "agrees", "cut_units", "make_chat_stream"]
 
@@ -58,7 +58,7 @@ class _Op(Struct):
     piece: Any
 
 
-def _server(d: Dice) -> _Server:
+def _server(d: Draws) -> _Server:
     return _Server(
         identity=d.pick(("indexed", "by id", "first id", "no index", "drifting", "no id")),
         base=d.pick((0, 1, 7)),
@@ -73,13 +73,13 @@ def _server(d: Dice) -> _Server:
     )
 
 
-def _arguments(d: Dice) -> str:
+def _arguments(d: Draws) -> str:
     value: Any = {d.text(0, 3): d.pick((d.text(0, 6), 1, None, [d.text(), {}])) for _ in range(3)}
     value = d.pick((value, {}, {"a": [{}]}, [d.text()]))
     return json.dumps(value, ensure_ascii=d.flag(), indent=d.pick((None, None, 1)))
 
 
-def _call_pieces(d: Dice, server: _Server, number: int, *, cut_off: bool) -> list[dict[str, Any]]:
+def _call_pieces(d: Draws, server: _Server, number: int, *, cut_off: bool) -> list[dict[str, Any]]:
     """Return the fragments of one call."""
     sequential = server.identity in ("first id", "no index", "drifting")
     index: int | None = server.base + server.step * number
@@ -127,7 +127,7 @@ def _call_pieces(d: Dice, server: _Server, number: int, *, cut_off: bool) -> lis
     return pieces
 
 
-def _answer(d: Dice, server: _Server, *, cut_off: bool) -> list[_Op]:
+def _answer(d: Draws, server: _Server, *, cut_off: bool) -> list[_Op]:
     """Return the deltas of one choice in wire order."""
     count = d.below(6)
     ops: list[_Op] = []
@@ -151,7 +151,7 @@ def _answer(d: Dice, server: _Server, *, cut_off: bool) -> list[_Op]:
     return ops
 
 
-def _send(d: Dice, pending: dict[int, list[dict[str, Any]]], ops: list[_Op]) -> None:
+def _send(d: Draws, pending: dict[int, list[dict[str, Any]]], ops: list[_Op]) -> None:
     number = d.pick(list(pending))
     ops.append(_Op(number, "call", pending[number].pop(0)))
     if not pending[number]:
@@ -220,7 +220,7 @@ def _add(server: _Server, delta: dict[str, Any], op: _Op) -> None:
         delta[server.reasoning] = op.piece
 
 
-def _chunks(d: Dice, server: _Server, answers: list[list[_Op]]) -> list[list[dict[str, Any]]]:
+def _chunks(d: Draws, server: _Server, answers: list[list[_Op]]) -> list[list[dict[str, Any]]]:
     """Return the choices of each chunk; some deltas are merged into one."""
     left = [list(ops) for ops in answers]
     chunks: list[list[dict[str, Any]]] = []
@@ -244,7 +244,7 @@ def _chunks(d: Dice, server: _Server, answers: list[list[_Op]]) -> list[list[dic
     return chunks
 
 
-def make_chat_stream(d: Dice) -> Source:
+def make_chat_stream(d: Draws) -> Source:
     """Return a stream that completes, and its expected content."""
     server = _server(d)
     words = d.some(2, lambda: d.pick(("stop", "tool_calls", "length", "content_filter", None)), 1)
@@ -286,7 +286,7 @@ def make_chat_stream(d: Dice) -> Source:
     return Source(frames, messages, usage, lenient + (("no_finish",) if None in words else ()))
 
 
-def _place_usage(d: Dice, payloads: list[dict[str, Any]]) -> Usage:
+def _place_usage(d: Draws, payloads: list[dict[str, Any]]) -> Usage:
     """Write token counts to the fields of some server, and return them."""
     place = d.pick(("none", "finish", "last", "each", "x_groq", "choice"))
     prompt, completion = 1 + d.below(50), 1 + d.below(50)
@@ -312,7 +312,7 @@ def _place_usage(d: Dice, payloads: list[dict[str, Any]]) -> Usage:
     return Usage(prompt, completion, cached)
 
 
-def _frame(d: Dice, server: _Server, payload: dict[str, Any]) -> bytes:
+def _frame(d: Draws, server: _Server, payload: dict[str, Any]) -> bytes:
     whole = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt"}
     whole |= payload
     if server.extras:

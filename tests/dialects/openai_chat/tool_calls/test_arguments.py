@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message
-from support.seeded import Dice, dice
+from support.seeded import Draws, draws
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
 from streamnorm.dialects.openai_chat.tool_calls.arguments import Arguments
@@ -213,8 +213,8 @@ def test_escapes_within_arguments_are_kept() -> None:
     assert arguments('{"a":"\\ud83d', '\\ude00"}') == '{"a":"\\ud83d\\ude00"}'
 
 
-@given(dice(60))
-def test_completeness_does_not_depend_on_the_fragments(d: Dice) -> None:
+@given(draws(60))
+def test_completeness_does_not_depend_on_the_fragments(d: Draws) -> None:
     value = d.pick(([d.text(), {d.text(): d.text(0)}], {"a": [d.text()]}, d.text(), {"b": {}}))
     text = json.dumps(value, ensure_ascii=d.flag())
     read = Arguments()
