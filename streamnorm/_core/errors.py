@@ -113,7 +113,7 @@ class UpstreamError(StreamnormError):
     """The provider reported an error, as an HTTP status or within the stream.
 
     Attributes:
-        message: The provider's words.
+        message: The provider's words, unchanged; `str` escapes what a terminal would execute.
         status: HTTP status, or the one that the error's type stands for.
         code: The provider's code or type, as spelt on the wire.
         retryable: Whether the same request may succeed later; None if unknown.
@@ -127,11 +127,15 @@ class UpstreamError(StreamnormError):
         code: str | None = None,
         retryable: bool | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(_printable(message))
         self.message = message
         self.status = status
         self.code = code
         self.retryable = retryable
+
+
+def _printable(text: str) -> str:
+    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode() for c in text])
 
 
 class NotAStream(StreamnormError):

@@ -8,6 +8,7 @@ character ends one delta and the other half begins the next.
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, TypeGuard, TypeVar
 
 import msgspec
@@ -42,7 +43,14 @@ dumps = msgspec.json.Encoder().encode
 """Serialize a value as compact JSON bytes; a lone surrogate raises `UnicodeEncodeError`."""
 
 _ANY = msgspec.json.Decoder[Any]()
-_GENERAL = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+def _finite(number: str) -> float | None:
+    value = float(number)
+    return value if isfinite(value) else None
+
+
+_GENERAL = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _TOO_MANY = 2**63
 
 
@@ -59,7 +67,7 @@ class InvalidJSON(Exception):
 
 
 def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
-    """Return the value of JSON text, `NaN` and infinities as None.
+    """Return the value of JSON text; `NaN` and numbers that are not finite are None.
 
     Args:
         text: One JSON value.

@@ -6,10 +6,11 @@ other dialects append at a block's start and ignore the index of its deltas.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
@@ -72,7 +73,7 @@ class _ChoiceQueue(Struct):
     """
 
     head: int | None = None
-    held: dict[int, list[Event | _HeldDeltas]] = {}
+    held: OrderedDict[int, list[Event | _HeldDeltas]] = field(default_factory=OrderedDict)
 
 
 class Sequencer:
@@ -161,12 +162,11 @@ class Sequencer:
         return [event]
 
     def _release(self, queue: _ChoiceQueue) -> list[Event]:
-        """Return held blocks in index order, up to the first open one that holds others back."""
+        """Return held blocks as they started, up to the first open one that holds others back."""
         out: list[Event] = []
         queue.head = None
         while queue.held and queue.head is None:
-            index = min(queue.held)
-            items = queue.held.pop(index)
+            index, items = queue.held.popitem(last=False)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
                 self.held_bytes -= _size(event)

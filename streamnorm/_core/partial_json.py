@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from math import isfinite
 from typing import cast
 
 from msgspec import Struct
@@ -33,6 +34,8 @@ _NUMBER_CHARS = re.compile(r"[-+.0-9eE]*")
 # All that a number can begin with; what of that ends in a digit is a number.
 _NUMBER_BEGUN = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:(?:\.[0-9]+)?[eE][-+]?[0-9]*|\.[0-9]*)?)?")
 _FRACTION_OR_EXPONENT = {".", "e", "E"}
+# What a tolerant decoder reads as infinity or as no number.
+_MAYBE_NOT_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
 _AFTER_NUMBER = _WHITE_SPACE + ",]}"
 _LITERALS: dict[str, tuple[str, bool | None]] = {
     "t": ("true", True),
@@ -248,6 +251,9 @@ class PartialJSON:
         except ValueError:  # an integer of more digits than Python converts
             self._fail("", self._number_at, "a shorter number")
             return
+        if isinstance(value, float) and not isfinite(value):
+            self._fail("", self._number_at, "a number within range")
+            return
         self._close_scalar(value)
 
     def _string(self, text: str, at: int) -> int:
@@ -311,8 +317,7 @@ def decode_arguments(text: str) -> dict[str, object]:
     if body[0] != "{":
         message = f"character {start} begins no object, expected one"
         raise ArgumentsError(message, position=start)
-    # `decode_any` forgives both words.
-    if "NaN" not in body and "Infinity" not in body:
+    if _MAYBE_NOT_FINITE.search(body) is None:
         with suppress(InvalidJSON):
             arguments: dict[str, object] = decode_any(body, max_depth=_MAX_DEPTH)
             return arguments

@@ -82,3 +82,10 @@ def test_exception_has_its_message_and_attributes(
 ) -> None:
     assert str(error) == "m"
     assert {name: getattr(error, name) for name in attributes} == attributes
+
+
+def test_words_of_a_provider_do_not_reach_a_terminal_as_commands() -> None:
+    words = "caf\u00e9 \x1b[2J\r\n\u202e"
+    error = errors.UpstreamError(words)
+    assert error.message == words
+    assert str(error) == "caf\u00e9 \\x1b[2J\\r\\n\\u202e"

@@ -50,8 +50,8 @@ def test_any_value_is_read_back_as_written(value: object) -> None:
     assert json.loads(compact(value)) == value
 
 
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
-def test_nan_and_infinity_are_written_as_null(text: str) -> None:
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "-1e400"])
+def test_number_that_is_not_finite_is_null(text: str) -> None:
     assert decode_any(f'{{"logprob":{text}}}', max_depth=5) == {"logprob": None}
 
 

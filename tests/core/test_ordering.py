@@ -346,3 +346,14 @@ def test_usage_and_stops_overtake_held_events() -> None:
     for event in (A, B):
         sequencer.push(event)
     assert [sequencer.push(event) for event in passing] == [[event] for event in passing]
+
+
+def test_held_blocks_are_released_in_order_of_their_starts() -> None:
+    """A projection numbers the blocks that it adds below zero, so that no other changes."""
+    events: list[Event] = [
+        *(MessageStart("m"), BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text())),
+        *(BlockStart(-1, Reasoning()), SignatureDelta(-1, "s"), BlockStop(-1), BlockStop(0)),
+        *(TextDelta(1, "a"), BlockStop(1), MessageStop("end_turn")),
+    ]
+    starts = [event.index for event in sequenced(events) if isinstance(event, BlockStart)]
+    assert starts == [0, 1, -1]

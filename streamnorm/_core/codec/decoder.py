@@ -374,8 +374,7 @@ class Decoder(ABC):
 
     def _judge_body(self, body: bytearray) -> StreamError:
         self.error_outside_stream = True
-        error = self.body_error(str(body, "utf-8", "replace"))
-        if error is not None:
+        if (error := self.body_error(str(body, "utf-8", "replace"))) is not None:
             return error
         message = f"body that begins with {chr(body[0])!r}, expected an event stream"
         return StreamError("malformed", message, code=NOT_A_STREAM)
@@ -385,6 +384,8 @@ class Decoder(ABC):
         if error is not None:
             self.error_outside_stream = True
             raise Fatal(error)
+        if line.strip():
+            self.note("stray_line", "frame")
         self._strays += line + b"\n"
 
     def _judge_strays(self) -> None:

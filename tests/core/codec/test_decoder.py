@@ -325,3 +325,15 @@ def test_room_without_a_rule_for_its_end_is_cut_wherever_it_ends(rest: bytes) ->
     (error,) = reader.close()
     assert isinstance(error, StreamError)
     assert error.kind == "truncated"
+
+
+@pytest.mark.parametrize(
+    "line", ['{"choices":[]}', '\ufeffdata: {"choices":[]}', ' data: {"choices":[]}', "dat"]
+)
+def test_line_that_is_no_field_is_noted(line: str) -> None:
+    """Its frame, if it was one, is lost to every client."""
+    reader = decoder("openai_chat")
+    reader.feed(TEXT + f"{line}\n\n".encode() + END + DONE)
+    reader.close()
+    assert reader.notes == (Note("stray_line", "frame"),)
+    assert isinstance(reader.outcome, Completed)
