@@ -1,0 +1,188 @@
+"""Look for a piece in the wrong call: real and written streams with one fault each.
+
+    python tests/fuzz/places.py [--minutes 20] [--seed N] [--dialect D]
+
+Frames are dropped, repeated, swapped, moved, renumbered, and taken from other streams.  Whatever
+a fault does, the arguments of each call of a completed stream are those that the frames give to
+its place; the find is printed with the seed that makes it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.corpus import corpus, recordings
+from support.places import READERS, Places, frames_of, payload_of
+
+import streamnorm
+from streamnorm import Completed, Message, ServerToolCall, ToolCall
+
+_MAX_BYTES = 60_000
+_MAX_FRAMES = 400
+_PLACE = re.compile(
+    rb'"(index|output_index|content_index|sequence_number|item_id|id|call_id|responseId)": ?'
+    rb'("[^"\\]*"|\d+)'
+)
+
+
+@dataclass
+class Stream:
+    """A stream that reader and package read alike."""
+
+    name: str
+    dialect: str
+    server: str | None
+    frames: list[bytes]
+
+
+def read(stream: Stream, frames: list[bytes]) -> tuple[Message | None, tuple[str, ...]]:
+    """Return the message of a completed stream, and the kinds of its notes."""
+    reader = streamnorm.decoder(stream.dialect, server=stream.server)
+    events = [event for frame in frames for event in reader.feed(frame)] + reader.close()
+    notes = tuple(note.kind for note in reader.notes)
+    if not isinstance(reader.outcome, Completed):
+        return None, notes
+    return streamnorm.accumulate(events), notes
+
+
+def problem(message: Message, places: Places, notes: tuple[str, ...]) -> str | None:
+    """Return what stands in the wrong place; None if nothing does."""
+    calls = list(places.calls)
+    for block in message.blocks:
+        if not isinstance(block, ToolCall | ServerToolCall):
+            continue
+        for call in calls:
+            is_same = call.id in ("", block.id) and call.name == block.name
+            if is_same and call.may_be(block.arguments):
+                calls.remove(call)
+                break
+        else:
+            if isinstance(block, ToolCall):
+                return f"call {block.name} {block.id[:12]} has {len(block.arguments)} characters"
+    ids = Counter(b.id for b in message.blocks if isinstance(b, ToolCall) and b.id)
+    if any(count > 1 for count in ids.values()):
+        return "two calls of one id"
+    if not {"unfinished_arguments"} & {*notes}:
+        for block in message.blocks:
+            if isinstance(block, ToolCall) and block.kind == "function" and block.arguments:
+                try:
+                    json.loads(block.arguments)
+                except ValueError:
+                    return f"call {block.name} is unfinished, which nothing says"
+    return None
+
+
+def streams(dialect: str | None) -> list[Stream]:
+    """Return the streams with tool calls that reader and package read alike."""
+    found = []
+    kinds = [dialect] if dialect else [*READERS]
+    for source in (s for kind in kinds for s in (*corpus(kind), *recordings(kind))):
+        name = getattr(source, "name", None) or str(source)
+        kind = source.dialect
+        body = source.body
+        if len(body) > _MAX_BYTES:
+            continue
+        server = getattr(source, "provider", None) or getattr(source, "server", None)
+        stream = Stream(f"{kind}/{name}", kind, server, frames_of(body))
+        if len(stream.frames) > _MAX_FRAMES:
+            continue
+        try:
+            places = READERS[kind](map(payload_of, stream.frames))
+        except (TypeError, AttributeError, KeyError):
+            continue
+        message, notes = read(stream, stream.frames)
+        if message is None or places.orphans or not places.calls:
+            continue
+        if problem(message, places, notes) is None:
+            found.append(stream)
+    return found
+
+
+def faulty(stream: Stream, others: list[Stream], d: random.Random) -> tuple[str, list[bytes]]:
+    """Return the name of a fault, and the frames with it."""
+    frames = list(stream.frames)
+    at, other = d.randrange(len(frames)), d.randrange(len(frames))
+    fault = d.choice(["drop", "double", "repeat", "swap", "move", "renumber", "splice", "tail"])
+    if fault == "drop":
+        del frames[at]
+    elif fault == "double":
+        frames.insert(at, frames[at])
+    elif fault == "repeat":
+        frames.insert(other, frames[at])
+    elif fault == "swap":
+        frames[at], frames[other] = frames[other], frames[at]
+    elif fault == "move":
+        frames.insert(other, frames.pop(at))
+    elif fault == "renumber":
+        numbers = list(_PLACE.finditer(frames[at]))
+        if numbers:
+            match = d.choice(numbers)
+            same = [m[2] for f in frames for m in _PLACE.finditer(f) if m[1] == match[1]]
+            frames[at] = frames[at][: match.start(2)] + d.choice(same) + frames[at][match.end(2) :]
+    else:
+        donor = d.choice([s for s in others if s.dialect == stream.dialect])
+        where = d.randrange(len(donor.frames))
+        if fault == "splice":
+            frames.insert(at, donor.frames[where])
+        else:
+            frames[at:] = donor.frames[where:]
+    return fault, frames
+
+
+def find(found: list[Stream], seed: int) -> tuple[str, str, str] | None:
+    """Try one fault, and return the stream, the fault and what is wrong."""
+    d = random.Random(seed)  # noqa: S311 - no secret
+    stream = d.choice(found)
+    fault, frames = faulty(stream, found, d)
+    message, notes = read(stream, frames)
+    if message is None:
+        return None
+    places = READERS[stream.dialect](map(payload_of, frames))
+    wrong = problem(message, places, notes)
+    return None if wrong is None else (stream.name, fault, wrong)
+
+
+def seeds(start: int, minutes: float) -> Iterator[int]:
+    end = time.process_time() + minutes * 60
+    seed = start
+    while time.process_time() < end:
+        yield seed
+        seed += 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20, help="of CPU (default 20)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dialect")
+    options = parser.parse_args()
+    found = streams(options.dialect)
+    kinds = Counter(stream.dialect for stream in found)
+    print(f"{len(found)} streams with calls: {dict(kinds)}", flush=True)
+    finds: Counter[tuple[str, str]] = Counter()
+    tried = 0
+    for seed in seeds(options.seed, options.minutes):
+        tried += 1
+        wrong = find(found, seed)
+        if wrong is not None:
+            name, fault, what = wrong
+            finds[name.partition("/")[0], fault] += 1
+            if finds.total() <= 60:
+                print(f"seed {seed}: {fault} in {name}: {what}", flush=True)
+    print(f"{tried} streams, {finds.total()} finds: {dict(finds)}")
+    return finds.total() > 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

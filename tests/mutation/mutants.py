@@ -1,0 +1,111 @@
+"""Mutants of a module: one small change each, of the kinds that programmers make by mistake."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Mutant", "mutants"]
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+}
+_BOOLEANS: dict[type[ast.boolop], type[ast.boolop]] = {ast.And: ast.Or, ast.Or: ast.And}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one change.
+
+    Attributes:
+        line: Line of the change.
+        change: The kind of change.
+        source: The whole module.
+    """
+
+    line: int
+    change: str
+    source: str
+
+
+def mutants(source: str) -> list[Mutant]:
+    """Return all mutants of a module, in order of their lines."""
+    tree = ast.parse(source)
+    found: list[Mutant] = []
+    for number, node in enumerate(ast.walk(tree)):
+        for change in _changes(node):
+            mutated = copy.deepcopy(tree)
+            twin = next(other for n, other in enumerate(ast.walk(mutated)) if n == number)
+            _apply(change, twin)
+            text = ast.unparse(ast.fix_missing_locations(mutated))
+            found.append(Mutant(getattr(node, "lineno", 0), change, text))
+    return sorted(found, key=lambda mutant: mutant.line)
+
+
+def _changes(node: ast.AST) -> Iterator[str]:
+    """Return the names of the changes that a node can have."""
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS:
+            yield f"{type(op).__name__} to {_COMPARISONS[type(op)].__name__}"
+        case ast.BoolOp(op=op):
+            yield f"{type(op).__name__} to {_BOOLEANS[type(op)].__name__}"
+        case ast.BinOp(op=op, left=left) if type(op) in _OPERATORS:
+            if not isinstance(left, ast.Constant) or not isinstance(left.value, str):
+                yield f"{type(op).__name__} to {_OPERATORS[type(op)].__name__}"
+        case ast.UnaryOp(op=ast.Not()):
+            yield "not removed"
+        case ast.If() | ast.While() | ast.IfExp():
+            yield "condition negated"
+        case ast.Constant(value=bool()):
+            yield "constant flipped"
+        case ast.Constant(value=int()):
+            yield "constant plus one"
+        case ast.Return(value=ast.expr()) if not _is_none(node.value):
+            yield "returns None"
+        case ast.Expr(value=ast.Call()):
+            yield "call removed"
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _apply(change: str, node: ast.AST) -> None:
+    """Change a node in place."""
+    match node:
+        case ast.Compare():
+            node.ops = [_COMPARISONS[type(node.ops[0])]()]
+        case ast.BoolOp():
+            node.op = _BOOLEANS[type(node.op)]()
+        case ast.BinOp():
+            node.op = _OPERATORS[type(node.op)]()
+        case ast.UnaryOp():
+            # `+x` of a bool is an int, but as true as the bool.
+            node.op = ast.UAdd()
+            node.operand = ast.Call(ast.Name("bool", ast.Load()), [node.operand], [])
+        case ast.If() | ast.While() | ast.IfExp():
+            node.test = ast.UnaryOp(ast.Not(), node.test)
+        case ast.Constant(value=bool(value)):
+            node.value = not value
+        case ast.Constant(value=int(value)):
+            node.value = value + 1
+        case ast.Return():
+            node.value = ast.Constant(None)
+        case ast.Expr():
+            node.value = ast.Constant(None)

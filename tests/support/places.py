@@ -1,0 +1,220 @@
+"""Strict readers of where each piece of a tool call belongs, which share no code with the package.
+
+A reader follows the places that the pieces name (index, item id, output index), and nothing
+else.  It knows no server's quirks: a stream that it does not read as the package does before
+any fault is left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["READERS", "Call", "Places", "frames_of", "payload_of"]
+
+_END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
+
+
+def frames_of(body: bytes) -> list[bytes]:
+    """Return the frames of an event stream, each with its blank line."""
+    starts = [0, *(match.end() for match in _END.finditer(body))]
+    frames = [body[a:b] for a, b in zip(starts, [*starts[1:], len(body)], strict=True)]
+    return [frame for frame in frames if frame.strip()]
+
+
+def payload_of(frame: bytes) -> Any:
+    """Return the JSON value of a frame's data; None if it has none."""
+    lines = frame.decode("utf-8", "replace").splitlines()
+    data = "\n".join(line[5:].strip() for line in lines if line.startswith("data:"))
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+@dataclass
+class Call:
+    """A tool call as the frames name it.
+
+    Attributes:
+        id: Its id; empty if it has none.
+        name: Its name.
+        pieces: The arguments that came by deltas for its place.
+        wholes: The arguments that frames told as a whole.
+    """
+
+    id: str
+    name: str
+    pieces: str = ""
+    wholes: list[str] = field(default_factory=list)
+
+    def may_be(self, arguments: str) -> bool:
+        """Return whether arguments are what the frames say."""
+        told = [*self.wholes, *([self.pieces] if self.pieces else [])] or [""]
+        return any(_same(arguments, whole) for whole in told) and (
+            all(_same(arguments, whole) for whole in told)
+        )
+
+
+@dataclass
+class Places:
+    """The calls of a stream, and the pieces that belong to none of them."""
+
+    calls: list[Call] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+    texts: dict[Any, str] = field(default_factory=dict)
+
+
+def _same(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    try:
+        return bool(json.loads(one or "{}") == json.loads(other or "{}"))
+    except ValueError:
+        return False
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def read_anthropic(payloads: Iterable[Any]) -> Places:
+    """Read by `index`: a block grows between its start and its stop."""
+    places = Places()
+    open_: dict[Any, Call | None] = {}
+    for value in payloads:
+        if not isinstance(value, dict):
+            continue
+        index, delta = value.get("index"), value.get("delta")
+        match value.get("type"):
+            case "content_block_start":
+                block = value.get("content_block") or {}
+                open_[index] = None
+                if block.get("type") in ("tool_use", "server_tool_use"):
+                    call = open_[index] = Call(block.get("id", ""), block.get("name", ""))
+                    if block.get("input"):
+                        call.wholes.append(json.dumps(block["input"]))
+                    places.calls.append(call)
+            case "content_block_delta" if isinstance(delta, dict):
+                if delta.get("type") == "input_json_delta":
+                    owner = open_.get(index)
+                    if owner is None:
+                        places.orphans.append(delta["partial_json"])
+                    else:
+                        owner.pieces += delta["partial_json"]
+                elif delta.get("type") == "text_delta":
+                    places.texts[index] = places.texts.get(index, "") + delta["text"]
+            case "content_block_stop":
+                open_.pop(index, None)
+    return places
+
+
+def read_chat(payloads: Iterable[Any]) -> Places:
+    """Read by choice and `index`: another id at an index is another call."""
+    places = Places()
+    at: dict[Any, tuple[Call, Any]] = {}
+    for value in payloads:
+        if not isinstance(value, dict):
+            continue
+        for choice in _objects(value.get("choices")):
+            delta = choice.get("delta") or choice.get("message") or {}
+            number = choice.get("index", 0)
+            if isinstance(text := delta.get("content"), str):
+                places.texts[number] = places.texts.get(number, "") + text
+            for fragment in _objects(delta.get("tool_calls")):
+                key = (number, fragment.get("index"))
+                function = fragment.get("function") or fragment.get("custom") or {}
+                id, known = fragment.get("id") or "", at.get(key)
+                if known is None or (id and known[0].id and id != known[0].id):
+                    if not id:
+                        places.orphans.append(function.get("arguments") or "")
+                        continue
+                    known = at[key] = Call(id, function.get("name") or ""), value.get("id")
+                    places.calls.append(known[0])
+                elif known[1] != value.get("id"):  # a piece of another answer
+                    places.orphans.append(function.get("arguments") or "")
+                    continue
+                known[0].pieces += function.get("arguments") or function.get("input") or ""
+    return places
+
+
+def read_responses(payloads: Iterable[Any]) -> Places:
+    """Read by `item_id`; every event that tells an item whole is believed."""
+    places = Places()
+    items: dict[Any, Call] = {}
+
+    def tell(item: Any) -> None:
+        if not isinstance(item, dict) or item.get("type") not in (
+            "function_call",
+            "custom_tool_call",
+        ):
+            return
+        key = item.get("id") or item.get("call_id")
+        call = items.get(key)
+        if call is None:
+            call = items[key] = Call(item.get("call_id", ""), item.get("name", ""))
+            places.calls.append(call)
+        whole = item.get("arguments", item.get("input")) or ""
+        if whole:
+            call.wholes.append(whole)
+
+    for value in payloads:
+        if not isinstance(value, dict):
+            continue
+        kind = str(value.get("type"))
+        if kind.startswith("response.output_item."):
+            tell(value.get("item"))
+        elif kind.endswith(("arguments.delta", "tool_call_input.delta")):
+            call = items.get(value.get("item_id"))
+            if call is None:
+                places.orphans.append(value.get("delta", ""))
+            else:
+                call.pieces += value.get("delta", "")
+        elif kind.endswith(("arguments.done", "tool_call_input.done")):
+            call = items.get(value.get("item_id"))
+            if call is not None:
+                call.wholes.append(value.get("arguments", value.get("input")) or "")
+        elif kind == "response.output_text.delta":
+            key = (value.get("item_id"), value.get("content_index"))
+            places.texts[key] = places.texts.get(key, "") + value.get("delta", "")
+        elif kind in ("response.completed", "response.incomplete"):
+            for item in _objects((value.get("response") or {}).get("output")):
+                tell(item)
+    return places
+
+
+def read_gemini(payloads: Iterable[Any]) -> Places:
+    """Read whole calls in order."""
+    places = Places()
+    for value in payloads:
+        for chunk in value if isinstance(value, list) else [value]:
+            if not isinstance(chunk, dict):
+                continue
+            for candidate in _objects(chunk.get("candidates")):
+                content = candidate.get("content")
+                parts = _objects(content.get("parts")) if isinstance(content, dict) else []
+                for part in parts:
+                    call = part.get("functionCall")
+                    if isinstance(call, dict):
+                        places.calls.append(
+                            Call(
+                                call.get("id") or "",
+                                call.get("name") or "",
+                                wholes=[json.dumps(call.get("args") or {})],
+                            )
+                        )
+                    elif isinstance(part.get("text"), str) and not part.get("thought"):
+                        key = candidate.get("index", 0)
+                        places.texts[key] = places.texts.get(key, "") + part["text"]
+    return places
+
+
+READERS: dict[str, Callable[[Iterable[Any]], Places]] = {
+    "anthropic": read_anthropic,
+    "openai_chat": read_chat,
+    "openai_responses": read_responses,
+    "gemini": read_gemini,
+}
