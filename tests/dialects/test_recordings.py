@@ -24,6 +24,7 @@ LENIENT = {
 }
 
 NOTES = {
+    "gemini/google/error-bare-after-a-finish": {"stray_line"},  # the error, over several lines
     "anthropic/minimax/text-repeated": {"resent_text"},
     "anthropic/proxy/deltas-of-closed-and-unknown-blocks": {"misplaced_delta"},
     "anthropic/proxy/index-reused": {"reused_index"},
