@@ -42,19 +42,16 @@ from streamnorm._core.text_offsets import TextOffsets
 from streamnorm.dialects.gemini.opaque import without_half_characters
 from streamnorm.dialects.gemini.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_from_wire
-from streamnorm.dialects.gemini.tool_calls import (
+from streamnorm.dialects.gemini.tool_calls.candidate_calls import CandidateCalls, OpenCall
+from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
+from streamnorm.dialects.gemini.tool_calls.parts import (
     CallPart,
-    PartialArguments,
     call_part,
     server_call_from_wire,
 )
-from streamnorm.dialects.gemini.wire import DIALECT, RawPart
+from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
 
 __all__ = ["CandidateBlocks"]
-
-_MODIFIERS = frozenset(
-    {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
-)
 
 
 class _OpenText(Struct):
@@ -77,13 +74,6 @@ class _OpenText(Struct):
     carry: str = ""
 
 
-class _OpenCall(Struct):
-    """An open call whose arguments come in fragments."""
-
-    index: int
-    arguments: PartialArguments
-
-
 class CandidateBlocks:
     """Turn the parts of one candidate into blocks.
 
@@ -92,20 +82,24 @@ class CandidateBlocks:
         opener: Shared with the other candidates.
 
     Attributes:
-        finish: The last finish reason, as spelt on the wire.
+        finish: The finish reason, as spelt on the wire; None before it, and again after
+            content that followed it.
+        blocked: Whether it is the `blockReason` of the prompt.
+        last_content: Field of the last part with content.
         extra: Fields of the candidate without a unified field.
     """
 
     def __init__(self, choice: int, opener: BlockOpener) -> None:
         self.finish: str | None = None
+        self.blocked = False
+        self.last_content = ""
         self.extra: dict[str, Any] = {}
         self._choice = choice
         self._opener = opener
         self._text: _OpenText | None = None
-        self._call: _OpenCall | None = None
+        self._call: OpenCall | None = None
+        self._calls = CandidateCalls()
         self._stopped_bytes = 0  # of text in blocks that have stopped
-        self._unanswered: dict[str, str] = {}  # names of client tool calls by id
-        self._last_server_call = ""  # id
         self._cited: set[str] = set()
         self._metadata: dict[str, Any] = {}  # last value of each
 
@@ -122,6 +116,8 @@ class CandidateBlocks:
         block = self._text
         if block is None or block.thought is not thought or block.signature or block.carry:
             return None
+        if self.finish is not None:
+            return None
         if block.offsets is not None:
             block.offsets.append(text)
         return block.delta
@@ -137,14 +133,12 @@ class CandidateBlocks:
         Raises:
             Fatal: The stream ends here.
         """
-        field = next(
-            (key for key in part if key not in _MODIFIERS and part[key] is not None), "text"
-        )
+        field = data_field(part)
         value = part.get(field)
         extra = {
             key: without_half_characters(key, item)
             for key, item in part.items()
-            if key != field and item is not None
+            if key != field and item is not None and (key, item) != ("text", "")
         }
         match field:
             case "text":
@@ -154,17 +148,19 @@ class CandidateBlocks:
             case "executableCode" | "toolCall" if is_object(value):
                 call, text = server_call_from_wire(field, value, raw)
                 self._add_server_call(call, text, extra, events)
-            case "codeExecutionResult" | "toolResponse" if is_object(value):
-                id = string_of(value, "id") or self._last_server_call
-                self._add_result(ServerToolResult(id, field, value), extra, events)
-            case "functionResponse" if is_object(value):
-                id = self._answered_call(string_of(value, "id"), string_of(value, "name"))
-                self._add_result(ServerToolResult(id, field, value), extra, events)
+            case "codeExecutionResult" | "toolResponse" | "functionResponse" if is_object(value):
+                self._read_result(field, value, extra, events)
             case "inlineData" | "fileData" if is_object(value) and not part.get("thought"):
+                self._revoke_finish(field)
                 self._add_block(_file_from_wire(field, value), extra, events)
             case _:
+                self._revoke_finish(field)
                 block = OpaqueBlock(DIALECT, clean(field), compact(value))
                 self._add_block(block, extra, events)
+
+    def _revoke_finish(self, field: str) -> None:
+        """Wait for another finish reason: a part with content follows the last."""
+        self.finish, self.last_content = None, field
 
     # Text and thoughts
 
@@ -177,6 +173,8 @@ class CandidateBlocks:
                 self.opaque(key, value, events)
 
     def _append(self, text: str, thought: bool, events: list[Event]) -> None:
+        if text:
+            self._revoke_finish("text")
         block = self._text
         if block is None or block.thought is not thought or block.signature:
             if not text:
@@ -229,26 +227,42 @@ class CandidateBlocks:
     def _read_call(self, part: CallPart, extra: dict[str, Any], events: list[Event]) -> None:
         signature = string_of(extra, "thoughtSignature")
         extra = {key: value for key, value in extra.items() if key != "thoughtSignature"}
-        if part.rest:
-            self.opaque("functionCall", part.rest, events)
-        if not part.name:
-            if signature and self._call is not None:
-                events.append(SignatureDelta(self._call.index, *signature_from_wire(signature)))
-            if part.arguments is None and self._call is not None:
-                self._append_arguments(self._call, part, events)
-            elif part.arguments is not None or part.entries or part.goes_on:
-                raise Fatal(StreamError("malformed", "function call without a name, expected one"))
-            else:
-                self._opener.note("extra_call_end", "tool call")
+        call = self._call
+        if call is not None and call.is_continued_by(part):
+            self._add_rest(part, events)
+            if signature:
+                events.append(SignatureDelta(call.index, *signature_from_wire(signature)))
+            self._append_arguments(call, part, events)
             return
+        if not part.name:
+            if part.id or part.arguments is not None or part.entries or part.goes_on:
+                raise Fatal(StreamError("malformed", "function call without a name, expected one"))
+            self._opener.note("extra_call_end", "tool call")
+            return
+        in_fragments = bool(part.entries) or part.goes_on
+        arguments = "" if part.arguments in (None, "{}") else part.arguments or ""
+        # Fragments never repeat the content of a call that has ended.
+        content = f"fragments {self._opener.blocks}" if in_fragments else arguments
+        if self._calls.repeats("call", part.id, part.name, content):
+            self._opener.note("resent_call", "tool call")
+            return
+        self._add_rest(part, events)
+        self._revoke_finish("functionCall")
+        self._calls.check_start(part)
         index = self._start_call(ToolCall(part.id, part.name), signature, extra, events)
-        if part.entries or part.goes_on:
-            self._call = _OpenCall(index, PartialArguments(self._opener.limits))
+        if in_fragments:
+            fragments = PartialArguments(self._opener.limits)
+            self._call = OpenCall(index, part.id, part.name, fragments)
             self._append_arguments(self._call, part, events)
             return
+        self._calls.complete(arguments)
         if part.arguments:
             events.append(JSONDelta(index, part.arguments))
         events.append(BlockStop(index))
+
+    def _add_rest(self, part: CallPart, events: list[Event]) -> None:
+        if part.rest:
+            self.opaque("functionCall", part.rest, events)
 
     def _start_call(
         self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
@@ -256,13 +270,14 @@ class CandidateBlocks:
         self._opener.count_call(call.id, call.name)
         if not call.id:
             call = structs.replace(call, id=self._opener.mint_id("tool call"))
-        self._unanswered[call.id] = call.name
+        self._calls.start(call.id, call.name)
         if signature:
             value, issuer = signature_from_wire(signature)
             call = structs.replace(call, signature=value, issuer=issuer)
         return self._start(call, extra, events)
 
-    def _append_arguments(self, call: _OpenCall, part: CallPart, events: list[Event]) -> None:
+    def _append_arguments(self, call: OpenCall, part: CallPart, events: list[Event]) -> None:
+        self._revoke_finish("functionCall")
         text = "".join([call.arguments.write(entry) for entry in part.entries])
         if not part.goes_on:
             text += call.arguments.finish()
@@ -270,30 +285,38 @@ class CandidateBlocks:
             events.append(JSONDelta(call.index, text))
         if not part.goes_on:
             self._call = None
+            if not call.arguments.is_whole:
+                self._calls.cut(call.name)
             events.append(BlockStop(call.index))
 
     def _add_server_call(
         self, call: ServerToolCall, arguments: str, extra: dict[str, Any], events: list[Event]
     ) -> None:
+        if self._calls.repeats("call", call.id, call.name, arguments):
+            self._opener.note("resent_call", "server tool call")
+            return
+        self._revoke_finish(call.kind)
         self._opener.count_call(call.id, call.name)
         if not call.id:
             call = structs.replace(call, id=self._opener.mint_id("server tool call"))
-        self._last_server_call = call.id
+        self._calls.start_server_call(call.id)
         index = self._start(call, extra, events)
         events += [JSONDelta(index, arguments), BlockStop(index)]
 
-    def _add_result(
-        self, result: ServerToolResult, extra: dict[str, Any], events: list[Event]
+    def _read_result(
+        self, field: str, value: dict[str, Any], extra: dict[str, Any], events: list[Event]
     ) -> None:
-        self._opener.check_names(result.tool_call_id)
-        self._add_block(result, extra, events)
-
-    def _answered_call(self, id: str, name: str) -> str:
-        """Return the id of the client tool call that a result answers; its tool has run."""
-        if not id:
-            id = next((known for known, tool in self._unanswered.items() if tool == name), "")
-        self._unanswered.pop(id, None)
-        return id
+        id = string_of(value, "id")
+        if self._calls.repeats(f"{field} of a call", id, "", compact(value)):
+            self._opener.note("resent_result", "tool result")
+            return
+        self._revoke_finish(field)
+        if field == "functionResponse":
+            id = self._calls.answer(id, string_of(value, "name"))
+        else:
+            id = self._calls.answer_server_call(id)
+        self._opener.check_names(id)
+        self._add_block(ServerToolResult(id, field, value), extra, events)
 
     # All blocks
 
@@ -308,8 +331,8 @@ class CandidateBlocks:
         events.append(BlockStart(index, block, self._choice, extra or None))
         return index
 
-    def _stop_open(self, events: list[Event], *, cut: bool = False) -> None:
-        """Stop the open block; the arguments of a call that was cut stay incomplete."""
+    def _stop_open(self, events: list[Event]) -> None:
+        """Stop the open block; the arguments of a call whose end never came stay unfinished."""
         if (block := self._text) is not None:
             self._flush(block, events)
             events.append(BlockStop(block.index))
@@ -317,8 +340,8 @@ class CandidateBlocks:
             self._text = None
         if (call := self._call) is not None:
             self._opener.note("missing_call_end", "tool call")
-            text = "" if cut else call.arguments.finish()
-            if text:
+            self._calls.cut(call.name)
+            if text := call.arguments.cut():
                 events.append(JSONDelta(call.index, text))
             events.append(BlockStop(call.index))
             self._call = None
@@ -348,17 +371,14 @@ class CandidateBlocks:
         index = self._text.index if self._text is not None else None
         events.append(Opaque(DIALECT, name, compact(value), index))
 
-    def finish_message(self, blocked: str | None, events: list[Event]) -> MessageStop:
-        """Stop the open block and return the end of the candidate.
-
-        Args:
-            blocked: The `blockReason` of the prompt, if there is one.
-            events: Where to append.
-        """
-        word = self.finish or blocked or ""
-        called = bool(self._unanswered)
-        reason = stop_reason_from_wire(word, called=called) if self.finish else "refusal"
-        self._stop_open(events, cut=reason not in ("end_turn", "tool_use"))
+    def finish_message(self, events: list[Event]) -> MessageStop:
+        """Stop the open block and return the end of the candidate."""
+        word = self.finish or ""
+        called = self._calls.awaits_client
+        reason = "refusal" if self.blocked else stop_reason_from_wire(word, called=called)
+        self._stop_open(events)
+        for _ in range(self._calls.unfinished):
+            self._opener.note("unfinished_arguments", "tool call")
         return MessageStop(reason, word, choice=self._choice, extra=self.extra or None)
 
 

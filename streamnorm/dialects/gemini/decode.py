@@ -30,7 +30,7 @@ from streamnorm.dialects.gemini.citations import grounding_from_wire, recitation
 from streamnorm.dialects.gemini.delta_run import GeminiRun
 from streamnorm.dialects.gemini.detect import has_finish
 from streamnorm.dialects.gemini.opaque import without_half_characters
-from streamnorm.dialects.gemini.stop_reasons import UNSPECIFIED, enum_name, failed_finish
+from streamnorm.dialects.gemini.stop_reasons import ending_word, failed_finish
 from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import DIALECT
 from streamnorm.sse import Frame
@@ -66,9 +66,9 @@ class GeminiDecoder(Decoder):
         super().__init__(**options)
         self._opener = BlockOpener(self._limits, self.note)
         self._started = False
+        self._id = ""  # the `responseId`
         self._extra: _Value = {}  # fields of the chunks without a unified field
         self._late_extra: _Value = {}  # of these, the fields since the start
-        self._blocked: str | None = None  # the `blockReason` of the prompt
         self._usage = UsageReader()
         self._candidates: dict[int, CandidateBlocks] = {}
         self._run = self._delta_run = GeminiRun(self._candidates, self._usage, self._extra)
@@ -139,6 +139,7 @@ class GeminiDecoder(Decoder):
             raise Fatal(error)
 
     def _read_chunk(self, value: _Value, data: str, events: list[Event]) -> None:
+        self._check_id(value)
         self._store_extra(value, data)
         first = not self._started
         if first:
@@ -148,20 +149,33 @@ class GeminiDecoder(Decoder):
                 self.first_usage = self._usage.usage
         failed: Fatal | None = None
         raw: list[list[wire.RawPart]] | None = None
+        seen: set[int] = set()
         for number, candidate in enumerate(objects_of(value.get("candidates"))):
+            index = self._index_of(candidate)
+            if index in seen:
+                raise self.malformed(f"two candidates {index} in one chunk, expected one")
+            seen.add(index)
             if raw is None:
                 raw = _raw_parts(data)
             parts = raw[number] if number < len(raw) else []
-            failed = self._read_candidate(candidate, parts, len(data), events) or failed
+            blocks = self._blocks_of(index)
+            failed = self._read_candidate(blocks, candidate, parts, len(data), events) or failed
         if not first:
             self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
-        if is_object(feedback) and (word := enum_name(feedback.get("blockReason"))):
-            self._blocked = word
+        if is_object(feedback) and (word := ending_word(feedback.get("blockReason"))):
+            self._block(word)
         if failed is not None:
             raise failed
 
     # The message
+
+    def _check_id(self, value: _Value) -> None:
+        """Check that a chunk is one of this message; the first id may come late."""
+        id = string_of(value, "responseId")
+        if id and self._id and id != self._id:
+            raise self.malformed("chunk of another responseId, expected the first")
+        self._id = self._run.response_id = id or self._id
 
     def _start(self, value: _Value, events: list[Event]) -> None:
         id, model = string_of(value, "responseId"), string_of(value, "modelVersion")
@@ -181,10 +195,26 @@ class GeminiDecoder(Decoder):
                 self._late_extra[key] = self._extra[key]
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:
-        if is_object(usage) and self._usage.merge(usage):
+        if usage and is_object(usage) and self._usage.read(usage):
             events.append(UsageUpdate(self._usage.usage))
 
     # Candidates
+
+    def _index_of(self, candidate: _Value) -> int:
+        """Return the index of a candidate; the first may come without one."""
+        index = candidate.get("index")
+        if index is None:
+            return 0
+        if type(index) is not int or index < 0:
+            raise self.malformed(f"candidate index is a {type(index).__name__}, expected a count")
+        return index
+
+    def _block(self, word: str) -> None:
+        """Store the `blockReason` of the prompt, which ends every candidate."""
+        self._blocks_of(0)
+        for blocks in self._candidates.values():
+            if blocks.finish is None:
+                blocks.finish, blocks.blocked = word, True
 
     def _blocks_of(self, index: int) -> CandidateBlocks:
         blocks = self._candidates.get(index)
@@ -195,11 +225,15 @@ class GeminiDecoder(Decoder):
         return blocks
 
     def _read_candidate(
-        self, candidate: _Value, raw: list[wire.RawPart], size: int, events: list[Event]
+        self,
+        blocks: CandidateBlocks,
+        candidate: _Value,
+        raw: list[wire.RawPart],
+        size: int,
+        events: list[Event],
     ) -> Fatal | None:
         """Append the events of a candidate in a chunk, and return its failure, if it failed."""
-        index = candidate.get("index")
-        blocks = self._blocks_of(max(index, 0) if type(index) is int else 0)
+        blocks.last_content = ""
         content = candidate.get("content")
         parts = content.get("parts") if is_object(content) else None
         for position, part in enumerate(parts if is_array(parts) else ()):
@@ -222,10 +256,9 @@ class GeminiDecoder(Decoder):
             if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item:
                 self._opener.store(size)
                 blocks.extra[key] = without_half_characters(key, item)
-        word = enum_name(candidate.get("finishReason"))
-        if not word or (word in UNSPECIFIED and blocks.finish):
-            return None
-        blocks.finish = word
+        word = ending_word(candidate.get("finishReason"))
+        if word and blocks.last_content != "executableCode":  # its result and more follow
+            blocks.finish, blocks.blocked = word, False
         error = failed_finish(word, string_of(candidate, "finishMessage"))
         return None if error is None else Fatal(error)
 
@@ -233,16 +266,14 @@ class GeminiDecoder(Decoder):
 
     def _is_finished(self) -> bool:
         finished = all(blocks.finish for blocks in self._candidates.values())
-        return self._blocked is not None or (bool(self._candidates) and finished)
+        return finished and bool(self._candidates)
 
     def _finish(self, events: list[Event]) -> None:
-        if not self._candidates:
-            self._candidates[0] = CandidateBlocks(0, self._opener)
         if 0 not in self._candidates:  # most targets write no other choice
             raise self.malformed(f"candidate {min(self._candidates)} alone, expected candidate 0")
         self._candidates[0].extra.update(self._late_extra)
         candidates = [blocks for _, blocks in sorted(self._candidates.items())]
-        stops = [blocks.finish_message(self._blocked, events) for blocks in candidates]
+        stops = [blocks.finish_message(events) for blocks in candidates]
         events += stops
         self.outcome = Completed(stops[0].reason, self._usage.usage)
 

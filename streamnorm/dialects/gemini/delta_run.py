@@ -24,6 +24,9 @@ class GeminiRun(DeltaRun):
         candidates: The candidates by index.
         usage: Token counts of the message.
         extra: Fields of the chunks so far without a unified field.
+
+    Attributes:
+        response_id: Id of the message.
     """
 
     reports_usage = True
@@ -39,6 +42,7 @@ class GeminiRun(DeltaRun):
         self._usage = usage
         self._extra = extra
         self._refused: Counts | None = None  # of a chunk that is then read in full
+        self.response_id = ""
 
     def decode(self, payload: bytes) -> str | None:
         candidate = self._candidates.get(0)
@@ -51,6 +55,8 @@ class GeminiRun(DeltaRun):
         counts, created = chunk.usage_metadata, chunk.create_time
         if counts is not None and not self._usage.matches_last(counts):
             self._refused = counts
+            return None
+        if chunk.response_id and chunk.response_id != self.response_id:
             return None
         if created is not None and created != self._extra.get("createTime"):
             return None

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, is_object, object_in, objects_of
-from streamnorm.dialects.gemini.stop_reasons import enum_name
+from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.sse import Frame
 
 __all__ = ["has_finish", "is_terminal", "recognises"]
@@ -49,7 +49,7 @@ def is_terminal(frame: Frame) -> bool:
 def has_finish(chunk: dict[str, Any]) -> bool:
     """Return whether a chunk has the finish reason of a candidate, or a block reason."""
     feedback = chunk.get("promptFeedback")
-    if is_object(feedback) and feedback.get("blockReason"):
+    if is_object(feedback) and ending_word(feedback.get("blockReason")):
         return True
     candidates = objects_of(chunk.get("candidates"))
-    return any(enum_name(candidate.get("finishReason")) for candidate in candidates)
+    return any(ending_word(candidate.get("finishReason")) for candidate in candidates)

@@ -51,7 +51,7 @@ from streamnorm.dialects.gemini.errors import error_to_wire
 from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
 from streamnorm.dialects.gemini.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.gemini.stop_reasons import FAILED, stop_reason_to_wire
-from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.tool_calls.parts import server_call_to_wire, tool_call_to_wire
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
@@ -130,6 +130,9 @@ class GeminiEncoder(Encoder):
 
         return write
 
+    def resume_after_passthrough(self, start: MessageStart, next_sequence_number: int) -> None:
+        self._usage = Usage()  # the original chunks reported it
+
     def ping(self) -> bytes:
         return _PING
 
@@ -158,7 +161,7 @@ class GeminiEncoder(Encoder):
             open_block.signature = signature
             return b""
         self._end_joined()  # unsigned text is another part
-        sealed = _EMPTY + b',"thoughtSignature":' + dumps(signature)
+        sealed = _EMPTY + b',"thoughtSignature":' + _string(signature)
         return _HEAD + sealed + open_block.tail
 
     def _citation(self, event: CitationDelta) -> bytes:
@@ -252,7 +255,9 @@ class GeminiEncoder(Encoder):
         citations = b"".join([self._citations(open_block) for open_block in self._open.values()])
         code = (event.code or "").upper()
         if code not in FAILED:
-            return citations + _frame(error_to_wire(event, extras=self.extras))
+            counts = self._counts()
+            told = self._candidate({}, counts) if counts else b""
+            return citations + told + _frame(error_to_wire(event, extras=self.extras))
         finish = {"finishReason": code, "finishMessage": event.message}
         return citations + self._candidate(finish, self._counts())
 

@@ -8,6 +8,7 @@ import msgspec
 
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, compact, is_object
+from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.dialects.gemini.wire import PIECES
 
 __all__ = [
@@ -50,4 +51,4 @@ def block_reason(fields: dict[str, Any]) -> str:
     """Return the `blockReason` in fields of a chunk; empty if the prompt was not blocked."""
     feedback = fields.get("promptFeedback")
     reason = feedback.get("blockReason") if is_object(feedback) else None
-    return reason if isinstance(reason, str) else ""
+    return ending_word(reason) if isinstance(reason, str) else ""

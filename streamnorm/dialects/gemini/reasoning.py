@@ -2,13 +2,12 @@
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
 signatures as Base64.  A foreign signature is therefore the Base64 of a tagged value that
-names its issuer.
+names its issuer.  Google's own goes back as it came, whatever it is.
 """
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 
 from streamnorm._core.blocks import RedactedReasoning
 from streamnorm._core.ids import (
@@ -26,8 +25,6 @@ __all__ = [
     "signature_to_wire",
 ]
 
-_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
-
 
 def signature_from_wire(signature: str) -> tuple[str, str | None]:
     """Return a signature and its issuer: the one in our tag, else Google."""
@@ -35,8 +32,8 @@ def signature_from_wire(signature: str) -> tuple[str, str | None]:
 
 
 def signature_to_wire(signature: str, issuer: str | None) -> str:
-    """Return a signature as Base64: Google's own unchanged, any other tagged with its issuer."""
-    if issuer == "google" and _is_base64(signature):
+    """Return a signature: Google's own unchanged, any other as Base64, tagged with its issuer."""
+    if issuer == "google" and signature and not _is_tagged(signature):
         return signature
     return b64encode(tag_signature(signature, issuer).encode("utf-8", "replace")).decode()
 
@@ -52,13 +49,7 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
     return b64encode(seal_reasoning(block.data, block.issuer).encode("utf-8", "replace")).decode()
 
 
-def _is_base64(text: str) -> bool:
-    """Return whether text is padded Base64 that we did not write ourselves."""
-    if len(text) % 4 or _BASE64.fullmatch(text) is None:
-        return False
-    symbols = b"-_" if "-" in text or "_" in text else b"+/"
-    data = b64decode(text, altchars=symbols)
-    if b64encode(data, altchars=symbols).decode() != text:  # bits behind the last byte
-        return False
-    value = data.decode("utf-8", "replace")
-    return untag_signature(value) is None and sealed_reasoning(value) is None
+def _is_tagged(signature: str) -> bool:
+    """Return whether a signature is one that we wrote ourselves, or would be read as one."""
+    value = unwrap_base64(signature)
+    return untag_signature(value) is not None or sealed_reasoning(value) is not None

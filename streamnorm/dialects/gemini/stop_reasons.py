@@ -13,15 +13,16 @@ from streamnorm._core.provider_errors import upstream_error
 
 __all__ = [
     "FAILED",
-    "UNSPECIFIED",
-    "enum_name",
+    "ending_word",
     "failed_finish",
     "stop_reason_from_wire",
     "stop_reason_to_wire",
 ]
 
-UNSPECIFIED = frozenset({"FINISH_REASON_UNSPECIFIED", "0"})
-"""Finish reasons that say nothing."""
+_UNSPECIFIED = frozenset(
+    {"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "0"}
+)
+"""Finish and block reasons that say nothing."""
 
 FAILED = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
@@ -34,7 +35,8 @@ _REFUSALS = frozenset(
     | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
     | {"MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"}
 )
-_OTHERS = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED"})
+_OTHERS = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER"})
+_KNOWN_OTHERS = _OTHERS | frozenset(map(str, range(5, 32)))  # numbers of known words
 
 _FROM_WIRE: dict[str, StopReason] = {
     "STOP": "end_turn",
@@ -57,11 +59,10 @@ _TO_WIRE: dict[StopReason, str] = {
 }
 
 
-def enum_name(value: Any) -> str:
-    """Return a value of an enumeration, which may be sent as its number; empty for none."""
-    if type(value) is int:
-        return str(value)
-    return clean(value) if isinstance(value, str) else ""
+def ending_word(value: Any) -> str:
+    """Return a finish or block reason, maybe sent as its number; empty if it says nothing."""
+    word = str(value) if type(value) is int else clean(value) if isinstance(value, str) else ""
+    return "" if word in _UNSPECIFIED else word
 
 
 def stop_reason_from_wire(finish_reason: str, *, called: bool) -> StopReason:
@@ -74,7 +75,8 @@ def stop_reason_from_wire(finish_reason: str, *, called: bool) -> StopReason:
     if finish_reason in _REFUSALS:
         return "refusal"
     reason = _FROM_WIRE.get(finish_reason, "other")
-    return "tool_use" if reason == "end_turn" and called else reason
+    is_unknown = finish_reason not in _FROM_WIRE and finish_reason not in _KNOWN_OTHERS
+    return "tool_use" if called and (is_unknown or reason == "end_turn") else reason
 
 
 def stop_reason_to_wire(event: MessageStop) -> str:

@@ -2,7 +2,8 @@
 
 https://ai.google.dev/api/generate-content#UsageMetadata (read 2026-11-22).
 `promptTokenCount` includes cached tokens but not those of the provider's own tools, and
-`candidatesTokenCount` leaves out the thoughts.  Each count is of the whole message so far.
+`candidatesTokenCount` leaves out the thoughts.  Each usage object is a snapshot of the whole
+message so far: a count that it leaves out is not that of an earlier chunk.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _COUNTS = {
 
 
 class UsageReader:
-    """Merge the usage objects of one stream.
+    """Read the usage objects of one stream, each of which replaces the former whole.
 
     Attributes:
         usage: The snapshot.
@@ -35,14 +36,14 @@ class UsageReader:
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self._last: Counts | None = None  # of the last chunk; None if `merge` read it
+        self._last: Counts | None = None  # of the last chunk; None if `read` read it
         self._known = Counts()
         self._before = self._known  # the counts before `add_pending`
         self._is_stale = False  # whether counts have changed since the snapshot
         self._extra: dict[str, Any] = {}  # replaced, never changed: snapshots share it
 
     def set_last(self, counts: Counts) -> None:
-        """Store the counts that `merge` has just read, for `matches_last`."""
+        """Store the counts that `read` has just read, for `matches_last`."""
         self._last = counts
 
     def matches_last(self, counts: Counts) -> bool:
@@ -61,16 +62,17 @@ class UsageReader:
         """Add counts that match the last; `refresh` brings them into the snapshot."""
         self._last = counts
         self._before = self._known
-        self._merge(counts)
+        self._known = counts
+        self._is_stale = True
 
     def retract_pending(self) -> None:
         """Undo the last `add_pending`."""
         self._known = self._before
 
-    def merge(self, usage: dict[str, Any]) -> bool:
-        """Merge a usage object and return whether the snapshot changes."""
+    def read(self, usage: dict[str, Any]) -> bool:
+        """Read a usage object and return whether the snapshot changes."""
         self._last = None
-        extra = dict(self._extra)
+        extra: dict[str, Any] = {}
         counts = Counts()
         for key, value in usage.items():
             count = count_of(value) if key in _COUNTS else None
@@ -79,7 +81,8 @@ class UsageReader:
             elif value is not None:
                 extra[key] = value
         self._extra = extra
-        self._merge(counts)
+        self._known = counts
+        self._is_stale = True
         return self.refresh()
 
     def refresh(self) -> bool:
@@ -102,24 +105,6 @@ class UsageReader:
         self.usage = Usage(input_tokens, output_tokens, cached, None, thoughts, extra or None)
         return self.usage != before
 
-    def _merge(self, counts: Counts) -> None:
-        """Replace the known counts by those that were reported."""
-        known = self._known
-        if counts.prompt_token_count is None:
-            counts.prompt_token_count = known.prompt_token_count
-        if counts.candidates_token_count is None:
-            counts.candidates_token_count = known.candidates_token_count
-        if counts.thoughts_token_count is None:
-            counts.thoughts_token_count = known.thoughts_token_count
-        if counts.cached_content_token_count is None:
-            counts.cached_content_token_count = known.cached_content_token_count
-        if counts.tool_use_prompt_token_count is None:
-            counts.tool_use_prompt_token_count = known.tool_use_prompt_token_count
-        if counts.total_token_count is None:
-            counts.total_token_count = known.total_token_count
-        self._known = counts
-        self._is_stale = True
-
 
 def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
     """Return a snapshot as `usageMetadata`; counts that were never reported are 0.
@@ -129,9 +114,9 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
         extras: Whether to write Google's own counts back, among them those of its tools.
     """
     wire: dict[str, Any] = dict(usage.extra or {}) if extras else {}
-    prompt, output = usage.input_tokens or 0, usage.output_tokens or 0
-    tools = min(count_of(wire.get("toolUsePromptTokenCount")) or 0, prompt)
     thoughts = usage.reasoning_tokens or 0
+    prompt, output = usage.input_tokens or 0, max(usage.output_tokens or 0, thoughts)
+    tools = min(count_of(wire.get("toolUsePromptTokenCount")) or 0, prompt)
     wire |= {
         "promptTokenCount": prompt - tools,
         "candidatesTokenCount": output - thoughts,

@@ -6,10 +6,13 @@ a message and are read as plain JSON, so that unknown fields are kept.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+
+from streamnorm._core.events import StreamError
+from streamnorm._core.provider_errors import Fatal
 
 __all__ = [
     "DIALECT",
@@ -17,6 +20,7 @@ __all__ = [
     "Counts",
     "RawPart",
     "TextChunk",
+    "data_field",
     "decode_text",
     "raw_json",
     "raw_parts",
@@ -134,6 +138,29 @@ def raw_parts(data: str) -> list[list[RawPart]]:
         candidates = frame.response.candidates if frame.response is not None else None
     contents = [candidate.content for candidate in candidates or ()]
     return [(content.parts or []) if content is not None else [] for content in contents]
+
+
+_DATA = frozenset(
+    {"text", "functionCall", "functionResponse", "toolCall", "toolResponse", "executableCode"}
+    | {"codeExecutionResult", "inlineData", "fileData"}
+)
+"""Fields of which a part has one."""
+_MODIFIERS = frozenset(
+    {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
+)
+
+
+def data_field(part: dict[str, Any]) -> str:
+    """Return the field with the data of a part.
+
+    Raises:
+        Fatal: There are several.
+    """
+    fields = [key for key in part if key not in _MODIFIERS and part[key] is not None]
+    data = [key for key in fields if key in _DATA and (key != "text" or part[key] != "")]
+    if len(data) > 1:
+        raise Fatal(StreamError("malformed", f"part with {' and '.join(data)}, expected one"))
+    return (data or fields or ["text"])[0]
 
 
 PIECES = frozenset(

@@ -10,6 +10,7 @@ from support.gemini.frames import blocks, decode, frame, parts, text, thought
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Failed,
     Limits,
     MessageStop,
     Note,
@@ -132,10 +133,29 @@ def test_candidates_are_distinguished_by_index() -> None:
     ]
 
 
-@pytest.mark.parametrize("index", [-1, "1", None, True])
-def test_invalid_candidate_index_means_the_first(index: object) -> None:
+def test_candidate_without_an_index_is_the_first() -> None:
+    for index in ({}, {"index": None}):
+        payload = {"candidates": [{"content": {"parts": [{"text": "a"}]}, **index}]}
+        assert blocks(frame(payload)) == [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)]
+
+
+@pytest.mark.parametrize("index", [-1, "1", True, 0.0])
+def test_invalid_candidate_index_is_malformed(index: object) -> None:
     payload = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "index": index}]}
-    assert blocks(frame(payload)) == [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)]
+    message = f"candidate index is a {type(index).__name__}, expected a count"
+    assert decode(frame(payload)).outcome == Failed(StreamError("malformed", message))
+
+
+@pytest.mark.parametrize(
+    "indexes", [({}, {}), ({"index": 0}, {}), ({"index": 0}, {"index": 0})], ids=str
+)
+def test_two_candidates_of_one_index_in_a_chunk_are_malformed(
+    indexes: tuple[dict[str, int], dict[str, int]],
+) -> None:
+    part = {"content": {"parts": [{"text": "a"}]}}
+    payload = {"candidates": [{**part, **index} for index in indexes]}
+    message = "two candidates 0 in one chunk, expected one"
+    assert decode(frame(payload)).outcome == Failed(StreamError("malformed", message))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from streamnorm import (
     Block,
     BlockStart,
     BlockStop,
+    Completed,
     Document,
     Event,
+    Failed,
     Image,
     JSONDelta,
     MessageStop,
@@ -29,6 +31,7 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
+    Usage,
 )
 
 CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {"port": "Wick"}}}
@@ -126,23 +129,28 @@ def test_fragment_without_will_continue_ends_the_call() -> None:
     entry = {"jsonPath": "$.a", "numberValue": 1}
     started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
     ended = partial(partialArgs=[{"jsonPath": "$.b", "numberValue": 2}])
-    assert blocks(started, ended, partial(), parts(CALL))[:5] == [
+    other = {"functionCall": {**CALL["functionCall"], "id": "c2"}}
+    assert blocks(started, ended, partial(), parts(other))[:5] == [
         *(BlockStart(0, ToolCall("c1", "f")), JSONDelta(0, '{"a":1'), JSONDelta(0, ',"b":2}')),
-        *(BlockStop(0), BlockStart(1, ToolCall("c1", "tide"))),
+        *(BlockStop(0), BlockStart(1, ToolCall("c2", "tide"))),
     ]
     assert decode(started, ended, partial(), parts(finishReason="STOP")).notes == (
         Note("extra_call_end", "tool call"),
     )
 
 
-def test_unfinished_call_is_closed_by_the_next_block() -> None:
+def test_call_without_its_end_stays_unfinished() -> None:
     entry = {"jsonPath": "$.a", "numberValue": 1}
     started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
-    closed = [JSONDelta(0, "}"), BlockStop(0)]
-    for following in (parts({"text": "x"}), parts(CALL), b""):
+    other = {"functionCall": {**CALL["functionCall"], "id": "c2"}}
+    for following in (parts({"text": "x"}), parts(other), b""):
         decoded = decode(started, following, parts(finishReason="STOP"))
-        assert decoded.events[3:5] == closed
-        assert decoded.notes == (Note("missing_call_end", "tool call"),)
+        assert decoded.events[2:4] == [JSONDelta(0, '{"a":1'), BlockStop(0)]
+        assert decoded.outcome == Completed("tool_use", Usage())
+        assert decoded.notes == (
+            Note("missing_call_end", "tool call"),
+            Note("unfinished_arguments", "tool call"),
+        )
 
 
 def test_call_that_is_cut_keeps_incomplete_arguments() -> None:
@@ -153,6 +161,43 @@ def test_call_that_is_cut_keeps_incomplete_arguments() -> None:
     ]
 
 
+def test_call_without_its_end_and_arguments_is_not_one_without_arguments() -> None:
+    started = partial(id="c1", name="f", willContinue=True)
+    decoded = decode(started, parts(finishReason="STOP"))
+    assert decoded.events[2:4] == [JSONDelta(0, "{"), BlockStop(0)]
+    assert Note("unfinished_arguments", "tool call") in decoded.notes
+
+
+@pytest.mark.parametrize("end", [{}, {"willContinue": False}])
+def test_unfinished_string_stays_open_at_the_end_of_its_call(end: dict[str, Any]) -> None:
+    entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
+    started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
+    decoded = decode(started, partial(**end), parts(finishReason="STOP"))
+    assert decoded.events[2:4] == [JSONDelta(0, '{"a":"x'), BlockStop(0)]
+    assert decoded.outcome == Completed("tool_use", Usage())
+    assert decoded.notes == (Note("unfinished_arguments", "tool call"),)
+
+
+def test_half_a_character_at_the_cut_is_replaced() -> None:
+    entry = {"jsonPath": "$.a", "stringValue": "x\ud83d", "willContinue": True}
+    started = partial(id="c1", name="f", partialArgs=[entry])
+    for end in (partial(), b""):
+        events = decode(started, end, parts(finishReason="STOP")).events
+        texts = [event.partial_json for event in events if isinstance(event, JSONDelta)]
+        assert "".join(texts) == '{"a":"x\ufffd'
+
+
+@pytest.mark.parametrize(
+    ("args", "count"),
+    [('{"a":1}', 0), ("", 0), ("{}", 0), ('{"a":', 1), ("tide at noon", 1)],
+)
+def test_arguments_as_text_that_are_no_json_are_unfinished(args: str, count: int) -> None:
+    call = {"functionCall": {"id": "c1", "name": "f", "args": args}}
+    decoded = decode(parts(call, finishReason="STOP"))
+    assert decoded.outcome == Completed("tool_use", Usage())
+    assert decoded.notes == (Note("unfinished_arguments", "tool call"),) * count
+
+
 @pytest.mark.parametrize(
     "call", [{"args": {}}, {"willContinue": True}, {"partialArgs": [{"jsonPath": "$.a"}]}]
 )
@@ -160,6 +205,13 @@ def test_call_without_a_name_is_malformed(call: dict[str, Any]) -> None:
     assert decode(partial(**call)).events[1:] == [
         StreamError("malformed", "function call without a name, expected one")
     ]
+
+
+def test_part_with_two_kinds_of_data_is_malformed() -> None:
+    outcome = decode(parts({"text": "a", **CALL})).outcome
+    expected = "part with text and functionCall, expected one"
+    assert outcome == Failed(StreamError("malformed", expected))
+    assert blocks(parts({"text": "", **CALL})) == blocks(parts(CALL))
 
 
 # The provider's own tools

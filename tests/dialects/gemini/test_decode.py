@@ -113,24 +113,6 @@ def test_chunk_is_read_within_a_response_envelope() -> None:
 # The end
 
 
-def test_last_finish_reason_counts() -> None:
-    events = decode(text("Hel", "STOP"), text("lo", "MAX_TOKENS")).events
-    assert events[-1] == MessageStop("max_tokens", "MAX_TOKENS")
-    assert [e for e in events if isinstance(e, BlockStop)] == [BlockStop(0)]
-
-
-def test_unspecified_finish_reason_replaces_no_other() -> None:
-    vague = parts(finishReason="FINISH_REASON_UNSPECIFIED")
-    assert decode(text("a", "STOP"), vague).events[-1] == MessageStop("end_turn", "STOP")
-    assert decode(text("a"), vague).events[-1] == MessageStop("other", "FINISH_REASON_UNSPECIFIED")
-
-
-@pytest.mark.parametrize("finish", ["", None, [], {}])
-def test_invalid_finish_reason_ends_nothing(finish: object) -> None:
-    outcome = decode(text("a"), parts(finishReason=finish)).outcome
-    assert isinstance(outcome, Truncated)
-
-
 def test_blocked_prompt_is_a_refusal() -> None:
     feedback = {"blockReason": "SAFETY", "safetyRatings": []}
     decoded = decode(frame({"promptFeedback": feedback, "usageMetadata": COUNTS}))
@@ -177,7 +159,9 @@ def test_last_chunk_may_lack_its_blank_line() -> None:
             assert decoded.notes == (Note("unterminated", "last frame"),)
     assert isinstance(decode(text("Hel"), text("lo", "STOP")[:-8]).outcome, Truncated)
     assert isinstance(decode(text("Hel"), text("lo")[:-2]).outcome, Truncated)
-    assert isinstance(decode(text("Hel", "STOP"), text("lo")[:-2]).outcome, Completed)
+    late = chunk(usageMetadata=COUNTS)[:-2]
+    assert isinstance(decode(text("Hel", "STOP"), late).outcome, Completed)
+    assert isinstance(decode(text("Hel", "STOP"), text("lo")[:-2]).outcome, Truncated)
     assert isinstance(decode(text("Hel", "STOP"), b"dat").outcome, Truncated)
 
 

@@ -226,14 +226,17 @@ def test_tokens_are_reported_with_the_chunk_that_changes_them() -> None:
     assert reading.on_run[3:] == [1] * len(numbers)
 
 
-def test_missing_count_keeps_its_last_value() -> None:
+def test_missing_count_is_none_of_an_earlier_chunk() -> None:
     more = {"thoughtsTokenCount": 5, "totalTokenCount": 16}
     partial = chunk(candidate({"text": "c"}), usageMetadata={"totalTokenCount": 20})
     chunks = [counted("c", **more), counted("c", **more), partial, partial, counted("c")]
     reading = read_chunks("gemini", *BEGUN, *chunks)
     usage = [events[-1].usage for events in reading.events if isinstance(events[-1], UsageUpdate)]
-    extra = {**DETAILS, "totalTokenCount": 20}
-    assert usage[-1] == Usage(9, 6, reasoning_tokens=5, extra=extra)
+    assert usage[-3:] == [
+        Usage(9, 6, reasoning_tokens=5, extra={**DETAILS, "totalTokenCount": 16}),
+        Usage(extra={"totalTokenCount": 20}),
+        Usage(9, 1, extra=DETAILS),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
+    Transcoder,
     Usage,
     UsageUpdate,
     encoder,
@@ -321,6 +322,24 @@ def test_another_model_and_no_names() -> None:
     assert b'"modelVersion":"mine"' in GeminiEncoder(model="mine").encode(START)
     bare = GeminiEncoder().encode(MessageStart())
     assert bare.endswith(b'"role":"model"},"index":0}]}\r\n\r\n')
+
+
+def test_tokens_of_a_failed_stream_come_before_its_error() -> None:
+    counts = {"promptTokenCount": 3, "candidatesTokenCount": 1, "totalTokenCount": 4}
+    error = {"code": 500, "message": "cut", "status": "INTERNAL"}
+    assert encode(UsageUpdate(Usage(3, 1)), StreamError("truncated", "cut")) == [
+        chunk({"text": ""}, beside={"usageMetadata": counts}),
+        {"error": error},
+    ]
+
+
+def test_tokens_that_the_client_has_seen_are_not_repeated() -> None:
+    source = chunk({"text": "a"}, beside={"usageMetadata": {"promptTokenCount": 3}})
+    original = b"data: " + json.dumps(source).encode() + b"\r\n\r\n"
+    transcoder = Transcoder("gemini", "gemini")
+    out = b"".join(transcoder.feed(original) + transcoder.close())
+    assert out.startswith(original)
+    assert b"usageMetadata" not in out[len(original) :]
 
 
 @pytest.mark.parametrize(

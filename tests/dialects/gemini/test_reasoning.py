@@ -14,17 +14,20 @@ def tagged(signature: str, issuer: str) -> str:
     return base64.b64encode(f"sn1.{issuer}.{signature}".encode()).decode()
 
 
-@pytest.mark.parametrize("signature", ["c2ln", "YQ==", "+/8=", "-_8=", "QUJDRA=="])
+@pytest.mark.parametrize(
+    "signature",
+    [
+        *("c2ln", "YQ==", "+/8=", "-_8=", "QUJDRA=="),
+        # No padded Base64; only the vendor knows what it means.
+        *("YQ", "YQ=", "a b=", "+_8=", "é", "gAAAA", "c2ln====", "YR==", "YWJ=", "-_9="),
+    ],
+)
 def test_signature_of_google_is_unchanged(signature: str) -> None:
     assert signature_to_wire(signature, "google") == signature
 
 
-@pytest.mark.parametrize(
-    "signature",
-    ["", "YQ", "YQ=", "a b=", "+_8=", "é", "gAAAA", "c2ln====", "YR==", "YWJ=", "-_9="],
-)
-def test_signature_that_clients_cannot_decode_is_tagged(signature: str) -> None:
-    assert signature_to_wire(signature, "google") == tagged(signature, "google")
+def test_empty_signature_is_tagged() -> None:
+    assert signature_to_wire("", "google") == tagged("", "google")
 
 
 @pytest.mark.parametrize("issuer", ["anthropic", "openai"])

@@ -6,6 +6,7 @@ import pytest
 
 from streamnorm import MessageStop, StopReason, StreamError
 from streamnorm.dialects.gemini.stop_reasons import (
+    ending_word,
     failed_finish,
     stop_reason_from_wire,
     stop_reason_to_wire,
@@ -30,7 +31,6 @@ from streamnorm.dialects.gemini.stop_reasons import (
         ("MODEL_ARMOR", "refusal"),
         ("OTHER", "other"),
         ("NO_IMAGE", "other"),
-        ("FINISH_REASON_UNSPECIFIED", "other"),
         ("SOMETHING_NEW", "other"),
         ("9", "other"),
     ],
@@ -39,12 +39,28 @@ def test_finish_reason_has_its_stop_reason(word: str, reason: str) -> None:
     assert stop_reason_from_wire(word, called=False) == reason
 
 
-@pytest.mark.parametrize("word", ["STOP", "1"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"),
+        *(0, "0", None, "", [], {}, True),
+    ],
+)
+def test_unspecified_reason_ends_nothing(word: object) -> None:
+    assert ending_word(word) == ""
+
+
+@pytest.mark.parametrize(("word", "name"), [("STOP", "STOP"), (1, "1"), ("NEW", "NEW")])
+def test_reason_may_be_a_number(word: object, name: str) -> None:
+    assert ending_word(word) == name
+
+
+@pytest.mark.parametrize("word", ["STOP", "1", "SOMETHING_NEW"])
 def test_client_tool_call_makes_a_stop_tool_use(word: str) -> None:
     assert stop_reason_from_wire(word, called=True) == "tool_use"
 
 
-@pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER"])
+@pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER", "9", "CONTINUATION"])
 def test_client_tool_call_changes_no_other_reason(word: str) -> None:
     assert stop_reason_from_wire(word, called=True) == stop_reason_from_wire(word, called=False)
 

@@ -8,14 +8,14 @@ import pytest
 from msgspec import Raw, structs
 
 from streamnorm import Usage
-from streamnorm.dialects.gemini.usage import UsageReader
+from streamnorm.dialects.gemini.usage import UsageReader, usage_to_wire
 from streamnorm.dialects.gemini.wire import Counts
 
 
 def merged(*told: dict[str, Any]) -> Usage:
     reader = UsageReader()
     for usage in told:
-        reader.merge(usage)
+        reader.read(usage)
     return reader.usage
 
 
@@ -41,12 +41,29 @@ def test_unreported_count_is_none() -> None:
     )
 
 
-def test_later_count_replaces_the_earlier() -> None:
+def test_later_counts_replace_the_earlier_whole() -> None:
     assert merged(
-        {"promptTokenCount": 9, "candidatesTokenCount": 2},
-        {"candidatesTokenCount": 4, "trafficType": "ON_DEMAND"},
+        {"promptTokenCount": 9, "candidatesTokenCount": 2, "trafficType": "ON_DEMAND"},
         {"candidatesTokenCount": 3, "promptTokenCount": None},
-    ) == Usage(9, 3, extra={"trafficType": "ON_DEMAND"})
+    ) == Usage(output_tokens=3)
+
+
+def test_counts_of_two_snapshots_never_mix() -> None:
+    before = {"promptTokenCount": 87, "candidatesTokenCount": 21, "totalTokenCount": 108}
+    last = {"promptTokenCount": 87, "thoughtsTokenCount": 78, "totalTokenCount": 165}
+    usage = merged(before, last)
+    assert usage == Usage(87, 78, reasoning_tokens=78)
+    assert usage_to_wire(usage, extras=True) == {**last, "candidatesTokenCount": 0}
+
+
+def test_written_counts_add_up() -> None:
+    """A thought counts as output, whatever another vendor says."""
+    assert usage_to_wire(Usage(9, 3, reasoning_tokens=5), extras=False) == {
+        "promptTokenCount": 9,
+        "candidatesTokenCount": 0,
+        "thoughtsTokenCount": 5,
+        "totalTokenCount": 14,
+    }
 
 
 def test_total_is_kept_where_it_is_no_sum() -> None:
@@ -63,8 +80,8 @@ def test_invalid_count_is_kept_in_extra() -> None:
 
 def test_same_counts_change_nothing() -> None:
     reader = UsageReader()
-    assert reader.merge({"promptTokenCount": 9})
-    assert not reader.merge({"promptTokenCount": 9})
+    assert reader.read({"promptTokenCount": 9})
+    assert not reader.read({"promptTokenCount": 9})
 
 
 COUNTS = Counts(prompt_token_count=9, candidates_token_count=1, traffic_type=Raw(b'"X"'))
@@ -73,7 +90,7 @@ COUNTS = Counts(prompt_token_count=9, candidates_token_count=1, traffic_type=Raw
 def test_counts_match_others_that_were_merged() -> None:
     reader = UsageReader()
     assert not reader.matches_last(COUNTS)
-    reader.merge({"promptTokenCount": 9, "candidatesTokenCount": 1, "trafficType": "X"})
+    reader.read({"promptTokenCount": 9, "candidatesTokenCount": 1, "trafficType": "X"})
     assert not reader.matches_last(COUNTS)
     reader.set_last(COUNTS)
     assert reader.matches_last(COUNTS)
@@ -83,7 +100,7 @@ def test_counts_match_others_that_were_merged() -> None:
     assert reader.refresh()
     assert reader.usage == Usage(9, 4, extra={"trafficType": "X"})
     assert not reader.refresh()
-    reader.merge({})
+    reader.read({})
     assert not reader.matches_last(COUNTS)
 
 
@@ -104,7 +121,7 @@ def test_counts_with_other_fields_do_not_match(name: str) -> None:
     assert not reader.matches_last(structs.replace(COUNTS, **{name: Raw(b"[1]")}))
 
 
-def test_count_that_is_not_repeated_stays() -> None:
+def test_pending_count_that_is_not_repeated_is_gone() -> None:
     reader = UsageReader()
     told = {
         "promptTokenCount": 9,
@@ -114,21 +131,19 @@ def test_count_that_is_not_repeated_stays() -> None:
         "thoughtsTokenCount": 5,
         "totalTokenCount": 30,
     }
-    reader.merge(told)
+    reader.read(told)
     reader.set_last(Counts())
     assert reader.usage == Usage(
         12, 9, 2, None, 5, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
     )
     reader.add_pending(Counts(thoughts_token_count=6))
     assert reader.refresh()
-    assert reader.usage == Usage(
-        12, 10, 2, None, 6, {"toolUsePromptTokenCount": 3, "totalTokenCount": 30}
-    )
+    assert reader.usage == Usage(output_tokens=6, reasoning_tokens=6)
 
 
 def test_earlier_snapshots_never_change() -> None:
     reader = UsageReader()
-    reader.merge({"promptTokenCount": 1, "trafficType": "X"})
+    reader.read({"promptTokenCount": 1, "trafficType": "X"})
     first = reader.usage
-    reader.merge({"promptTokenCount": 1, "trafficType": "Y"})
+    reader.read({"promptTokenCount": 1, "trafficType": "Y"})
     assert (first.extra, reader.usage.extra) == ({"trafficType": "X"}, {"trafficType": "Y"})

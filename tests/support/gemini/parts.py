@@ -79,6 +79,7 @@ class Blocks:
         self._last = last
         self._open = ""  # the kind of text that the next would continue
         self._base = 0  # bytes of the texts so far
+        self._running = 0  # number of the provider's calls without a result
 
     def add(self, *, last: bool) -> None:
         """Make one more block, or what belongs together.
@@ -201,17 +202,21 @@ class Blocks:
         for piece in pieces:
             groups += [[]] if d.flag() else []
             groups[-1].append(piece.entry)
-        text = pieces[-1].text if cut_off and pieces else "".join(p.whole for p in pieces[-1:])
+        text = pieces[-1].whole if pieces else ""
         wire, sealed = self._signature() if d.flag(3) else ("", {})
         calls = [{**(head if not n else {}), "partialArgs": g} for n, g in enumerate(groups)]
         calls = [{**call, "willContinue": True} for call in calls]
         if not pieces:
             del calls[0]["partialArgs"]
-        if not cut_off:
+        if cut_off:
+            text = pieces[-1].text if pieces else "{"
+        else:
             goes_on = any(entry.get("willContinue") for entry in groups[-1])
             if len(calls) > 1 and not goes_on and d.flag():
                 del calls[-1]["willContinue"]
-            elif not (last and self._last == "end" and d.flag()):
+            elif last and self._last == "end" and d.flag():
+                text = pieces[-1].text if pieces else "{"
+            else:
                 calls.append({})
         for number, call in enumerate(calls):
             signing = {"thoughtSignature": wire} if wire and not number else {}
@@ -236,8 +241,11 @@ class Blocks:
         known = id.get("id", "")
         self.bits.append(Bit({"executableCode": marked(text)}))
         self._take(ServerToolCall(known, "code_execution", text, "executableCode"))
-        if self._d.flag():
-            result = {"outcome": "OUTCOME_OK", "output": "1\n", **self._d.pick((id, {}))}
+        others, self._running = self._running, self._running + 1
+        if self._d.flag() and (id or not others):  # a result without an id needs a single call
+            self._running -= 1
+            named = id if others else self._d.pick((id, {}))
+            result = {"outcome": "OUTCOME_OK", "output": "1\n", **named}
             self.bits.append(Bit({"codeExecutionResult": result}))
             self._take(ServerToolResult(known, "codeExecutionResult", result))
 
@@ -246,7 +254,9 @@ class Blocks:
         text = json.dumps({"id": id, "toolType": type, "args": {"q": "é"}})
         self.bits.append(Bit({"toolCall": marked(text)}))
         self._take(ServerToolCall(id, type, text, "toolCall"))
+        self._running += 1
         if self._d.flag():
+            self._running -= 1
             result = {"id": id, "toolType": type, "response": {"r": ["é"]}}
             self.bits.append(Bit({"toolResponse": result}))
             self._take(ServerToolResult(id, "toolResponse", result))

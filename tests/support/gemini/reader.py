@@ -88,6 +88,7 @@ class _Reader:
         """Read one chunk."""
         assert self.finish is None
         assert self.error is None
+        assert self.usage is None or self._blocked or "error" in chunk  # the counts come last
         if "error" in chunk:
             assert next(iter(chunk)) == "error"
             self.error = error = chunk["error"]
@@ -120,7 +121,6 @@ class _Reader:
         self._take_part(part)
         rest = {k: v for k, v in candidate.items() if k not in ("content", "index")}
         self._take_beside(rest)
-        assert self.usage is None or self.finish is not None or self.error is not None
 
     def end(self) -> Read:
         """Return the complete stream."""

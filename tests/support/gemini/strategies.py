@@ -195,7 +195,9 @@ def _chunks(d: Draws, server: _Server, answers: list[_Answer]) -> list[dict[str,
         for number in sorted(unfinished) if several else [d.pick(sorted(unfinished))]:
             bits = _some(d, left[number])
             candidate = _candidate(d, server, number, bits)
-            ends = not left[number] and (not bits or d.flag())
+            # A finish reason beside code is no end: its result follows.
+            is_code = any("executableCode" in (bit.part or {}) for bit in bits)
+            ends = not left[number] and (not bits or (d.flag() and not is_code))
             if ends:
                 unfinished.discard(number)
             if ends or server.finishes:

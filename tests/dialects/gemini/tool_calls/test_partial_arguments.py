@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamnorm import Limits
 from streamnorm._core.provider_errors import Fatal
-from streamnorm.dialects.gemini.tool_calls import PartialArguments
+from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts
@@ -87,16 +87,33 @@ def test_each_entry_gives_its_text_at_once() -> None:
     ]
 
 
-def test_unfinished_string_is_closed() -> None:
-    assert written(string("$.a", "x", willContinue=True)) == ['{"a":"x', '"}']
-    pieces = [string("$.a", "x", willContinue=True), string("$.b", "y")]
-    assert written(*pieces) == ['{"a":"x', '","b":"y"', "}"]
+def test_unfinished_string_is_not_closed() -> None:
+    assert written(string("$.a", "x", willContinue=True)) == ['{"a":"x', ""]
+
+
+def test_arguments_are_whole_once_everything_is_closed() -> None:
+    arguments = PartialArguments(LIMITS)
+    assert arguments.is_whole
+    arguments.write(string("$.a", "x", willContinue=True))
+    arguments.finish()
+    assert not arguments.is_whole
+    arguments.write({"jsonPath": "$.a"})
+    assert not arguments.is_whole
+    arguments.finish()
+    assert arguments.is_whole
+
+
+def test_arguments_that_were_cut_are_no_json() -> None:
+    arguments = PartialArguments(LIMITS)
+    assert arguments.cut() == "{"
+    arguments.write({"jsonPath": "$.a", "numberValue": 1})
+    assert arguments.cut() == ""
 
 
 def test_high_surrogate_waits_for_its_pair() -> None:
     pieces = [string("$.a", "\ud83d", willContinue=True), string("$.a", "\ude42")]
     assert written(*pieces) == ['{"a":"', '🙂"', "}"]
-    assert written(string("$.a", "\ud83d", willContinue=True)) == ['{"a":"', '�"}']
+    assert written(string("$.a", "\ud83d", willContinue=True)) == ['{"a":"', "�"]
 
 
 def test_call_without_entries_has_no_text() -> None:
@@ -123,6 +140,14 @@ def test_call_without_entries_has_no_text() -> None:
             {"jsonPath": "$.c", "numberValue": 1},
             {"jsonPath": "$.a.d", "numberValue": 1},
         ],
+        [string("$.a", "x", willContinue=True), string("$.b", "y")],
+        [string("$.a", "x", willContinue=True), {"jsonPath": "$.a", "numberValue": 1}],
+        [{"jsonPath": "$.a", "numberValue": 1, "boolValue": True}],
+        [{"jsonPath": "$.a", "numberValue": None}],
+        [{"jsonPath": "$.a", "numberValue": "1"}],
+        [{"jsonPath": "$.a", "numberValue": True}],
+        [{"jsonPath": "$.a", "boolValue": 1}],
+        [string("$.a", None)],  # type: ignore[arg-type] - what no server may send
     ],
     ids=str,
 )

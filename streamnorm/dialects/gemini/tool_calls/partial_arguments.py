@@ -1,4 +1,4 @@
-"""Tool calls: `functionCall` parts, whole or with `partialArgs`, both directions.
+"""`partialArgs`: the arguments of a call in fragments, as one JSON text.
 
 https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling (read
 2026-11-22).  With `streamFunctionCallArguments` a call brings entries such as
@@ -13,94 +13,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import clean, compact, objects_of, rejoin, string_of
+from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal, too_large
-from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
 
-__all__ = [
-    "CallPart",
-    "PartialArguments",
-    "call_part",
-    "server_call_from_wire",
-    "server_call_to_wire",
-    "tool_call_to_wire",
-]
-
-_MAPPED = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
-
-
-class CallPart(Struct):
-    """A `functionCall` part: a whole call or one fragment of a call.
-
-    Attributes:
-        id: Id of the call; empty if it has none.
-        name: Name of the tool; empty in a later fragment.
-        arguments: JSON text of `args`, byte for byte as on the wire; None without `args`.
-        entries: `partialArgs`.
-        goes_on: Whether more fragments of the call follow.
-        rest: Fields without a unified field.
-    """
-
-    id: str
-    name: str
-    arguments: str | None
-    entries: list[dict[str, Any]]
-    goes_on: bool
-    rest: dict[str, Any]
-
-
-def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
-    """Return a `functionCall` with the JSON text of its arguments."""
-    entries = objects_of(call.get("partialArgs"))
-    return CallPart(
-        string_of(call, "id"),
-        string_of(call, "name"),
-        _arguments(call.get("args"), raw),
-        entries,
-        _goes_on(call) or any(map(_goes_on, entries)),
-        {key: item for key, item in call.items() if key not in _MAPPED},
-    )
-
-
-def _goes_on(value: dict[str, Any]) -> bool:
-    return value.get("willContinue") is True
-
-
-def _arguments(value: Any, raw: RawCall | None) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return clean(value)
-    text = bytes(raw.args).decode() if raw is not None else ""
-    return text or compact(value)
-
-
-def server_call_from_wire(
-    field: str, value: dict[str, Any], raw: RawPart
-) -> tuple[ServerToolCall, str]:
-    """Return a call of `executableCode` or `toolCall`, and its JSON text as its arguments."""
-    if field == "executableCode":
-        name, text = "code_execution", raw.executable_code
-    else:
-        name, text = string_of(value, "toolType"), raw.tool_call
-    call = ServerToolCall(string_of(value, "id"), name, kind=field)
-    return call, bytes(text).decode() or compact(value)
-
-
-def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> dict[str, Any]:
-    """Return a call as the fields of its part."""
-    function = {"id": call.id, "name": call.name, "args": raw_json(arguments or "{}")}
-    part: dict[str, Any] = {"functionCall": function}
-    return part if signature is None else {**part, "thoughtSignature": signature}
-
-
-def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
-    """Return a call that the provider executed as the fields of its part."""
-    return {call.kind: raw_json(arguments or "{}")}
-
+__all__ = ["PartialArguments"]
 
 _STEP = re.compile(
     r"""\.([^.\[\]]+)|\[([0-9]{0,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
@@ -141,20 +59,32 @@ class PartialArguments:
         """Return the JSON text that an entry adds.
 
         Raises:
-            Fatal: The entry has no path, or one that was already closed.
+            Fatal: The entry has no path, or one that was already closed, or another than that
+                of an unfinished string, or its value is none.
         """
         path, ends_list = self._path(entry.get("jsonPath"))
-        text = ""
-        if self._string is not None:
-            if path == self._string:
-                return self._continue_string(entry)
-            text = self._end_string()
-        return text + self._go_to(path, ends_list, entry)
+        _check_value(entry)
+        if self._string is None:
+            return self._go_to(path, ends_list, entry)
+        if path != self._string or (_has_value(entry) and "stringValue" not in entry):
+            raise _malformed("a value within an unfinished string")
+        return self._continue_string(entry)
 
     def finish(self) -> str:
-        """Return the text that closes the open string and all containers."""
-        text = self._end_string() if self._string is not None else ""
-        return text + self._close(0)
+        """Return the text that closes all containers.
+
+        An unfinished string is not closed: its end was never sent.
+        """
+        return self._close(0) if self._string is None else self._half_character()
+
+    def cut(self) -> str:
+        """Return text behind which the arguments are unfinished: their end was never sent."""
+        return self._half_character() if self._open else "{"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is open."""
+        return self._string is None and not self._open
 
     def _go_to(self, path: list[str | int], ends_list: bool, entry: dict[str, Any]) -> str:
         if not self._open:
@@ -208,24 +138,25 @@ class PartialArguments:
         return "".join(closed)
 
     def _value(self, path: list[str | int], entry: dict[str, Any]) -> str:
-        if isinstance(entry.get("stringValue"), str):
+        if "stringValue" in entry:
             self._string = path
             return '"' + self._continue_string(entry)
-        for key in ("numberValue", "boolValue"):
-            if entry.get(key) is not None:
-                return compact(entry[key])
-        return "null"
+        value = entry.get("numberValue", entry.get("boolValue"))
+        return compact(value)
 
     def _continue_string(self, entry: dict[str, Any]) -> str:
         """Return a fragment of the open string, with its end unless more follows."""
-        piece = entry.get("stringValue")
-        text, self._carry = rejoin(self._carry, piece if isinstance(piece, str) else "")
+        text, self._carry = rejoin(self._carry, entry.get("stringValue", ""))
         text = compact(text)[1:-1]
         return text if entry.get("willContinue") is True else text + self._end_string()
 
     def _end_string(self) -> str:
-        carry, self._carry, self._string = clean(self._carry), "", None
-        return carry + '"'
+        self._string = None
+        return self._half_character() + '"'
+
+    def _half_character(self) -> str:
+        carry, self._carry = clean(self._carry), ""
+        return carry
 
     def _path(self, path: Any) -> tuple[list[str | int], bool]:
         """Return the steps of a path and whether it ends in `[]`."""
@@ -255,9 +186,26 @@ def _step(match: re.Match[str]) -> str | int:
     return clean(_ESCAPED.sub(r"\1", match[3] or match[4] or ""))
 
 
+_TYPES: dict[str, tuple[type, ...]] = {
+    "stringValue": (str,),
+    "numberValue": (int, float),
+    "boolValue": (bool,),
+    "nullValue": (str, int, type(None)),
+}
+"""Types of the values of an entry, which has at most one."""
+
+
 def _has_value(entry: dict[str, Any]) -> bool:
-    keys = ("stringValue", "numberValue", "boolValue", "nullValue")
-    return any(key in entry for key in keys)
+    return any(key in entry for key in _TYPES)
+
+
+def _check_value(entry: dict[str, Any]) -> None:
+    values = [key for key in _TYPES if key in entry]
+    if len(values) > 1:
+        raise _malformed(f"{len(values)} values in one entry")
+    # JSON's `true` is an `int` for Python, and a number that is not finite is read as None.
+    if values and type(entry[values[0]]) not in _TYPES[values[0]]:
+        raise _malformed(f"a {values[0]} of another type")
 
 
 def _malformed(found: str) -> Fatal:

@@ -1,0 +1,101 @@
+"""Which call a part belongs to, and what contradicts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.gemini.frames import decode, message, parts
+
+from streamnorm import Completed, Failed, Note, ToolCall
+
+CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {"port": "Wick"}}}
+
+
+def partial(**call: Any) -> bytes:
+    return parts({"functionCall": call})
+
+
+def entry(path: str, text: str, **fields: Any) -> dict[str, Any]:
+    return {"jsonPath": path, "stringValue": text, **fields}
+
+
+def arguments(*frames: bytes) -> list[tuple[str, str]]:
+    found = message(*frames, parts(finishReason="STOP"))
+    return [(b.name, b.arguments) for b in found.blocks if isinstance(b, ToolCall)]
+
+
+STARTED = partial(
+    id="c1", name="f", partialArgs=[entry("$.a", "x", willContinue=True)], willContinue=True
+)
+REST = [entry("$.a", "y")]
+
+
+@pytest.mark.parametrize(
+    "named", [{}, {"id": "c1"}, {"name": "f"}, {"id": "c1", "name": "f"}], ids=str
+)
+def test_fragment_that_names_the_open_call_continues_it(named: dict[str, str]) -> None:
+    assert arguments(STARTED, partial(partialArgs=REST, **named)) == [("f", '{"a":"xy"}')]
+    goes_on = partial(partialArgs=REST, willContinue=True, **named)
+    assert arguments(STARTED, goes_on, partial(**named)) == [("f", '{"a":"xy"}')]
+
+
+def test_fragments_of_a_call_without_an_id_may_repeat_its_name() -> None:
+    first = partial(name="f", partialArgs=[entry("$.a", "x")], willContinue=True)
+    more = partial(name="f", partialArgs=[entry("$.b", "y")], willContinue=True)
+    assert arguments(first, more, partial()) == [("f", '{"a":"x","b":"y"}')]
+    # A start has nothing to add.
+    begun = partial(name="f", willContinue=True)
+    assert arguments(first, partial(), begun, partial()) == [("f", '{"a":"x"}'), ("f", "")]
+    assert arguments(begun, begun, partial()) == [("f", "{"), ("f", "")]
+    whole = partial(name="f", args={"b": 1})
+    assert arguments(first, whole) == [("f", '{"a":"x"'), ("f", '{"b": 1}')]
+
+
+OTHER = partial(id="c2", name="g", willContinue=True)
+
+
+@pytest.mark.parametrize(
+    ("frames", "found"),
+    [
+        ([STARTED, OTHER, partial(id="c1", partialArgs=REST)], "the id of another call than"),
+        (
+            [STARTED, OTHER, partial(id="c1", name="f", partialArgs=REST)],
+            "the id of another call",
+        ),
+        (
+            [STARTED, OTHER, partial(name="f", partialArgs=REST)],
+            "arguments for a call that",
+        ),
+        ([STARTED, partial(id="c1", name="g", partialArgs=REST)], "another name for the call"),
+        ([STARTED, partial(id="c1", name="f", args={"a": "xy"})], "whole arguments for a call"),
+        ([STARTED, partial(args={"a": "xy"})], "whole arguments for a call"),
+        ([partial(id="c1", name="f", args={"a": 1}, partialArgs=REST)], "whole arguments beside"),
+        ([parts(CALL), partial(**{**CALL["functionCall"], "args": {}})], "the id of another call"),
+        ([parts(CALL), partial(**{**CALL["functionCall"], "name": "g"})], "the id of another call"),
+    ],
+)
+def test_part_that_contradicts_its_call_is_malformed(frames: list[bytes], found: str) -> None:
+    outcome = decode(*frames, parts(finishReason="STOP")).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.error.kind == "malformed"
+    assert outcome.error.message.startswith(f"function call with {found}")
+
+
+def test_call_that_came_before_is_a_repetition() -> None:
+    decoded = decode(parts(CALL), parts(CALL), parts(finishReason="STOP"))
+    assert decoded.events == decode(parts(CALL), parts(finishReason="STOP")).events
+    assert decoded.notes == (Note("resent_call", "tool call"),)
+    late = decode(parts(CALL), parts(finishReason="STOP"), parts(CALL))
+    assert isinstance(late.outcome, Completed)
+
+
+def test_server_call_and_result_that_came_before_are_repetitions() -> None:
+    call = {"toolCall": {"id": "s1", "toolType": "GOOGLE_MAPS", "args": {}}}
+    result = {"toolResponse": {"id": "s1", "toolType": "GOOGLE_MAPS", "response": {}}}
+    decoded = decode(parts(call, result), parts(call, result), parts(finishReason="STOP"))
+    assert decoded.events == decode(parts(call, result), parts(finishReason="STOP")).events
+    assert decoded.notes == (
+        Note("resent_call", "server tool call"),
+        Note("resent_result", "tool result"),
+    )
