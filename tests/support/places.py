@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["READERS", "Call", "Places", "frames_of", "payload_of"]
@@ -44,15 +45,26 @@ class Call:
         name: Its name.
         pieces: The arguments that came by deltas for its place.
         wholes: The arguments that frames told as a whole.
+        tree: The arguments that came by `partialArgs`, as far as they came; None for others.
+        is_open: Whether more `partialArgs` were announced.
+        string: The path of a string that is not finished.
     """
 
     id: str
     name: str
     pieces: str = ""
     wholes: list[str] = field(default_factory=list)
+    tree: dict[str, Any] | None = None
+    is_open: bool = False
+    string: str = ""
 
     def may_be(self, arguments: str) -> bool:
         """Return whether arguments are what the frames say."""
+        if self.tree is not None:
+            whole = json.dumps(self.tree, ensure_ascii=False, separators=(",", ":"))
+            if self.is_open or self.string:
+                return whole.startswith(arguments) and len(arguments) < len(whole)
+            return _same(arguments, whole)
         told = [*self.wholes, *([self.pieces] if self.pieces else [])] or [""]
         return any(_same(arguments, whole) for whole in told) and (
             all(_same(arguments, whole) for whole in told)
@@ -187,8 +199,9 @@ def read_responses(payloads: Iterable[Any]) -> Places:
 
 
 def read_gemini(payloads: Iterable[Any]) -> Places:
-    """Read whole calls in order."""
+    """Read whole calls in order, and `partialArgs` by the call that is named or open."""
     places = Places()
+    open_: dict[Any, Call] = {}
     for value in payloads:
         for chunk in value if isinstance(value, list) else [value]:
             if not isinstance(chunk, dict):
@@ -196,20 +209,73 @@ def read_gemini(payloads: Iterable[Any]) -> Places:
             for candidate in _objects(chunk.get("candidates")):
                 content = candidate.get("content")
                 parts = _objects(content.get("parts")) if isinstance(content, dict) else []
+                key = candidate.get("index", 0)
                 for part in parts:
                     call = part.get("functionCall")
                     if isinstance(call, dict):
-                        places.calls.append(
-                            Call(
-                                call.get("id") or "",
-                                call.get("name") or "",
-                                wholes=[json.dumps(call.get("args") or {})],
-                            )
-                        )
-                    elif isinstance(part.get("text"), str) and not part.get("thought"):
-                        key = candidate.get("index", 0)
+                        _read_gemini_call(call, key, open_, places)
+                        continue
+                    if part.get("text") != "":  # a call is no longer open behind other content
+                        open_.pop(key, None)
+                    if isinstance(part.get("text"), str) and not part.get("thought"):
                         places.texts[key] = places.texts.get(key, "") + part["text"]
     return places
+
+
+def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], places: Places) -> None:
+    """Read one `functionCall`; an open call goes on until a part of it says no more."""
+    id, name, entries = value.get("id") or "", value.get("name") or "", value.get("partialArgs")
+    entries = _objects(entries)
+    goes_on = any(one.get("willContinue") is True for one in (value, *entries))
+    known = open_.get(key)
+    names_it = known is not None and id in ("", known.id) and name in ("", known.name)
+    if known is not None and names_it and (not name or id or known.id or entries):
+        call = known
+    elif not name:
+        places.orphans += map(json.dumps, entries)
+        return
+    else:
+        call = Call(id, name)
+        places.calls.append(call)
+        open_.pop(key, None)  # a call before it that had no end never gets one
+        if not entries and not goes_on:
+            call.wholes.append(json.dumps(value.get("args") or {}))
+            return
+        call.tree = {}
+    for entry in entries:
+        _set(call, entry)
+    call.is_open = goes_on
+    open_.pop(key, None)
+    if goes_on:
+        open_[key] = call
+
+
+def _set(call: Call, entry: dict[str, Any]) -> None:
+    """Set one value of the arguments, or go on with its string."""
+    path = entry["jsonPath"]
+    steps = [int(n) if n else name for n, name in re.findall(r"\[(\d+)\]|([^.\[\]$]+)", path)]
+    at: Any = call.tree
+    for step, after in pairwise(steps):
+        inner: Any = [] if isinstance(after, int) else {}
+        if isinstance(at, dict):
+            at = at.setdefault(step, inner)
+        elif step == len(at):
+            at.append(inner)
+            at = inner
+        else:
+            at = at[step]
+    is_string = isinstance(entry.get("stringValue"), str)
+    value: Any = entry.get("stringValue", entry.get("numberValue", entry.get("boolValue")))
+    if "nullValue" not in entry and value is None:
+        value = [] if path.endswith("[]") else {}
+    if is_string and call.string == path:
+        at[steps[-1]] += value
+    elif isinstance(at, dict):
+        if value not in ([], {}) or steps[-1] not in at:  # `[]` also ends a list
+            at[steps[-1]] = value
+    else:
+        at.append(value)
+    call.string = path if entry.get("willContinue") is True else ""
 
 
 READERS: dict[str, Callable[[Iterable[Any]], Places]] = {

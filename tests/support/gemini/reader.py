@@ -98,7 +98,9 @@ class _Reader:
             assert error["status"] == error["status"].upper()
             return
         feedback = chunk.get("promptFeedback", {})
-        if "candidates" not in chunk and not self._blocked and "blockReason" not in feedback:
+        reason = feedback.get("blockReason", "")
+        blocked = reason if not reason.endswith("_UNSPECIFIED") else ""
+        if "candidates" not in chunk and not self._blocked and not blocked:
             self.others.append(chunk)
             return
         names = {key: chunk[key] for key in _NAMES if key in chunk}
@@ -108,9 +110,9 @@ class _Reader:
             assert self.usage is None
             self.usage = dict(chunk["usageMetadata"])
             _check_usage(self.usage)
-        if "blockReason" in feedback:
+        if blocked:
             assert self._blocked is None
-            self._blocked = feedback["blockReason"]
+            self._blocked = blocked
         if self._blocked:  # there is no candidate
             assert "candidates" not in chunk
             return
