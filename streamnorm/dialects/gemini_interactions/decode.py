@@ -21,6 +21,7 @@ from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
 from streamnorm.dialects.gemini_interactions.stop_reasons import (
     FINAL_EVENTS,
     TERMINAL,
+    contradicts,
     failed_status,
     status_of,
     stop_reason,
@@ -57,6 +58,8 @@ class InteractionsDecoder(Decoder):
         self._steps = OpenSteps(self._blocks)
         self._event_id = ""  # of the last event, from which the vendor can continue
         self._start_fields: dict[str, Any] | None = None  # None before the start
+        self._is_created = False  # whether an event has created the interaction
+        self._id = ""
         self._status = ""
         self._usage = UsageReader()
 
@@ -75,8 +78,10 @@ class InteractionsDecoder(Decoder):
         step = self._steps.open.get(delta.index)
         if step is None or not step.append(delta.delta, events):
             self._read_any(frame, events)
-        elif delta.event_id is not None:
-            self._event_id = delta.event_id
+        else:
+            self._revoke_status()
+            if delta.event_id is not None:
+                self._event_id = delta.event_id
 
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         self._judge_strays()  # an error outranks a terminal without its blank line
@@ -123,6 +128,8 @@ class InteractionsDecoder(Decoder):
         elif family in ("step", "content") and action in ("start", "delta", "stop"):
             self._start({}, events)
             self._read_metadata(value, events)
+            if action != "stop":
+                self._revoke_status()
             self._steps.read(action, value, data, events)
             self._read_usage(value.get("usage"), events)
             if rest := other_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
@@ -140,10 +147,18 @@ class InteractionsDecoder(Decoder):
         interaction: dict[str, Any] = found if is_object(found) else {}
         if action == "status_update":
             interaction = {"id": value.get("interaction_id"), "usage": value.get("usage")}
+        self._check_id(string_of(interaction, "id"))
+        if action in ("created", "start"):
+            if self._is_created:
+                self.note("repeated_start", "interaction")
+            self._is_created = True
         self._start(interaction, events)
         self._read_metadata(value, events)
         self._read_usage(interaction.get("usage"), events)
-        self._status = status_of(action, value) or self._status
+        status = status_of(action, value)
+        if contradicts(action, status):
+            raise self.malformed(f"interaction.{action} with status {status[:20]!r}")
+        self._status = status or self._status
         if rest := other_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
             self._blocks.opaque(f"interaction.{action}", rest, events)
         is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
@@ -151,12 +166,24 @@ class InteractionsDecoder(Decoder):
             self._steps.read_complete(interaction, data, events)
             self._finish(interaction, events)
 
+    def _check_id(self, id: str) -> None:
+        """Check that an event belongs to this interaction; one that is not stored has no id."""
+        if id and self._id and id != self._id:
+            raise self.malformed("event of another interaction, expected the first")
+        self._id = self._id or id
+
+    def _revoke_status(self) -> None:
+        """Wait for another status: content follows one that ended the interaction."""
+        if self._status in TERMINAL:
+            self._status = ""
+
     def _start(self, interaction: dict[str, Any], events: list[Event]) -> None:
         """Append the start of the message, unless it has started."""
         if self._start_fields is not None:
             return
         if not interaction:
             self.note("missing_start", "interaction")
+            self._steps.is_resumed = True
         id = string_of(interaction, "id")
         model = string_of(interaction, "model") or string_of(interaction, "agent")
         self._blocks.check_names(id, model)
@@ -184,6 +211,8 @@ class InteractionsDecoder(Decoder):
         if error is not None:
             raise Fatal(error)
         self._steps.finish(events)
+        for _ in range(self._blocks.unfinished):
+            self.note("unfinished_arguments", "tool call")
         known = self._start_fields or {}
         extra = {
             name: item

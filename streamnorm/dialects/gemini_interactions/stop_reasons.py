@@ -13,7 +13,14 @@ from streamnorm._core.events import StopReason, StreamError
 from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm._core.provider_errors import find_error, upstream_error
 
-__all__ = ["FINAL_EVENTS", "TERMINAL", "failed_status", "status_of", "stop_reason"]
+__all__ = [
+    "FINAL_EVENTS",
+    "TERMINAL",
+    "contradicts",
+    "failed_status",
+    "status_of",
+    "stop_reason",
+]
 
 _REASONS: dict[str, StopReason] = {
     "completed": "end_turn",
@@ -27,6 +34,8 @@ _FAILED = frozenset({"failed", "cancelled"})
 
 TERMINAL = frozenset({*_REASONS, *_FAILED})
 """Statuses of an interaction that has ended."""
+
+_RUNNING = frozenset({"queued", "in_progress"})
 
 FINAL_EVENTS = ("completed", "complete")
 """Names of the last event, without `interaction.`; the second is the former revision's."""
@@ -44,6 +53,13 @@ def status_of(action: str, value: dict[str, Any]) -> str:
     if status:
         return status
     return "completed" if action in FINAL_EVENTS else action if action in TERMINAL else ""
+
+
+def contradicts(action: str, status: str) -> bool:
+    """Return whether a status is not one that an event of the whole interaction may have."""
+    if action in FINAL_EVENTS:  # which end every interaction
+        return status in _RUNNING
+    return action in TERMINAL and status != action
 
 
 def stop_reason(status: str, *, called: bool, resumable: bool) -> StopReason:

@@ -102,14 +102,14 @@ def test_interaction_may_start_with_another_event(word: str) -> None:
 def test_status_update_can_start_the_message() -> None:
     update = event(
         "interaction.status_update",
-        interaction_id="v7",
+        interaction_id="v1",
         status="in_progress",
         **TOKEN,
         usage={"total_input_tokens": 3},
     )
     got = decode(update, CREATED, HI, completed())
     assert got.events == [
-        MessageStart("v7"),
+        MessageStart("v1"),
         UsageUpdate(Usage(3)),
         Opaque(OWN, "interaction.status_update", '{"continuation_token":"go-on"}'),
         *SAID,
@@ -134,7 +134,6 @@ def test_resumed_stream_has_no_start() -> None:
         ("budget_exceeded", "max_tokens"),
         ("requires_continuation", "pause"),
         ("requires_action", "other"),
-        ("queued", "other"),
         ("resting", "other"),
     ],
 )
@@ -166,11 +165,45 @@ def test_last_event_without_a_status_is_read_by_its_name() -> None:
 
 def test_status_update_alone_does_not_end_the_stream() -> None:
     update = event("interaction.status_update", interaction_id="v1", status="completed")
-    assert decode(CREATED, start(0, "model_output"), update, HI, DONE).events[-1] == MessageStop(
-        "end_turn", "completed"
-    )
-    got = decode(CREATED, update, HI)
+    assert decode(CREATED, HI, update, DONE).events[-1] == MessageStop("end_turn", "completed")
+    got = decode(CREATED, HI, update)
     assert isinstance(got.outcome, Truncated)
+
+
+def test_content_after_a_status_revokes_it() -> None:
+    update = event("interaction.status_update", interaction_id="v1", status="completed")
+    say = delta(0, "text", text="a")
+    begun = start(0, "model_output")
+    for late in (HI, b"", begun + say):
+        frames = [CREATED, begun, say, update, say] if not late else [CREATED, update, late]
+        assert isinstance(decode(*frames, DONE).outcome, Truncated)
+        assert isinstance(decode(*frames, update, DONE).outcome, Completed)
+    assert isinstance(decode(CREATED, begun, say, update, stop(0), DONE).outcome, Completed)
+
+
+def test_event_of_another_interaction_is_malformed() -> None:
+    message = "event of another interaction, expected the first"
+    for other in (
+        event("interaction.created", interaction={"id": "v2"}),
+        event("interaction.status_update", interaction_id="v2", status="in_progress"),
+        event("interaction.completed", interaction={"id": "v2", "status": "completed"}),
+    ):
+        assert decode(CREATED, HI, other).events[-1] == StreamError("malformed", message)
+    bare = event("interaction.created", interaction={"id": ""})
+    assert isinstance(decode(bare, HI, completed()).outcome, Completed)
+    again = decode(CREATED, HI, CREATED, completed())
+    assert isinstance(again.outcome, Completed)
+    assert kinds(again) == {"repeated_start": 1}
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [("completed", "in_progress"), ("completed", "queued"), ("failed", "completed")],
+)
+def test_status_that_contradicts_its_event_is_malformed(action: str, status: str) -> None:
+    got = decode(CREATED, HI, event(f"interaction.{action}", interaction={"status": status}))
+    message = f"interaction.{action} with status {status!r}"
+    assert got.events[-1] == StreamError("malformed", message)
 
 
 def test_end_of_an_unfinished_interaction_is_truncated() -> None:

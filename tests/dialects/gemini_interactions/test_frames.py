@@ -112,13 +112,15 @@ def test_ids_and_names_are_bounded() -> None:
 
 def test_kept_bytes_are_bounded() -> None:
     limits = Limits(max_accumulated_bytes=300)
+    pieces = [delta(0, "arguments_delta", arguments="x" * 99)] * 9
     bodies = [
         [delta(n, "text", text="a") for n in range(9)],
-        [start(n, "thought") for n in range(9)],
-        [start(0, "x_result"), *[delta(0, "x_result", r=["r" * 40])] * 9],
+        [CREATED, *[start(n, "thought") for n in range(9)]],
+        [CREATED, start(0, "x_result"), *[delta(0, "x_result", r=["r" * 40])] * 9],
+        [start(0, "function_call", name="f"), *pieces],
     ]
     for frames in bodies:
-        got = decode(CREATED, *frames, limits=limits)
+        got = decode(*frames, limits=limits)
         assert isinstance(error := got.events[-1], StreamError)
         assert error.code == "max_accumulated_bytes"
 

@@ -53,10 +53,10 @@ def stop(index: int, **fields: Any) -> bytes:
     return event("step.stop", index=index, **fields)
 
 
-def step(kind: str, *deltas: tuple[str, dict[str, Any]], **fields: Any) -> bytes:
-    """Return a whole step, number 0."""
-    told = b"".join([delta(0, name, **more) for name, more in deltas])
-    return start(0, kind, **fields) + told + stop(0)
+def step(kind: str, *deltas: tuple[str, dict[str, Any]], number: int = 0, **fields: Any) -> bytes:
+    """Return a whole step."""
+    told = b"".join([delta(number, name, **more) for name, more in deltas])
+    return start(number, kind, **fields) + told + stop(number)
 
 
 def decode(*frames: bytes, **options: Any) -> Decoded:

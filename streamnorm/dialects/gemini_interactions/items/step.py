@@ -10,9 +10,10 @@ from msgspec import field
 
 from streamnorm._core.blocks import Block, OpaqueBlock
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque
+from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque, StreamError
 from streamnorm._core.ids import untag_signature, unwrap_base64
 from streamnorm._core.json import clean, compact, rejoin
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.wire import Delta
 
 __all__ = [
@@ -32,17 +33,31 @@ class InteractionBlocks(BlockOpener):
 
     Attributes:
         unanswered: Names of the client tool calls without a result, by call id.
-        last_server_call: Id of the last call that the provider executed.
+        running: Ids of the provider's calls without a result.
+        calls_by_id: Names of all calls, by id.
+        unfinished: Number of client tool calls whose arguments are no whole JSON.
     """
 
     unanswered: dict[str, str] = field(default_factory=dict)
-    last_server_call: str = ""
+    running: list[str] = field(default_factory=list)
+    calls_by_id: dict[str, str] = field(default_factory=dict)
+    unfinished: int = 0
 
     def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
         """Append the start of a block and return its index."""
         index = self.next_index()
         events.append(BlockStart(index, block, extra=extra or None))
         return index
+
+    def name_call(self, id: str, name: str) -> None:
+        """Store the id of a call, which no other call may have.
+
+        Raises:
+            Fatal: Another call has it.
+        """
+        if id in self.calls_by_id:
+            raise Fatal(StreamError("malformed", "two calls of one id, expected different ids"))
+        self.calls_by_id[id] = name
 
     def opaque(
         self, name: str, value: Any, events: list[Event], *, index: int | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm._core.events import Event
-from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm._core.events import Event, StreamError
+from streamnorm._core.json import compact, is_array, is_object, string_of
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.items.output import OutputStep
 from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep
 from streamnorm.dialects.gemini_interactions.items.step import (
@@ -37,12 +38,14 @@ class OpenSteps:
 
     Attributes:
         open: The open steps by index.
+        is_resumed: Whether the stream may go on with steps that another one has started.
     """
 
     def __init__(self, blocks: InteractionBlocks) -> None:
         self.open: dict[int, OpenStep] = {}
         self._blocks = blocks
-        self._kinds: dict[int, str] = {}  # of stopped steps, too
+        self.is_resumed = False
+        self._starts: dict[int, int] = {}  # hash of each start, of stopped steps, too
         self._last_index = -1
 
     def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> None:
@@ -55,14 +58,14 @@ class OpenSteps:
             events: Where to append.
         """
         raw = raw_event(data)
-        index = value.get("index")
-        if type(index) is not int:
-            index = self._last_index + (action == "start")
+        index = self._index_of(action, value.get("index"))
         match action:
             case "start":
                 step = value.get("step", value.get("content"))
                 self._blocks.store(len(data))
-                self._start(index, step if is_object(step) else {}, raw.step or raw.content, events)
+                fields = step if is_object(step) else {}
+                if not self._repeats(index, fields):
+                    self._start(index, fields, raw.step or raw.content, events)
             case "delta":
                 delta = value.get("delta")
                 delta = delta if is_object(delta) else {}
@@ -72,7 +75,7 @@ class OpenSteps:
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
         """Append the steps of the last event, unless earlier events brought steps."""
-        if self._kinds:
+        if self._starts:
             return
         raw = raw_event(data).interaction
         lists = [(interaction.get("steps"), raw.steps), (interaction.get("outputs"), raw.outputs)]
@@ -90,16 +93,43 @@ class OpenSteps:
             step.stop(events, explicit=False)
         self.open = {}
 
+    def _index_of(self, action: str, index: object) -> int:
+        """Return the index of the step that an event names, or that alone is open.
+
+        Raises:
+            Fatal: It names none, and several steps or no step are open.
+        """
+        if type(index) is int:
+            return index
+        if index is not None:
+            raise _malformed(f"step index is a {type(index).__name__}, expected a number")
+        if action == "start":
+            return self._last_index + 1
+        if len(self.open) > 1 or (action == "delta" and not self.open):
+            raise _malformed(f"step.{action} without an index and {len(self.open)} open steps")
+        return next(iter(self.open), self._last_index)
+
+    def _repeats(self, index: int, fields: dict[str, Any]) -> bool:
+        """Return whether a start repeats that of its step; store it if it is new.
+
+        Raises:
+            Fatal: It is another than that of its step.
+        """
+        found, known = hash(compact(fields)), self._starts.get(index)
+        if known is not None and known != found:
+            raise _malformed(f"step {index} starts again, expected another index")
+        self._starts[index] = found
+        if known is not None:
+            self._blocks.note("repeated_start", "step")
+        return known is not None
+
     def _start(
         self, index: int, fields: dict[str, Any], raw: RawStep | None, events: list[Event]
     ) -> OpenStep:
         kind = string_of(fields, "type")
-        if index in self.open:
-            self._blocks.note("reused_index", "step")
-            self.open.pop(index).stop(events, explicit=True)
         self._blocks.check_names(kind)
         step = _step_class(kind)(kind, fields, arguments_text(fields, raw), self._blocks)
-        self.open[index], self._kinds[index], self._last_index = step, kind, index
+        self.open[index], self._last_index = step, index
         step.start(events)
         return step
 
@@ -115,16 +145,23 @@ class OpenSteps:
         kind = kind or ("thought_summary" if "content" in delta else "")
         step = self.open.get(index)
         if step is None:
-            implied = self._kinds.get(index) or _step_of_delta(kind)
-            if implied is not None:
-                self._blocks.store(size)
-                self._blocks.note("misplaced_delta", "step")
-                step = self._start(index, {"type": implied}, None, events)
+            implied = _step_of_delta(kind)
+            if implied is None:
+                self._blocks.opaque(kind or "delta", delta, events)
+                return
+            if index in self._starts and not _has_content(delta):
+                self._blocks.note("late_delta", "step")
+                return
+            if index in self._starts or not self.is_resumed:
+                raise _malformed(f"delta of step {index}, which is not open")
+            self._blocks.store(size)
+            self._blocks.note("misplaced_delta", "step")
+            self._repeats(index, {"type": implied})
+            step = self._start(index, {"type": implied}, None, events)
         if isinstance(step, ResultStep):
             self._blocks.store(size)
-        if step is None or not step.read_delta(kind, delta, arguments_text(delta, raw), events):
-            block = None if step is None else step.index
-            self._blocks.opaque(kind or "delta", delta, events, index=block)
+        if not step.read_delta(kind, delta, arguments_text(delta, raw), events):
+            self._blocks.opaque(kind or "delta", delta, events, index=step.index)
 
     def _stop(self, index: int, events: list[Event]) -> None:
         step = self.open.pop(index, None)
@@ -132,6 +169,14 @@ class OpenSteps:
             self._blocks.note("extra_block_stop", "step")
         else:
             step.stop(events, explicit=True)
+
+
+def _has_content(delta: dict[str, Any]) -> bool:
+    return any(value for key, value in delta.items() if key != "type")
+
+
+def _malformed(found: str) -> Fatal:
+    return Fatal(StreamError("malformed", found))
 
 
 def _step_class(kind: str) -> type[OpenStep]:

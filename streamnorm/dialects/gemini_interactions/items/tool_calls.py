@@ -9,10 +9,11 @@ from typing import Any
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
-from streamnorm._core.json import clean, is_array, string_of
+from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_json, string_of
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
+    InteractionBlocks,
     OpenStep,
     signature_from_wire,
 )
@@ -36,6 +37,8 @@ FUNCTION_CALL = "function_call"
 CALL_SUFFIX, RESULT_SUFFIX = "_call", "_result"
 _MAPPED = ("type", "id", "name", "arguments")
 
+_MAX_DEPTH = 128  # of arguments that are compared
+
 _KIND_SUFFIX = "_step"
 """Ends the `kind` of server tool calls and results.
 
@@ -47,17 +50,27 @@ class _CallStep(OpenStep):
     """A call whose arguments come whole or in fragments."""
 
     _whole = ""  # complete arguments of a delta
-    _has_fragments = False
+
+    def __init__(
+        self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
+    ) -> None:
+        super().__init__(kind, fields, arguments, blocks)
+        self._fragments: list[str] = []  # all text of the arguments, but for `_whole`
 
     def append(self, delta: Delta, events: list[Event]) -> bool:
         block = self._block
         if block is None or block.carry or type(delta) is not ArgumentsFragment:
             return False
-        if not self._has_fragments:
-            return False  # the first fragment may replace the arguments of the start
+        if self._whole:
+            return False
         if delta.arguments:
+            self._store(delta.arguments)
             events.append(JSONDelta(block.index, delta.arguments))
         return True
+
+    def _store(self, text: str) -> None:
+        self._blocks.store(len(text))
+        self._fragments.append(text)
 
     def _open(
         self, call: ToolCall | ServerToolCall, extra: dict[str, Any], events: list[Event]
@@ -68,37 +81,36 @@ class _CallStep(OpenStep):
         return self._block
 
     def _append_fragment(self, block: GrowingBlock, text: object, events: list[Event]) -> None:
-        """Append a fragment of the arguments, which replace those of the start."""
+        """Append a fragment of the arguments, which repeat those of the start."""
         if isinstance(text, str) and text:
             if self._whole:
                 raise Fatal(StreamError("malformed", f"{self.kind} goes on behind its arguments"))
-            self._drop_start_arguments()
-            self._has_fragments = True
-            block.append(text, events)
+            self._store(block.append(text, events))
 
     def _set_arguments(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
-        """Append complete arguments, which replace those of the start."""
+        """Append complete arguments, which repeat those of the start."""
         if not text:
             return
         if text == self._whole:
             self._blocks.note("resent_arguments", self.kind)
             return
-        if self._whole or self._has_fragments:
+        if self._whole or self._fragments:
             raise Fatal(StreamError("malformed", f"{self.kind} with arguments twice"))
-        self._drop_start_arguments()
         self._whole = text
         events.append(JSONDelta(block.index, text))
 
-    def _drop_start_arguments(self) -> None:
-        if self._start_arguments:
-            self._start_arguments = ""
-            self._blocks.note("placeholder_arguments", self.kind)
-
-    def _finish(self, block: GrowingBlock, events: list[Event]) -> None:
-        block.flush(events)
-        if self._start_arguments:
-            events.append(JSONDelta(block.index, self._start_arguments))
+    def _finish(self, block: GrowingBlock, events: list[Event]) -> str:
+        """Append the stop of the call and return its arguments."""
+        self._store(block.flush(events))
+        arguments, told = self._whole or "".join(self._fragments), self._start_arguments
+        if told and not arguments:
+            arguments = told
+            events.append(JSONDelta(block.index, arguments))
+        if told and not _is_same(arguments, told):
+            found = f"{self.kind} with other arguments than its start"
+            raise Fatal(StreamError("malformed", found))
         events.append(BlockStop(block.index))
+        return arguments
 
 
 class ToolCallStep(_CallStep):
@@ -127,7 +139,11 @@ class ToolCallStep(_CallStep):
         return True
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        self._finish(self._block or self._begin(self._fields, events), events)
+        block = self._block or self._begin(self._fields, events)
+        if not (explicit or self._whole or self._fragments or self._start_arguments):
+            self._append_fragment(block, "{", events)  # unfinished: neither these came nor the end
+        arguments = self._finish(block, events)
+        self._blocks.unfinished += bool(arguments) and not is_json(arguments)
 
     def _begin(self, fields: dict[str, Any], events: list[Event]) -> GrowingBlock:
         id, name = string_of(fields, "id"), string_of(fields, "name")
@@ -136,6 +152,7 @@ class ToolCallStep(_CallStep):
         signature = string_of(fields, "signature")
         value, issuer = signature_from_wire(signature) if signature else (None, None)
         id = id or self._blocks.mint_id("tool call")
+        self._blocks.name_call(id, name)
         self._blocks.unanswered[id] = name
         call = ToolCall(id, name, signature=value, issuer=issuer)
         return self._open(call, other_fields(fields, *_MAPPED, "signature"), events)
@@ -175,7 +192,8 @@ class ServerToolCallStep(_CallStep):
     def _begin(self, fields: dict[str, Any], events: list[Event]) -> GrowingBlock:
         id = string_of(fields, "id") or self._blocks.mint_id("server tool call")
         name = string_of(fields, "name") or clean(self.kind.removesuffix(CALL_SUFFIX))
-        self._blocks.last_server_call = id
+        self._blocks.name_call(id, name)
+        self._blocks.running.append(id)
         call = ServerToolCall(id, name, kind=clean(self.kind) + _KIND_SUFFIX)
         return self._open(call, other_fields(fields, *_MAPPED), events)
 
@@ -199,7 +217,8 @@ class ResultStep(OpenStep):
         id = string_of(self._result, "call_id")
         if self.kind == "function_result":
             id = self._answered_call(id, string_of(self._result, "name"))
-        id = id or self._blocks.last_server_call
+        else:
+            id = self._answered_server_call(id)
         self._blocks.check_names(id)
         result = ServerToolResult(id, clean(self.kind) + _KIND_SUFFIX, self._result)
         events.append(BlockStop(self._blocks.start(result, None, events)))
@@ -210,6 +229,17 @@ class ResultStep(OpenStep):
         if not id:
             id = next((known for known, tool in unanswered.items() if tool == name), "")
         unanswered.pop(id, None)
+        return id
+
+    def _answered_server_call(self, id: str) -> str:
+        """Return the id of the provider's call that a result answers."""
+        running = self._blocks.running
+        if not id and len(running) > 1:
+            found = f"result without an id after {len(running)} calls, expected one"
+            raise Fatal(StreamError("malformed", found))
+        id = id or next(iter(running), "")
+        if id in running:
+            running.remove(id)
         return id
 
     def _merge(self, fields: dict[str, Any]) -> None:
@@ -223,3 +253,14 @@ class ResultStep(OpenStep):
                 self._result[key] = without_half_characters(
                     key, list(value) if is_array(value) else value
                 )
+
+
+def _is_same(arguments: str, others: str) -> bool:
+    """Return whether two texts of arguments have the same JSON value."""
+    if arguments == others:
+        return True
+    try:
+        one, other = (decode_any(text, max_depth=_MAX_DEPTH) for text in (arguments, others))
+    except InvalidJSON:
+        return False
+    return bool(one == other)

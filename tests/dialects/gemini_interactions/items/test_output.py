@@ -133,7 +133,7 @@ def test_signature_ends_its_text() -> None:
     texts = [("text", {"text": text}) for text in ("a", "b")]
     got = blocks(
         step("model_output", texts[0], sign("QQ=="), sign("QQ=="), texts[1], sign("Qg==")),
-        step("model_output", sign(""), sign("Qw=="), sign("RA==")),
+        step("model_output", sign(""), sign("Qw=="), sign("RA=="), number=1),
     )
     assert got == [
         *(BlockStart(0, Text()), TextDelta(0, "a")),

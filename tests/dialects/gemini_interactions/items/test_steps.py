@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.gemini_interactions.frames import (
     CREATED,
     blocks,
@@ -18,10 +19,12 @@ from support.gemini_interactions.frames import (
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Completed,
     Image,
     Opaque,
     Reasoning,
     ReasoningDelta,
+    StreamError,
     Text,
     TextDelta,
 )
@@ -52,22 +55,32 @@ def test_open_step_is_stopped_at_the_end() -> None:
     assert kinds(got) == {"missing_block_stop": 1}
 
 
-def test_reused_index_starts_another_step() -> None:
-    again = start(0, "model_output") + delta(0, "text", text="a")
-    got = decode(CREATED, again, again, stop(0), stop(0), completed())
-    assert [event for event in got.events if isinstance(event, TextDelta)] == [
-        TextDelta(0, "a"),
-        TextDelta(1, "a"),
-    ]
-    assert kinds(got) == {"reused_index": 1, "extra_block_stop": 1}
+def test_repeated_start_and_stop_are_ignored() -> None:
+    begun, say = start(0, "model_output"), delta(0, "text", text="a")
+    got = decode(CREATED, begun, begun, say, begun, stop(0), stop(0), begun, completed())
+    assert got.events[1:-1] == [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)]
+    assert kinds(got) == {"repeated_start": 3, "extra_block_stop": 1}
 
 
-def test_delta_after_a_stop_starts_a_block_of_its_kind() -> None:
-    got = decode(CREATED, step("thought"), delta(0, "text", text="a"), stop(0), completed())
-    assert got.events[3:-1] == [
-        *(BlockStart(1, Reasoning()), ReasoningDelta(1, "a"), BlockStop(1)),
-    ]
-    assert kinds(got) == {"misplaced_delta": 1}
+def test_another_start_of_a_step_is_malformed() -> None:
+    for before in (start(0, "thought"), step("thought")):
+        got = decode(CREATED, before, start(0, "model_output"), completed())
+        message = "step 0 starts again, expected another index"
+        assert got.events[-1] == StreamError("malformed", message)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_delta_of_a_step_that_is_not_open_is_malformed(index: int) -> None:
+    say = delta(index, "text", text="a")
+    got = decode(CREATED, step("thought"), say, stop(index), completed())
+    message = f"delta of step {index}, which is not open"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
+def test_empty_delta_of_a_stopped_step_is_ignored() -> None:
+    got = decode(CREATED, step("thought"), delta(0, "text", text=""), completed())
+    assert len(got.events) == 4
+    assert kinds(got) == {"late_delta": 1}
 
 
 def test_steps_without_an_index_are_numbered_in_order() -> None:
@@ -80,14 +93,38 @@ def test_steps_without_an_index_are_numbered_in_order() -> None:
     ]
 
 
-def test_delta_without_a_step_starts_one_of_its_kind() -> None:
+@pytest.mark.parametrize("action", ["delta", "stop"])
+def test_event_without_an_index_belongs_to_the_only_open_step(action: str) -> None:
+    both = start(0, "model_output") + start(1, "model_output")
+    bare = event(f"step.{action}", delta={"type": "text", "text": "a"})
+    got = decode(CREATED, both, bare, completed())
+    message = f"step.{action} without an index and 2 open steps"
+    assert got.events[-1] == StreamError("malformed", message)
+    assert isinstance(decode(CREATED, both, stop(1), bare, completed()).outcome, Completed)
+
+
+def test_delta_without_an_index_and_an_open_step_is_malformed() -> None:
+    bare = event("step.delta", delta={"type": "text", "text": "a"})
+    got = decode(CREATED, bare, completed())
+    message = "step.delta without an index and 0 open steps"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
+def test_index_that_is_no_number_is_malformed() -> None:
+    named = event("step.start", index="1", step={"type": "thought"})
+    got = decode(CREATED, named, completed())
+    message = "step index is a str, expected a number"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
+def test_delta_without_a_step_starts_one_of_its_kind_in_a_resumed_stream() -> None:
     say = delta(4, "thought_summary", content={"text": "t"})
-    got = decode(CREATED, say, stop(4), delta(5, "image", uri="u", mime_type="image/png"), stop(5))
+    got = decode(say, stop(4), delta(5, "image", uri="u", mime_type="image/png"), stop(5))
     assert got.events[1:-1] == [
         *(BlockStart(0, Reasoning()), ReasoningDelta(0, "t"), BlockStop(0)),
         *(BlockStart(1, Image("image/png", url="u")), BlockStop(1)),
     ]
-    assert kinds(got) == {"misplaced_delta": 2}
+    assert kinds(got) == {"missing_start": 1, "misplaced_delta": 2}
 
 
 def test_unknown_delta_without_a_step_is_opaque() -> None:

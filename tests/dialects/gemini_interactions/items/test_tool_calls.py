@@ -82,12 +82,47 @@ def test_surrogate_halves_in_arguments_are_joined() -> None:
     assert got == call(JSONDelta(0, '"'), JSONDelta(0, '\U0001f600"'), JSONDelta(0, "\ufffd"))
 
 
-def test_fragments_replace_the_arguments_of_the_start() -> None:
-    got = decode(
-        CREATED, step("function_call", *args("{}", " "), **CALL, arguments={"a": 1}), completed()
+def test_fragments_repeat_the_arguments_of_the_start() -> None:
+    told = step("function_call", *args('{"a":', "1}"), **CALL, arguments={"a": 1})
+    assert blocks(told) == call(JSONDelta(0, '{"a":'), JSONDelta(0, "1}"))
+
+
+@pytest.mark.parametrize("pieces", [["{}"], ['{"a":2}'], ['{"a":', "1"]])
+def test_other_arguments_than_those_of_the_start_are_malformed(pieces: list[str]) -> None:
+    body = step("function_call", *args(*pieces), **CALL, arguments={"a": 1})
+    message = "function_call with other arguments than its start"
+    assert decode(CREATED, body, completed()).events[-1] == StreamError("malformed", message)
+
+
+def test_arguments_that_are_no_json_are_unfinished() -> None:
+    for body in (
+        step("function_call", *args('{"a":'), **CALL),
+        start(0, "function_call", **CALL) + delta(0, "arguments_delta", arguments='{"a":'),
+        step("function_call", **CALL, arguments='{"a":'),
+    ):
+        got = decode(CREATED, body, completed())
+        assert got.events[2:4] == [JSONDelta(0, '{"a":'), BlockStop(0)]
+        assert kinds(got)["unfinished_arguments"] == 1
+        assert got.events[-1] == MessageStop("tool_use", "completed")
+
+
+def test_call_without_arguments_and_stop_is_unfinished() -> None:
+    got = decode(CREATED, start(0, "function_call", **CALL), completed())
+    assert got.events[2:4] == [JSONDelta(0, "{"), BlockStop(0)]
+    assert kinds(got) == {"missing_block_stop": 1, "unfinished_arguments": 1}
+    assert "unfinished_arguments" not in kinds(
+        decode(CREATED, step("function_call", **CALL), completed())
     )
-    assert got.events[1:-1] == call(JSONDelta(0, "{}"), JSONDelta(0, " "))
-    assert kinds(got) == {"placeholder_arguments": 1}
+
+
+def test_two_calls_of_one_id_are_malformed() -> None:
+    for other in (
+        step("function_call", number=1, **CALL),
+        step("y_call", number=1, id=CALL["id"]),
+    ):
+        got = decode(CREATED, step("function_call", **CALL), other, completed())
+        message = "two calls of one id, expected different ids"
+        assert got.events[-1] == StreamError("malformed", message)
 
 
 def test_call_carries_its_signature() -> None:
@@ -142,7 +177,6 @@ def test_call_without_an_id_gets_a_minted_one() -> None:
         step("function_call", id="c"),
         start(0, "function_call", id="c"),
         step("function_call", *args("{}")),
-        delta(5, "arguments_delta", arguments="{}"),
     ],
 )
 def test_call_without_a_name_is_malformed(body: bytes) -> None:
@@ -182,15 +216,15 @@ def test_arguments_after_the_stop_never_reach_another_call() -> None:
 
 
 def test_call_with_a_result_is_not_left_to_the_client() -> None:
-    named = step("function_result", result="x", name="f")
-    for answer in (step("function_result", call_id="c", result="x"), named):
+    named = step("function_result", number=1, result="x", name="f")
+    for answer in (step("function_result", number=1, call_id="c", result="x"), named):
         got = decode(CREATED, step("function_call", **CALL), answer, completed())
         assert got.events[-1] == MessageStop("end_turn", "completed")
         result = got.events[3]
         assert isinstance(result, BlockStart)
         assert isinstance(result.block, ServerToolResult)
         assert (result.block.tool_call_id, result.block.kind) == ("c", "function_result_step")
-    other = step("function_result", call_id="d", result="x")
+    other = step("function_result", number=1, call_id="d", result="x")
     got = decode(CREATED, step("function_call", **CALL), other, completed())
     assert got.events[-1] == MessageStop("tool_use", "completed")
     nobody = step("function_result", result="x", name="g")
@@ -234,14 +268,14 @@ def test_server_tool_call_may_have_its_arguments_in_start_or_delta() -> None:
     assert blocks(step(kind, (kind, whole), **known)) == started
     assert blocks(step(kind, (kind, {**known, **whole}))) == started
     assert blocks(step(kind, *args('{"q": 1}'), **known)) == started
-    assert blocks(step(kind, (kind, whole), **known, arguments={"q": 0})) == started
+    assert blocks(step(kind, (kind, whole), **known, **whole)) == started
 
 
 def test_server_tool_call_without_an_id_is_found_by_its_result() -> None:
     got = decode(
         CREATED,
         step("url_context_call", ("news", {})),
-        step("url_context_result", result=[]),
+        step("url_context_result", number=1, result=[]),
         completed(),
     )
     starts = [event.block for event in got.events if isinstance(event, BlockStart)]
@@ -249,6 +283,19 @@ def test_server_tool_call_without_an_id_is_found_by_its_result() -> None:
     assert isinstance(starts[1], ServerToolResult)
     assert starts[0].id == starts[1].tool_call_id != ""
     assert kinds(got) == {"minted_id": 1}
+
+
+def test_result_without_an_id_after_two_calls_is_malformed() -> None:
+    calls = [step("y_call", number=n, id=f"y{n}") for n in range(2)]
+    result = step("y_result", number=2, result=[])
+    got = decode(CREATED, *calls, result, completed())
+    message = "result without an id after 2 calls, expected one"
+    assert got.events[-1] == StreamError("malformed", message)
+    named = step("y_result", number=2, call_id="y1", result=[])
+    rest = step("y_result", number=3, result=[])
+    got = decode(CREATED, *calls, named, rest, completed())
+    results = [event.block for event in got.events[-5:] if isinstance(event, BlockStart)]
+    assert [getattr(block, "tool_call_id", None) for block in results] == ["y1", "y0"]
 
 
 def test_result_is_one_block_when_it_stops() -> None:
@@ -296,10 +343,9 @@ def test_unstopped_result_is_reported_at_the_end() -> None:
 
 
 def test_tool_delta_without_a_step_starts_one() -> None:
-    got = blocks(
-        delta(0, "x_result", call_id="c", result="r"), stop(0), delta(1, "y_call", id="y"), stop(1)
-    )
-    assert got == [
+    frames = [delta(0, "x_result", call_id="c", result="r"), stop(0), delta(1, "y_call", id="y")]
+    got = decode(*frames, stop(1), completed())
+    assert got.events[1:-1] == [
         BlockStart(0, ServerToolResult("c", "x_result_step", {"call_id": "c", "result": "r"})),
         BlockStop(0),
         *(BlockStart(1, ServerToolCall("y", "y", kind="y_call_step")), BlockStop(1)),
@@ -327,7 +373,7 @@ def test_step_of_unknown_type_is_an_opaque_block() -> None:
 
 
 def test_calls_and_blocks_are_bounded() -> None:
-    twice = step("function_call", **CALL) + step("y_call", id="y")
+    twice = step("function_call", **CALL) + step("y_call", number=1, id="y")
     got = decode(CREATED, twice, limits=Limits(max_tool_calls=1))
     assert isinstance(error := got.events[-1], StreamError)
     assert error.code == "max_tool_calls"
