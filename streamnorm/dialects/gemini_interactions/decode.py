@@ -164,7 +164,7 @@ class InteractionsDecoder(Decoder):
         is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
         if action in FINAL_EVENTS or is_final:
             self._steps.read_complete(interaction, data, events)
-            self._finish(interaction, events)
+            self._finish(interaction, events, data)
 
     def _check_id(self, id: str) -> None:
         """Check that an event belongs to this interaction; one that is not stored has no id."""
@@ -206,11 +206,12 @@ class InteractionsDecoder(Decoder):
 
     # The end
 
-    def _finish(self, interaction: dict[str, Any], events: list[Event]) -> None:
+    def _finish(self, interaction: dict[str, Any], events: list[Event], data: str = "") -> None:
         error = failed_status(self._status, interaction)
         if error is not None:
             raise Fatal(error)
         self._steps.finish(events)
+        self._steps.compare(interaction, data, events)
         for _ in range(self._blocks.unfinished):
             self.note("unfinished_arguments", "tool call")
         known = self._start_fields or {}

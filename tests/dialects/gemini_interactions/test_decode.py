@@ -353,3 +353,17 @@ def test_steps_of_the_last_event_alone_are_read() -> None:
     assert decode(CREATED, HI, end).events[1:4] == SAID
     assert decode(CREATED, completed(outputs=[{"type": "text", "text": "Hi"}])).events[1:4] == SAID
     assert decode(CREATED, completed(steps=1)).events[1:-1] == []
+
+
+def test_metadata_without_unknown_fields_is_no_event() -> None:
+    told = event("interaction.status_update", metadata={"total_usage": {"total_input_tokens": 3}})
+    events = decode(CREATED, told, HI, completed()).events
+    assert events[1] == UsageUpdate(Usage(3))
+    assert not any(isinstance(one, Opaque) for one in events)
+
+
+def test_counts_of_tools_are_part_of_the_input() -> None:
+    told = {"total_input_tokens": 3, "total_tool_use_tokens": 2, "total_tokens": 9, "x": 1}
+    events = decode(CREATED, HI, completed(usage=told)).events
+    extra = {"x": 1, "toolUsePromptTokenCount": 2, "totalTokenCount": 9}
+    assert events[-2] == UsageUpdate(Usage(5, extra=extra))

@@ -16,6 +16,7 @@ from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
     OpenStep,
+    OutputText,
     signature_from_wire,
 )
 from streamnorm.dialects.gemini_interactions.wire import Delta, TextFragment, other_fields
@@ -28,8 +29,12 @@ class OutputStep(OpenStep):
 
     _offsets: TextOffsets  # of the open block
     _signature = ""
+    _written: OutputText
 
     def start(self, events: list[Event]) -> None:
+        self._written = OutputText()
+        if self.kind in ("model_output", "text"):
+            self._blocks.outputs.append(self._written)
         if self.kind != "model_output":  # a content of the former revision
             self.read_delta(self.kind, self._fields, "", events)
             return
@@ -47,7 +52,7 @@ class OutputStep(OpenStep):
             return False
         if delta.text:
             events.append(TextDelta(block.index, delta.text))
-            self._offsets.append(delta.text)
+            self._count(delta.text)
         return True
 
     def read_delta(
@@ -69,7 +74,7 @@ class OutputStep(OpenStep):
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
         if self._block is not None:
-            self._offsets.append(self._block.flush(events))
+            self._count(self._block.flush(events))
             events.append(BlockStop(self._block.index))
             self._block = None
 
@@ -77,8 +82,12 @@ class OutputStep(OpenStep):
         if isinstance(text, str) and text:
             if self._signature:
                 self.stop(events, explicit=True)
-            appended = self._grow(events).append(text, events)
-            self._offsets.append(appended)
+            self._count(self._grow(events).append(text, events))
+
+    def _count(self, text: str) -> None:
+        """Count text that was appended to the open block."""
+        self._offsets.append(text)
+        self._written.append(text)
 
     def _grow(self, events: list[Event]) -> GrowingBlock:
         if self._block is None:
@@ -95,7 +104,7 @@ class OutputStep(OpenStep):
         if self._signature:
             self.stop(events, explicit=True)
         block = self._grow(events)
-        self._offsets.append(block.flush(events))
+        self._count(block.flush(events))
         self._signature = signature
         events.append(SignatureDelta(block.index, *signature_from_wire(signature)))
 
@@ -104,7 +113,7 @@ class OutputStep(OpenStep):
             block = self._block
             found = None
             if block is not None and is_object(annotation):
-                self._offsets.append(block.flush(events))
+                self._count(block.flush(events))
                 found = citation_from_wire(annotation, self._offsets)
             if block is None or found is None:
                 kind = string_of(annotation, "type") if is_object(annotation) else ""

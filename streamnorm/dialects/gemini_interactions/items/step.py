@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
-from msgspec import field
+from msgspec import Struct, field
 
 from streamnorm._core.blocks import Block, OpaqueBlock
 from streamnorm._core.codec.block_opener import BlockOpener
@@ -21,11 +22,25 @@ __all__ = [
     "GrowingBlock",
     "InteractionBlocks",
     "OpenStep",
+    "OutputText",
     "UnknownStep",
     "signature_from_wire",
 ]
 
 DIALECT = "gemini_interactions"
+
+
+class OutputText(Struct):
+    """Length and checksum of the text of one step, which need not be stored."""
+
+    size: int = 0  # bytes
+    crc: int = 0
+
+    def append(self, text: str) -> None:
+        """Append a piece of the text."""
+        data = text.encode("utf-8", "replace")
+        self.size += len(data)
+        self.crc = crc32(data, self.crc)
 
 
 class InteractionBlocks(BlockOpener):
@@ -34,13 +49,15 @@ class InteractionBlocks(BlockOpener):
     Attributes:
         unanswered: Names of the client tool calls without a result, by call id.
         running: Ids of the provider's calls without a result.
-        calls_by_id: Names of all calls, by id.
+        calls_by_id: Name and arguments of all calls, by id.
+        outputs: Text of each step of the answer.
         unfinished: Number of client tool calls whose arguments are no whole JSON.
     """
 
     unanswered: dict[str, str] = field(default_factory=dict)
     running: list[str] = field(default_factory=list)
-    calls_by_id: dict[str, str] = field(default_factory=dict)
+    calls_by_id: dict[str, tuple[str, str]] = field(default_factory=dict)
+    outputs: list[OutputText] = field(default_factory=list)
     unfinished: int = 0
 
     def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
@@ -57,7 +74,7 @@ class InteractionBlocks(BlockOpener):
         """
         if id in self.calls_by_id:
             raise Fatal(StreamError("malformed", "two calls of one id, expected different ids"))
-        self.calls_by_id[id] = name
+        self.calls_by_id[id] = name, ""
 
     def opaque(
         self, name: str, value: Any, events: list[Event], *, index: int | None = None

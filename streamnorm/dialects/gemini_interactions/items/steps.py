@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from streamnorm._core.events import Event, StreamError
-from streamnorm._core.json import compact, is_array, is_object, string_of
+from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.items.output import OutputStep
 from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep
 from streamnorm.dialects.gemini_interactions.items.step import (
     InteractionBlocks,
     OpenStep,
+    OutputText,
     UnknownStep,
 )
 from streamnorm.dialects.gemini_interactions.items.tool_calls import (
@@ -21,13 +23,15 @@ from streamnorm.dialects.gemini_interactions.items.tool_calls import (
     ResultStep,
     ServerToolCallStep,
     ToolCallStep,
+    is_same,
 )
 from streamnorm.dialects.gemini_interactions.wire import RawStep, arguments_text, raw_event
 
 __all__ = ["OpenSteps"]
 
 _FILES = frozenset({"image", "document", "audio", "video"})
-_OUTPUTS = frozenset({"model_output", "text", *_FILES})
+_TEXTS = frozenset({"model_output", "text"})
+_OUTPUTS = _TEXTS | _FILES
 
 
 class OpenSteps:
@@ -75,16 +79,39 @@ class OpenSteps:
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
         """Append the steps of the last event, unless earlier events brought steps."""
-        if self._starts:
+        if not self._starts:
+            for step, raw_step in _complete_steps(interaction, data):
+                self._add(step, raw_step, events)
+
+    def compare(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
+        """Compare the steps that came with those of the last event; append the calls it adds.
+
+        Raises:
+            Fatal: They contradict each other.
+        """
+        if not self._starts:
             return
-        raw = raw_event(data).interaction
-        lists = [(interaction.get("steps"), raw.steps), (interaction.get("outputs"), raw.outputs)]
-        for steps, raw_steps in lists:
-            for position, step in enumerate(steps if is_array(steps) else ()):
-                if is_object(step):
-                    raw_step = raw_steps[position] if position < len(raw_steps) else None
-                    self._start(self._last_index + 1, step, raw_step, events)
-                    self._stop(self._last_index, events)
+        texts: list[OutputText] = []
+        for step, raw in _complete_steps(interaction, data):
+            kind, id, name = (string_of(step, key) for key in ("type", "id", "name"))
+            if kind in _TEXTS:
+                texts.append(_text_of(step))
+            elif kind == FUNCTION_CALL and id:
+                known = self._blocks.calls_by_id.get(id)
+                if known is None:
+                    self._blocks.note("completed_by_whole", "tool call")
+                    self._add(step, raw, events)
+                elif known[0] != name or not is_same(known[1], arguments_text(step, raw)):
+                    raise _malformed("a call that the last event repeats with another content")
+        # An answer that is not stored may be repeated without its text.
+        written = self._blocks.outputs
+        if len(texts) == len(written) and any(text.size for text in texts) and texts != written:
+            raise _malformed("an answer that the last event repeats with another text")
+
+    def _add(self, step: dict[str, Any], raw: RawStep | None, events: list[Event]) -> None:
+        """Append a whole step."""
+        self._start(self._last_index + 1, step, raw, events)
+        self._stop(self._last_index, events)
 
     def finish(self, events: list[Event]) -> None:
         """Stop the steps that are still open."""
@@ -169,6 +196,27 @@ class OpenSteps:
             self._blocks.note("extra_block_stop", "step")
         else:
             step.stop(events, explicit=True)
+
+
+def _complete_steps(
+    interaction: dict[str, Any], data: str
+) -> Iterator[tuple[dict[str, Any], RawStep | None]]:
+    """Yield the steps of the last event, each with the JSON text of its arguments."""
+    raw = raw_event(data).interaction
+    lists = [(interaction.get("steps"), raw.steps), (interaction.get("outputs"), raw.outputs)]
+    for steps, raw_steps in lists:
+        for position, step in enumerate(steps if is_array(steps) else ()):
+            if is_object(step):
+                yield step, raw_steps[position] if position < len(raw_steps) else None
+
+
+def _text_of(step: dict[str, Any]) -> OutputText:
+    """Return the text of a complete step of the answer."""
+    text = OutputText()
+    contents = step.get("content") if string_of(step, "type") == "model_output" else [step]
+    for content in objects_of(contents):
+        text.append(string_of(content, "text"))
+    return text
 
 
 def _has_content(delta: dict[str, Any]) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "ResultStep",
     "ServerToolCallStep",
     "ToolCallStep",
+    "is_same",
 ]
 
 FUNCTION_CALL = "function_call"
@@ -50,6 +51,7 @@ class _CallStep(OpenStep):
     """A call whose arguments come whole or in fragments."""
 
     _whole = ""  # complete arguments of a delta
+    _id = _name = ""
 
     def __init__(
         self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
@@ -76,6 +78,7 @@ class _CallStep(OpenStep):
         self, call: ToolCall | ServerToolCall, extra: dict[str, Any], events: list[Event]
     ) -> GrowingBlock:
         self._blocks.count_call(call.id, call.name)
+        self._id, self._name = call.id, call.name
         index = self._blocks.start(call, extra, events)
         self._block = GrowingBlock(index, lambda text: JSONDelta(index, text))
         return self._block
@@ -106,10 +109,11 @@ class _CallStep(OpenStep):
         if told and not arguments:
             arguments = told
             events.append(JSONDelta(block.index, arguments))
-        if told and not _is_same(arguments, told):
+        if told and not is_same(arguments, told):
             found = f"{self.kind} with other arguments than its start"
             raise Fatal(StreamError("malformed", found))
         events.append(BlockStop(block.index))
+        self._blocks.calls_by_id[self._id] = self._name, arguments
         return arguments
 
 
@@ -255,12 +259,13 @@ class ResultStep(OpenStep):
                 )
 
 
-def _is_same(arguments: str, others: str) -> bool:
+def is_same(arguments: str, others: str) -> bool:
     """Return whether two texts of arguments have the same JSON value."""
     if arguments == others:
         return True
+    texts = (text or "{}" for text in (arguments, others))
     try:
-        one, other = (decode_any(text, max_depth=_MAX_DEPTH) for text in (arguments, others))
+        one, other = (decode_any(text, max_depth=_MAX_DEPTH) for text in texts)
     except InvalidJSON:
         return False
     return bool(one == other)

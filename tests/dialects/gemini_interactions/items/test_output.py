@@ -210,3 +210,9 @@ def test_annotation_counts_within_its_own_text() -> None:
         step("model_output", ("text", {"text": "é"}), image, ("text", {"text": "bc"}), note(1, 2))
     )
     assert got[-2] == CitationDelta(2, Citation("web", "u", start=1, end=2))
+
+
+def test_content_of_the_former_revision_may_be_a_file() -> None:
+    image = {"type": "image", "uri": "u", "mime_type": "image/png"}
+    frames = [event("content.start", index=0, content=image), event("content.stop", index=0)]
+    assert blocks(*frames) == [BlockStart(0, Image("image/png", url="u")), BlockStop(0)]

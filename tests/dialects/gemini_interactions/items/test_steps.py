@@ -21,12 +21,14 @@ from streamnorm import (
     BlockStop,
     Completed,
     Image,
+    JSONDelta,
     Opaque,
     Reasoning,
     ReasoningDelta,
     StreamError,
     Text,
     TextDelta,
+    ToolCall,
 )
 
 OWN = "gemini_interactions"
@@ -130,3 +132,80 @@ def test_delta_without_a_step_starts_one_of_its_kind_in_a_resumed_stream() -> No
 def test_unknown_delta_without_a_step_is_opaque() -> None:
     got = blocks(delta(3, "news", n=1), event("step.delta", index=3), event("step.start", index=3))
     assert got[:2] == [Opaque(OWN, "news", '{"type":"news","n":1}'), Opaque(OWN, "delta", "{}")]
+
+
+# Steps that the last event repeats
+
+
+SAY = step("model_output", ("text", {"text": "He"}), ("text", {"text": "llo"}))
+ASK = step(
+    "function_call", ("arguments_delta", {"arguments": '{"a":1}'}), number=1, id="c", name="f"
+)
+
+
+def said(text: str) -> dict[str, object]:
+    return {"type": "model_output", "content": [{"type": "text", "text": text}]}
+
+
+def asked(**fields: object) -> dict[str, object]:
+    return {"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1}, **fields}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [said("Hello"), asked()],
+        [{"type": "user_input"}, said("Hello")],
+        [asked()],
+        [said("")],
+        [said("other"), said("answers")],
+    ],
+)
+def test_last_event_may_repeat_the_steps(steps: list[dict[str, object]]) -> None:
+    got = decode(CREATED, SAY, ASK, completed(steps=steps))
+    assert isinstance(got.outcome, Completed)
+    assert got.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (said("Hell"), "an answer that the last event repeats with another text"),
+        (said("Jello"), "an answer that the last event repeats with another text"),
+        (asked(name="g"), "a call that the last event repeats with another content"),
+        (asked(arguments={}), "a call that the last event repeats with another content"),
+    ],
+)
+def test_last_event_that_contradicts_the_steps_is_malformed(
+    step: dict[str, object], what: str
+) -> None:
+    got = decode(CREATED, SAY, ASK, completed(steps=[step]))
+    assert got.events[-1] == StreamError("malformed", what)
+
+
+def test_former_revision_repeats_its_contents() -> None:
+    wrong = {"type": "text", "text": "Hell"}
+    text = [event("content.start", index=0, content={"type": "text"})]
+    text += [event("content.delta", index=0, delta={"type": "text", "text": "Hello"})]
+    got = decode(CREATED, *text, event("content.stop", index=0), completed(outputs=[wrong]))
+    assert isinstance(got.events[-1], StreamError)
+
+
+def test_call_of_the_last_event_alone_is_added() -> None:
+    got = decode(CREATED, SAY, completed(steps=[asked()]))
+    assert got.events[-4:-1] == [
+        *(BlockStart(1, ToolCall("c", "f")), JSONDelta(1, '{"a": 1}'), BlockStop(1)),
+    ]
+    assert kinds(got) == {"completed_by_whole": 1}
+
+
+@pytest.mark.parametrize("piece", ["", "{}", "{ }"])
+def test_empty_arguments_are_an_empty_object(piece: str) -> None:
+    ask = step("function_call", ("arguments_delta", {"arguments": piece}), id="c", name="f")
+    got = decode(CREATED, ask, completed(steps=[asked(arguments={})]))
+    assert isinstance(got.outcome, Completed)
+
+
+def test_half_a_character_in_the_answer_is_replaced_before_it_is_compared() -> None:
+    half = step("model_output", ("text", {"text": "a\ud83d"}))
+    assert isinstance(decode(CREATED, half, completed(steps=[said("a\ufffd")])).outcome, Completed)

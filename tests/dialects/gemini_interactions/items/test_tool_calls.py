@@ -271,6 +271,13 @@ def test_server_tool_call_may_have_its_arguments_in_start_or_delta() -> None:
     assert blocks(step(kind, (kind, whole), **known, **whole)) == started
 
 
+def test_fragments_with_other_fields_are_read_alike() -> None:
+    pieces = [("arguments_delta", {"arguments": text, "x": 1}) for text in ('{"q":', "", "1}")]
+    for kind, known in (("function_call", CALL), ("y_call", {"id": "y"})):
+        plain = step(kind, *args('{"q":', "1}"), **known)
+        assert blocks(step(kind, *pieces, **known)) == blocks(plain)
+
+
 def test_server_tool_call_without_an_id_is_found_by_its_result() -> None:
     got = decode(
         CREATED,
