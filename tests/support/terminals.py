@@ -16,6 +16,7 @@ from support.corpus import payloads
 __all__ = ["cuts", "finishes", "terminal_was_read"]
 
 _INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
+_TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
 _KINDS = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -37,8 +38,8 @@ def cuts(name: str, body: bytes, count: int = 30) -> list[int]:
 def terminal_was_read(prefix: bytes, dialect: str) -> bool:
     """Return whether a prefix of a stream is complete.
 
-    A Gemini stream that repeats its finish reason on every chunk is complete after each:
-    it has no other terminal.
+    A Gemini stream that repeats its finish reason on every chunk is complete after each, as
+    it has no other terminal; content after one needs another.
     """
     return _READERS[dialect](prefix)
 
@@ -168,15 +169,27 @@ def _gemini(prefix: bytes) -> bool:
 
 
 def _is_finished(chunks: list[dict[str, Any]]) -> bool:
-    words: dict[int, object] = {}
+    """Return whether each candidate ends, and nothing follows its end.
+
+    A finish reason beside code is no end, and one that says nothing neither.
+    """
+    ends: dict[int, bool] = {}
     for chunk in chunks:
         inner = chunk.get("response", chunk)  # Code Assist has it in an envelope
-        if inner.get("promptFeedback", {}).get("blockReason"):
-            return True
         for candidate in inner.get("candidates", ()):
             number = candidate.get("index", 0)
-            words[number] = candidate.get("finishReason") or words.get(number)
-    return bool(words) and all(words.values())
+            parts = (candidate.get("content") or {}).get("parts") or []
+            full = [part for part in parts if part.get("text") or part.keys() - _TEXT_FIELDS]
+            says = str(candidate.get("finishReason") or "_UNSPECIFIED")
+            is_code = bool(full) and "executableCode" in full[-1]
+            if not says.endswith("_UNSPECIFIED") and not is_code:
+                ends[number] = True
+            elif full or number not in ends:
+                ends[number] = False
+        reason = inner.get("promptFeedback", {}).get("blockReason") or "_UNSPECIFIED"
+        if not str(reason).endswith("_UNSPECIFIED"):
+            ends = dict.fromkeys(ends or [0], True)
+    return bool(ends) and all(ends.values())
 
 
 def _json(payload: str) -> dict[str, Any] | None:

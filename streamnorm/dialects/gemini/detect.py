@@ -15,6 +15,9 @@ from streamnorm.sse import Frame
 __all__ = ["has_finish", "is_terminal", "recognises"]
 
 
+_TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
+
+
 class _Candidate(Struct):
     """A candidate, whatever its fields."""
 
@@ -51,5 +54,13 @@ def has_finish(chunk: dict[str, Any]) -> bool:
     feedback = chunk.get("promptFeedback")
     if is_object(feedback) and ending_word(feedback.get("blockReason")):
         return True
-    candidates = objects_of(chunk.get("candidates"))
-    return any(ending_word(candidate.get("finishReason")) for candidate in candidates)
+    return any(map(_is_finished, objects_of(chunk.get("candidates"))))
+
+
+def _is_finished(candidate: dict[str, Any]) -> bool:
+    """Return whether a candidate has a finish reason, not beside code, whose result follows."""
+    content = candidate.get("content")
+    parts = objects_of(content.get("parts")) if is_object(content) else []
+    full = [part for part in parts if part.get("text") or part.keys() - _TEXT_FIELDS]
+    is_code = bool(full) and "executableCode" in full[-1]
+    return not is_code and ending_word(candidate.get("finishReason")) != ""

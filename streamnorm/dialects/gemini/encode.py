@@ -156,7 +156,7 @@ class GeminiEncoder(Encoder):
 
     def _signature(self, event: SignatureDelta) -> bytes:
         open_block = self._open[event.index]
-        signature = signature_to_wire(event.signature, event.issuer)
+        signature = signature_to_wire(event.signature, event.issuer, extras=self.extras)
         if isinstance(open_block.block, ToolCall):
             open_block.signature = signature
             return b""

@@ -2,12 +2,13 @@
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-22).  Clients decode
 signatures as Base64.  A foreign signature is therefore the Base64 of a tagged value that
-names its issuer.  Google's own goes back as it came, whatever it is.
+names its issuer.  Google's own goes back to its clients as it came, whatever it is.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 
 from streamnorm._core.blocks import RedactedReasoning
 from streamnorm._core.ids import (
@@ -25,15 +26,24 @@ __all__ = [
     "signature_to_wire",
 ]
 
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
+
 
 def signature_from_wire(signature: str) -> tuple[str, str | None]:
     """Return a signature and its issuer: the one in our tag, else Google."""
     return untag_signature(unwrap_base64(signature)) or (signature, "google")
 
 
-def signature_to_wire(signature: str, issuer: str | None) -> str:
-    """Return a signature: Google's own unchanged, any other as Base64, tagged with its issuer."""
-    if issuer == "google" and signature and not _is_tagged(signature):
+def signature_to_wire(signature: str, issuer: str | None, *, extras: bool) -> str:
+    """Return a signature for the wire: Google's own unchanged, any other tagged with its issuer.
+
+    Args:
+        signature: The signature.
+        issuer: Who can verify it; None if nobody has said.
+        extras: Whether it came from Google itself, as no Base64, too; through another server
+            it may have been cut, and clients that cannot decode it raise.
+    """
+    if issuer == "google" and (extras or _is_base64(signature)) and not _is_tagged(signature):
         return signature
     return b64encode(tag_signature(signature, issuer).encode("utf-8", "replace")).decode()
 
@@ -49,7 +59,17 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
     return b64encode(seal_reasoning(block.data, block.issuer).encode("utf-8", "replace")).decode()
 
 
+def _is_base64(text: str) -> bool:
+    """Return whether text is padded Base64."""
+    if len(text) % 4 or _BASE64.fullmatch(text) is None:
+        return False
+    symbols = b"-_" if "-" in text or "_" in text else b"+/"
+    data = b64decode(text, altchars=symbols)
+    return b64encode(data, altchars=symbols).decode() == text  # no bits behind the last byte
+
+
 def _is_tagged(signature: str) -> bool:
-    """Return whether a signature is one that we wrote ourselves, or would be read as one."""
+    """Return whether a signature would be read as one that we wrote ourselves, or as none."""
     value = unwrap_base64(signature)
-    return untag_signature(value) is not None or sealed_reasoning(value) is not None
+    is_ours = untag_signature(value) is not None or sealed_reasoning(value) is not None
+    return is_ours or not signature

@@ -14,34 +14,43 @@ def tagged(signature: str, issuer: str) -> str:
     return base64.b64encode(f"sn1.{issuer}.{signature}".encode()).decode()
 
 
-@pytest.mark.parametrize(
-    "signature",
-    [
-        *("c2ln", "YQ==", "+/8=", "-_8=", "QUJDRA=="),
-        # No padded Base64; only the vendor knows what it means.
-        *("YQ", "YQ=", "a b=", "+_8=", "é", "gAAAA", "c2ln====", "YR==", "YWJ=", "-_9="),
-    ],
-)
+UNDECODABLE = ["YQ", "YQ=", "a b=", "+_8=", "é", "gAAAA", "c2ln====", "YR==", "YWJ=", "-_9="]
+
+
+@pytest.mark.parametrize("signature", ["c2ln", "YQ==", "+/8=", "-_8=", "QUJDRA=="])
 def test_signature_of_google_is_unchanged(signature: str) -> None:
-    assert signature_to_wire(signature, "google") == signature
+    assert signature_to_wire(signature, "google", extras=True) == signature
+    assert signature_to_wire(signature, "google", extras=False) == signature
+
+
+@pytest.mark.parametrize("signature", UNDECODABLE)
+def test_signature_that_is_no_base64_goes_back_to_google_as_it_came(signature: str) -> None:
+    assert signature_to_wire(signature, "google", extras=True) == signature
+
+
+@pytest.mark.parametrize("signature", UNDECODABLE)
+def test_signature_from_another_server_that_clients_cannot_decode_is_tagged(
+    signature: str,
+) -> None:
+    assert signature_to_wire(signature, "google", extras=False) == tagged(signature, "google")
 
 
 def test_empty_signature_is_tagged() -> None:
-    assert signature_to_wire("", "google") == tagged("", "google")
+    assert signature_to_wire("", "google", extras=True) == tagged("", "google")
 
 
 @pytest.mark.parametrize("issuer", ["anthropic", "openai"])
 def test_foreign_signature_names_its_issuer(issuer: str) -> None:
-    assert signature_to_wire("c2ln", issuer) == tagged("c2ln", issuer)
+    assert signature_to_wire("c2ln", issuer, extras=True) == tagged("c2ln", issuer)
 
 
 def test_signature_without_issuer_names_none() -> None:
-    assert signature_to_wire("c2ln", None) == tagged("c2ln", "")
+    assert signature_to_wire("c2ln", None, extras=True) == tagged("c2ln", "")
 
 
 def test_signature_that_looks_tagged_is_tagged_again() -> None:
     ours = tagged("c2ln", "anthropic")
-    assert signature_to_wire(ours, "google") == tagged(ours, "google")
+    assert signature_to_wire(ours, "google", extras=True) == tagged(ours, "google")
 
 
 def b64(text: str) -> str:

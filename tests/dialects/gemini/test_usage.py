@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw, structs
 
 from streamnorm import Usage
+from streamnorm.dialects.gemini.delta_run import GeminiRun
 from streamnorm.dialects.gemini.usage import UsageReader, usage_to_wire
 from streamnorm.dialects.gemini.wire import Counts
 
@@ -147,3 +148,14 @@ def test_earlier_snapshots_never_change() -> None:
     first = reader.usage
     reader.read({"promptTokenCount": 1, "trafficType": "Y"})
     assert (first.extra, reader.usage.extra) == ({"trafficType": "X"}, {"trafficType": "Y"})
+
+
+def test_pending_counts_can_be_retracted() -> None:
+    reader = UsageReader()
+    reader.read({"promptTokenCount": 9})
+    reader.set_last(COUNTS)
+    run = GeminiRun({}, reader, {})
+    reader.add_pending(structs.replace(COUNTS))
+    run.retract_usage()
+    assert run.pending_usage() is None
+    assert reader.usage == Usage(9)

@@ -93,9 +93,8 @@ def _write_all(
 def _write_string(d: Draws, value: str, path: str, text: list[str], pieces: list[Piece]) -> None:
     written = json.dumps(value, ensure_ascii=False)
     cuts = d.cut(value, 4) or [""]
-    ends = d.flag()  # whether the last piece says so; else what follows does
     for number, cut in enumerate(cuts):
-        goes_on = number < len(cuts) - 1 or not ends
+        goes_on = number < len(cuts) - 1
         entry = {"jsonPath": path, "stringValue": cut}
         pieces.append(Piece({**entry, "willContinue": True} if goes_on else entry))
         shown = json.dumps("".join(cuts[: number + 1]), ensure_ascii=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array, is_object, objects_of
 from streamnorm._core.shapes import is_count
+from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.dialects.gemini.validate.shapes import DATA, MODIFIERS, VALUES
 
 __all__ = ["CandidateChecker"]
@@ -19,7 +20,7 @@ class CandidateChecker:
         index: Index of the candidate.
 
     Attributes:
-        finished: Whether a finishReason was sent.
+        finished: Whether a finishReason was sent, and no content since.
     """
 
     def __init__(self, index: int) -> None:
@@ -42,8 +43,12 @@ class CandidateChecker:
         grounding = candidate.get("groundingMetadata")
         if is_object(grounding):
             yield from _check_sources(grounding, f"{where}.groundingMetadata")
-        if "finishReason" in candidate:
-            self.finished = True
+        content_fields = [_content_of(part) for part in objects_of(parts)]
+        last = next((field for field in reversed(content_fields) if field), "")
+        if last:
+            self.finished = False
+        if ending_word(candidate.get("finishReason")):
+            self.finished = last != "executableCode"  # its result follows
             yield from self.left_open("finishReason")
 
     def left_open(self, what: str) -> Iterator[str]:
@@ -77,6 +82,11 @@ class CandidateChecker:
                 found = f"{where}.partialArgs[{number}] holds {' and '.join(values)}"
                 yield f"{found}, expected one of them"
         self._call_goes_on = goes_on
+
+
+def _content_of(part: dict[str, Any]) -> str:
+    """Return the data field of a part; empty for empty text, which may be signed."""
+    return next((name for name in DATA if name in part and part[name] != ""), "")
 
 
 def _check_sources(grounding: dict[str, Any], where: str) -> Iterator[str]:

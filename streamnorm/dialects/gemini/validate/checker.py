@@ -10,9 +10,10 @@ without other fields.
     part        = one data field, and fields that modify it
     call        = {name, args} | {name, …, willContinue} {partialArgs, willContinue}* end
 
-Older models repeat the finishReason in every chunk, and any model may send token counts, or
-more, after it.  A blocked prompt has no candidates.  In the JSON array that the API sends
-without `alt=sse` every line is a violation, and so is every event of the Interactions API.
+Older models repeat the finishReason in every chunk, and any model may send token counts after
+it; more content needs another.  A blocked prompt has no candidates.  In the JSON array that
+the API sends without `alt=sse` every line is a violation, and so is every event of the
+Interactions API.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import changed_fields, is_count, parse_object, problems
+from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.dialects.gemini.validate.candidate import CandidateChecker
 from streamnorm.dialects.gemini.validate.shapes import CHUNK, ERROR
 from streamnorm.sse import Frame
@@ -88,7 +90,8 @@ class GeminiChecker(Checker):
             yield f"chunk without {', '.join(_REQUIRED_ONE_OF)}, expected one of them"
         yield from changed_fields(self._constants, chunk, _CONSTANT)
         feedback = chunk.get("promptFeedback")
-        self._blocked = self._blocked or (is_object(feedback) and "blockReason" in feedback)
+        if is_object(feedback) and ending_word(feedback.get("blockReason")):
+            self._blocked = True
         found = chunk.get("candidates")
         candidates: list[object] = found if is_array(found) else []
         if candidates and self._blocked:

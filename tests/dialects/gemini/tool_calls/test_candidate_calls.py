@@ -99,3 +99,14 @@ def test_server_call_and_result_that_came_before_are_repetitions() -> None:
         Note("resent_call", "server tool call"),
         Note("resent_result", "tool result"),
     )
+
+
+def test_whole_call_without_an_id_is_another_than_the_open_one() -> None:
+    found = arguments(STARTED, partial(name="f", args={"b": 1}))
+    assert found == [("f", '{"a":"x'), ("f", '{"b": 1}')]
+
+
+def test_empty_arguments_beside_fragments_are_none() -> None:
+    started = partial(id="c1", name="f", args={}, willContinue=True)
+    more = partial(args={}, partialArgs=[entry("$.a", "x")])
+    assert arguments(started, more) == [("f", '{"a":"x"}')]
