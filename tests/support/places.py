@@ -51,6 +51,14 @@ class Call:
     pieces: str = ""
     wholes: list[str] = field(default_factory=list)
 
+    def grow(self, piece: object) -> None:
+        """Add a piece as Chat's servers send it: an object, a placeholder, the whole again."""
+        text = piece if isinstance(piece, str) else json.dumps(piece)
+        if self.pieces == "{}" and text.lstrip().startswith("{"):
+            self.pieces = text
+        elif text != self.pieces or len(text) < 3 or not _is_json(text):
+            self.pieces += text
+
     def may_be(self, arguments: str) -> bool:
         """Return whether arguments are what the frames say."""
         told = [*self.wholes, *([self.pieces] if self.pieces else [])] or [""]
@@ -66,6 +74,14 @@ class Places:
     calls: list[Call] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     texts: dict[Any, str] = field(default_factory=dict)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _same(one: str, other: str) -> bool:
@@ -137,7 +153,7 @@ def read_chat(payloads: Iterable[Any]) -> Places:
                 elif known[1] != value.get("id"):  # a piece of another answer
                     places.orphans.append(function.get("arguments") or "")
                     continue
-                known[0].pieces += function.get("arguments") or function.get("input") or ""
+                known[0].grow(function.get("arguments") or function.get("input") or "")
     return places
 
 

@@ -39,7 +39,7 @@ from streamnorm._core.json import clean, compact, rejoin, too_deep
 from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
 from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
-from streamnorm.dialects.openai_chat.tool_calls.calls import Call, ToolCalls
+from streamnorm.dialects.openai_chat.tool_calls.calls import Call, ChunkId, ToolCalls
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
     HeldText,
@@ -86,11 +86,34 @@ class StreamState(BlockOpener):
         quirks: Quirks of the server.
         think_tags: Whether `<think>` within text is reasoning.
         may_hold_surrogates: Whether the current chunk may hold lone surrogates.
+        chunk_id: Id of the current chunk; None if it is empty.
+        first_chunk_id: The first id that a chunk had.
+        id_changes: Whether a later chunk had another id.
     """
 
     quirks: Quirks = Quirks()
     think_tags: bool = False
     may_hold_surrogates: bool = False
+    chunk_id: ChunkId = None
+    first_chunk_id: ChunkId = None
+    id_changes: bool = False
+
+    def read_chunk_id(self, id: ChunkId) -> None:
+        """Set the id of the current chunk.
+
+        Groq sends another one with every chunk, Avian and Perplexity with the last: no more
+        than a note, but to the calls that such chunks continue.
+        """
+        self.chunk_id = id or None
+        if self.first_chunk_id is None:
+            self.first_chunk_id = self.chunk_id
+        elif self.changes_id(id):
+            self.id_changes = True
+            self.note("id_changed", "chunk")
+
+    def changes_id(self, id: ChunkId) -> bool:
+        """Return whether an id is the first one that is not that of the first chunk."""
+        return id != self.first_chunk_id and bool(id) and not self.id_changes
 
     def check_depth(self, value: object) -> None:
         """Raise `Fatal` if a value nests deeper than `max_json_depth`."""
@@ -103,6 +126,7 @@ class ChoiceBlocks:
 
     Attributes:
         finish_reason: The last finish reason; None until one has arrived.
+        is_finished: Whether no content has followed it: content revokes a finish.
         extra: Unknown fields of the choice's last chunk.
         text_blocks: Number of text blocks that have started.
         calls: The tool calls.
@@ -110,9 +134,10 @@ class ChoiceBlocks:
 
     def __init__(self, choice: int, state: StreamState) -> None:
         self.finish_reason: str | None = None
+        self.is_finished = False
         self.extra: dict[str, Any] = {}
         self.text_blocks = 0
-        self.calls = ToolCalls()
+        self.calls = ToolCalls(state.note)
         self._choice = choice
         self._state = state
         self._open_text = -1  # index of the open text, reasoning or refusal block
@@ -131,14 +156,20 @@ class ChoiceBlocks:
     @property
     def appendable_delta(self) -> Delta | None:
         """A delta of the open text or reasoning block, if text may be appended unchanged."""
-        if self._carry or self._pending or self._think_tags:
+        if self._carry or self._pending or self._think_tags or self.is_finished:
             return None
         return self._text_delta
 
     @property
     def has_appendable_calls(self) -> bool:
         """Whether `calls.append_plain` may accept fragments."""
-        return bool(self.calls.open) and not self._state.quirks.cumulative_arguments
+        if self.is_finished or self._state.quirks.cumulative_arguments:
+            return False
+        return bool(self.calls.open)
+
+    def finish(self, reason: str) -> None:
+        """Set the finish reason, which stands until content follows it."""
+        self.finish_reason, self.is_finished = reason, True
 
     def add_content(self, text: str, events: list[Event]) -> None:
         """Append the events of `content`, which may hold reasoning between tags."""
@@ -152,6 +183,7 @@ class ChoiceBlocks:
         """Append the events of text, reasoning or a refusal."""
         if not text:
             return
+        self.is_finished = False
         if self._pending:
             self._pending.add_text(kind, text)
             self._release(events)
@@ -190,8 +222,9 @@ class ChoiceBlocks:
         """Append the events of a tool call's fragment."""
         state = self._state
         known = len(self.calls.all)
-        call = self.calls.resolve(fragment)
+        call = self.calls.resolve(fragment, state.chunk_id)
         if len(self.calls.all) > known:
+            self.is_finished = False
             state.count_call(call.name, fragment.id or "")
             self._pending.add_call(call)
         elif fragment.id or fragment.name:
@@ -226,12 +259,15 @@ class ChoiceBlocks:
 
     def stop(self) -> MessageStop:
         """Return the stop of the choice."""
-        calls = [call for call in self.calls.all if call.index >= 0]
+        calls = self.calls.all
+        unfinished = [call for call in calls if not call.is_executable()]
+        for _ in unfinished:
+            self._state.note("unfinished_arguments", "tool call")
         return stop_from_wire(
             self.finish_reason,
             choice=self._choice,
             has_calls=bool(calls),
-            is_executable=all(call.is_executable() for call in calls),
+            is_cut=bool(unfinished) and not self.is_finished,
             is_refused=self._is_refused,
             extra=self.extra,
         )
@@ -354,6 +390,8 @@ class ChoiceBlocks:
         state = self._state
         first = not call.has_content
         text = call.append(text, state.note, cumulative=state.quirks.cumulative_arguments)
+        if text or call.has_placeholder:
+            self.is_finished = False
         if call.index < 0:
             self._pending.mark_ready(text, first=first)
             self._release(events)

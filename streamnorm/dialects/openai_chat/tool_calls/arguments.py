@@ -70,6 +70,14 @@ class Arguments:
         """Return all fragments, joined."""
         return self._buffer.text()
 
+    def is_empty(self) -> bool:
+        """Return whether the text is empty or a lone `{}`."""
+        return not self.size or (self.size == 2 and self.text() == "{}")
+
+    def is_whole(self) -> bool:
+        """Return whether the text is empty or one JSON value, given that nothing follows."""
+        return not self.size or self.is_complete() or is_json(self.text())
+
     def may_end_with(self, text: str) -> bool:
         """Return whether a fragment that ends in one of `COMPLETE_ENDS` may complete the JSON."""
         return not self._closer or self._closer in text
