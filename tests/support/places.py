@@ -15,6 +15,7 @@ from typing import Any
 
 __all__ = ["READERS", "Call", "Places", "frames_of", "payload_of"]
 
+_DONE = "[DONE]"
 _END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
 
 
@@ -26,9 +27,11 @@ def frames_of(body: bytes) -> list[bytes]:
 
 
 def payload_of(frame: bytes) -> Any:
-    """Return the JSON value of a frame's data; None if it has none."""
+    """Return the JSON value of a frame's data, or `[DONE]`; None if it has none."""
     lines = frame.decode("utf-8", "replace").splitlines()
     data = "\n".join(line[5:].strip() for line in lines if line.startswith("data:"))
+    if data.startswith(_DONE):
+        return _DONE
     try:
         return json.loads(data)
     except ValueError:
@@ -129,12 +132,15 @@ def read_anthropic(payloads: Iterable[Any]) -> Places:
 
 
 def read_chat(payloads: Iterable[Any]) -> Places:
-    """Read by choice and `index`: another id at an index is another call."""
+    """Read by choice and `index`, up to `[DONE]`: another id at an index is another call."""
     places = Places()
     at: dict[Any, tuple[Call, Any]] = {}
     for value in payloads:
+        if value == _DONE:
+            break
         if not isinstance(value, dict):
             continue
+        chunk_id = value.get("id") or None
         for choice in _objects(value.get("choices")):
             delta = choice.get("delta") or choice.get("message") or {}
             number = choice.get("index", 0)
@@ -143,18 +149,44 @@ def read_chat(payloads: Iterable[Any]) -> Places:
             for fragment in _objects(delta.get("tool_calls")):
                 key = (number, fragment.get("index"))
                 function = fragment.get("function") or fragment.get("custom") or {}
-                id, known = fragment.get("id") or "", at.get(key)
-                if known is None or (id and known[0].id and id != known[0].id):
-                    if not id:
-                        places.orphans.append(function.get("arguments") or "")
+                piece = function.get("arguments") or function.get("input") or ""
+                id = fragment.get("id") or ""
+                known = at.get((number, id)) if id else at.get(key)
+                if known is None and not id and not function.get("name"):
+                    known = _drifted(at, key)
+                    if known is None:
+                        places.orphans.append(piece)
                         continue
-                    known = at[key] = Call(id, function.get("name") or ""), value.get("id")
+                if known is None or _is_another(known[0], id, function.get("name")):
+                    known = at[key] = Call(id, function.get("name") or ""), chunk_id
+                    if id:
+                        at[number, id] = known
                     places.calls.append(known[0])
-                elif known[1] != value.get("id"):  # a piece of another answer
-                    places.orphans.append(function.get("arguments") or "")
+                elif chunk_id and known[1] not in (None, chunk_id):  # a piece of another answer
+                    places.orphans.append(piece)
                     continue
-                known[0].grow(function.get("arguments") or function.get("input") or "")
+                name = function.get("name") or ""
+                if not known[0].name or (name != known[0].name and not known[0].pieces):
+                    known[0].name += name  # in parts, or late
+                known[0].grow(piece)
     return places
+
+
+def _is_another(call: Call, id: str, name: str | None) -> bool:
+    """Return whether a fragment at the index of a call names another call."""
+    if id and call.id:
+        return bool(id != call.id)
+    return bool(id and name and call.name and name != call.name)
+
+
+def _drifted(at: dict[Any, tuple[Call, Any]], key: tuple[int, Any]) -> tuple[Call, Any] | None:
+    """Return the one incomplete call of a choice, whose index becomes `key` (SGLang)."""
+    keys = [k for k, known in at.items() if k[0] == key[0] and known[0].pieces]
+    keys = [k for k in keys if not (isinstance(k[1], str) or _is_json(at[k][0].pieces))]
+    if len(keys) != 1:
+        return None
+    known = at[key] = at.pop(keys[0])
+    return known
 
 
 def read_responses(payloads: Iterable[Any]) -> Places:

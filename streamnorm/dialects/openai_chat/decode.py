@@ -31,14 +31,14 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState, quirks_of
-from streamnorm.dialects.openai_chat.citations import citation_from_wire
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.detect import is_terminal
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
+from streamnorm.dialects.openai_chat.stream_state import StreamState, quirks_of
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
@@ -256,9 +256,7 @@ class ChatDecoder(Decoder):
             self._read_call(wire.ToolCallDelta(0, function=legacy), blocks, events)
         for annotation in delta.annotations or ():
             self._state.check_depth(annotation)
-            citation = citation_from_wire(annotation, in_first_text=blocks.text_blocks == 1)
-            if citation is None or not blocks.add_citation(citation, events):
-                blocks.add_opaque("annotations", annotation, events)
+            blocks.add_annotation(annotation, events)
         for name in OPAQUE_DELTA_FIELDS:
             if value := getattr(delta, name):
                 blocks.add_opaque(name, value, events)

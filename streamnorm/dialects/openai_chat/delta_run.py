@@ -20,8 +20,9 @@ from streamnorm._core.codec import Delta, DeltaRun
 from streamnorm._core.events import TextDelta, UsageUpdate
 from streamnorm._core.json import FAST_ERRORS, too_deep
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState
-from streamnorm.dialects.openai_chat.tool_calls.calls import ChunkId
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
+from streamnorm.dialects.openai_chat.stream_state import StreamState
+from streamnorm.dialects.openai_chat.tool_calls.call import ChunkId
 from streamnorm.dialects.openai_chat.usage import UsageReader
 
 __all__ = ["ChatRun", "Template", "learn_template"]

@@ -44,7 +44,7 @@ def stop_from_wire(
     fields = [key for key in ("stop_reason", "matched_stop") if isinstance(extra.get(key), str)]
     sequence = extra.pop(fields[0]) if fields else None
     reason = _reason((finish_reason or "").lower(), sequence, has_calls=has_calls)
-    if is_cut:
+    if is_cut and reason == "tool_use":
         reason = "other"
     # OpenRouter says tool_calls where the upstream ran out of tokens within a call.
     if str(extra.get("native_finish_reason")).lower() in _LENGTH:

@@ -62,6 +62,8 @@ class Arguments:
             self._buffer.pack()
         self.size += len(text)
         if not text.isspace():
+            if self._complete:
+                self._complete, self._broken = False, True
             self._last = text
             if self._closer is None:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")

@@ -9,175 +9,17 @@ call stops when its arguments are complete and another block has started.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from msgspec import Struct, field
-
-from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
-from streamnorm._core.json import clean
-from streamnorm._core.provider_errors import Fatal, too_large
-from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
+from streamnorm._core.events import BlockStop, Event, JSONDelta
+from streamnorm._core.provider_errors import too_large
+from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS
+from streamnorm.dialects.openai_chat.tool_calls.call import Call, ChunkId, malformed
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 
-__all__ = ["Call", "ChunkId", "ToolCalls"]
+__all__ = ["ToolCalls"]
 
-_ENDS_OR_NULL = COMPLETE_ENDS | {"l"}
 _KINDS: tuple[Literal["function"], Literal["custom"]] = ("function", "custom")
-
-ChunkId: TypeAlias = str | int | None
-"""Id of a chunk; None if it is empty."""
-
-
-class Call(Struct, eq=False):
-    """One tool call of a choice.
-
-    Attributes:
-        id: The provider's id; None until it is known.
-        wire_index: Index on the wire, the latest if it drifts; None if it has none.
-        chunk_id: Id of the chunk that began the call; None while its chunks have none.
-        name: The tool's name as far as it is known.
-        kind: Whether the arguments are JSON (`function`) or free text (`custom`).
-        arguments: The arguments so far.
-        index: Block index; -1 while the start is held.
-        delta: A delta of the block, once that has started.
-        is_appendable: Whether `append_plain` may accept fragments.
-        has_placeholder: Whether the arguments are a lone `{}` that has not been emitted.
-        followed: Whether a later block has begun.
-        stopped: Whether the block has stopped.
-        carry: High surrogate at the end of the last fragment.
-        signature: Signature that arrived before the start was emitted.
-        issuer: Issuer of that signature.
-    """
-
-    id: str | None
-    name: str
-    wire_index: int | None = None
-    chunk_id: ChunkId = None
-    kind: Literal["function", "custom"] = "function"
-    arguments: Arguments = field(default_factory=Arguments)
-    index: int = -1
-    delta: JSONDelta = JSONDelta(-1, "")
-    is_appendable: bool = False
-    has_placeholder: bool = False
-    followed: bool = False
-    stopped: bool = False
-    carry: str = ""
-    signature: str | None = None
-    issuer: str | None = None
-
-    @property
-    def has_content(self) -> bool:
-        """Whether arguments or a signature have arrived."""
-        return bool(self.arguments.size) or self.signature is not None
-
-    def is_complete(self) -> bool:
-        """Return whether no further arguments can follow."""
-        return self.kind == "function" and self.arguments.is_complete()
-
-    def is_executable(self) -> bool:
-        """Return whether the arguments are whole, given that nothing follows."""
-        return self.kind == "custom" or self.arguments.is_whole()
-
-    def can_grow(self, *, is_last: bool) -> bool:
-        """Return whether a fragment that names no call may continue this one.
-
-        Args:
-            is_last: Whether no later call has begun: one without arguments ends there.
-        """
-        if self.stopped or self.is_complete():
-            return False
-        return is_last or not self.arguments.is_empty()
-
-    def update_appendable(self) -> None:
-        """Set `is_appendable` after a fragment was read in full."""
-        held = self.stopped or self.has_placeholder or self.carry or self.index < 0
-        self.is_appendable = self.kind == "function" and not held and self.arguments.size > 0
-
-    def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
-        """Append a fragment and return the part of it to emit.
-
-        A lone `{}` is held until the next fragment or `release`: it may be a placeholder
-        for the object that follows it.
-
-        Args:
-            text: The fragment.
-            note: Counts a deviation that was forgiven.
-            cumulative: Whether each fragment repeats all before it.
-
-        Raises:
-            Fatal: The arguments were already complete.
-        """
-        arguments = self.arguments
-        if self.kind == "custom":
-            arguments.append(text)
-            return text
-        if arguments.size:
-            if cumulative and text.startswith(arguments.text()):
-                note("cumulative_arguments", "tool call")
-                text = text[arguments.size :]
-                if not text:
-                    return ""
-            if self._is_resent(text):
-                note("resent_arguments", "tool call")
-                return ""
-            if self.has_placeholder:
-                return self._append_to_placeholder(text, note)
-        arguments.append(text)
-        if text == "{}" and arguments.size == 2:
-            self.has_placeholder = True
-            return ""
-        return text
-
-    def append_plain(self, text: str) -> bool:
-        """Append a fragment that only extends the arguments.
-
-        False leaves the call unchanged: the fragment may repeat, restart or complete the
-        arguments, and needs `append`.
-        """
-        arguments = self.arguments
-        if not self.is_appendable or len(text) == arguments.size:
-            return False
-        if not text:
-            return True
-        first = text[0]
-        if (first == "{" or first.isspace()) and arguments.closes_object():
-            return False
-        # Once a later block has begun, complete arguments stop the call.
-        if self.followed and text[-1] in _ENDS_OR_NULL and arguments.may_end_with(text):
-            return False
-        arguments.append(text)
-        return True
-
-    def release(self, events: list[Event]) -> None:
-        """Append the arguments that are still held, given that nothing follows."""
-        held = ("{}" if self.has_placeholder else "") + clean(self.carry)
-        self.has_placeholder, self.carry = False, ""
-        if held:
-            events.append(JSONDelta(self.index, held))
-
-    def _is_resent(self, text: str) -> bool:
-        """Return whether a fragment repeats complete arguments, and changes nothing."""
-        arguments = self.arguments
-        if len(text) == arguments.size > 2 and text == arguments.text() and arguments.is_complete():
-            return True
-        if self.stopped:
-            if text.isspace():
-                return True
-            raise _malformed("arguments of a tool call that has stopped")
-        if text.lstrip().startswith("{") and arguments.closes_object() and arguments.is_complete():
-            raise _malformed("a second object as arguments of one tool call")
-        return False
-
-    def _append_to_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:
-        if not text.lstrip().startswith("{"):
-            self.has_placeholder = False
-            self.arguments.append(text)
-            return "{}" + text
-        note("placeholder_arguments", "tool call")
-        self.arguments = Arguments()
-        self.arguments.append(text)
-        self.has_placeholder = text == "{}"
-        return "" if self.has_placeholder else text
 
 
 class ToolCalls:
@@ -215,13 +57,13 @@ class ToolCalls:
             return self._add(fragment, chunk_id)
         if chunk_id is not None and chunk_id != call.chunk_id:
             if call.chunk_id is not None:
-                raise _malformed("a tool call goes on in a chunk of another id")
+                raise malformed("a tool call goes on in a chunk of another id")
             call.chunk_id = chunk_id
-        if name and call.index < 0 and name != call.name:
-            if not call.name:
-                call.name = name
-            elif not call.arguments.size:  # a name in parts ends where arguments begin
-                call.name += name
+        if name and name != call.name and not (call.name and call.arguments.size):
+            if call.index < 0:
+                call.name += name  # in parts, which end where arguments begin
+            elif not call.name.endswith(name):
+                raise malformed("the name of a tool call goes on after its start")
         return call
 
     def start(self, call: Call, index: int, events: list[Event]) -> None:
@@ -283,7 +125,7 @@ class ToolCalls:
         """Return the call that a fragment continues; None if the fragment begins a call."""
         index = fragment.index
         if index in self._left:
-            raise _malformed(f"tool call index {index} again after it had drifted")
+            raise malformed(f"tool call index {index} again after it had drifted")
         at = None if index is None else self.by_index.get(index)
         if fragment.id is not None:
             call = self.by_id.get(fragment.id)
@@ -315,14 +157,17 @@ class ToolCalls:
             return None if last is None or _begins_call(fragment, after=last) else last
         growing = self._growing_calls()
         if len(growing) > 1:
-            raise _malformed(
+            raise malformed(
                 f"arguments of any of {len(growing)} open tool calls, expected an index"
             )
         if growing:
             return growing[0]
         if last is None:
-            raise _malformed("arguments before the id and the name of their tool call")
-        return last  # that is complete: at most a repetition
+            raise malformed("arguments before the id and the name of their tool call")
+        text = fragment.arguments.strip()
+        if text and text != last.arguments.text().strip():
+            raise malformed("arguments of no tool call: all of them are complete")
+        return last
 
     def _drifting_call(self, index: int) -> Call:
         """Return the call whose index drifts to one that no call has.
@@ -333,7 +178,7 @@ class ToolCalls:
         growing = self._growing_calls()
         call = growing[0] if len(growing) == 1 else None
         if call is None or call.kind == "custom" or call.arguments.is_empty():
-            raise _malformed(f"arguments at index {index}, where no tool call has begun")
+            raise malformed(f"arguments at index {index}, where no tool call has begun")
         self._note("index_drift", "tool call")
         if call.wire_index is not None:
             self._left.add(call.wire_index)
@@ -354,7 +199,7 @@ class ToolCalls:
     def _add(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
         index, kind = fragment.index, _KINDS[fragment.is_custom]
         if index in self._reached:
-            raise _malformed(f"a tool call begins at index {index}, to which another had drifted")
+            raise malformed(f"a tool call begins at index {index}, to which another had drifted")
         call = Call(fragment.id, fragment.name, index, chunk_id, kind)
         self.all.append(call)
         if call.id is not None:
@@ -362,10 +207,6 @@ class ToolCalls:
         if index is not None:
             self.by_index[index] = call
         return call
-
-
-def _malformed(message: str) -> Fatal:
-    return Fatal(StreamError("malformed", message))
 
 
 def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> None:
@@ -377,9 +218,9 @@ def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> Non
         at: The call at its index; None if there is none.
     """
     if at is not None:
-        raise _malformed("a fragment with the id of one tool call and the index of another")
+        raise malformed("a fragment with the id of one tool call and the index of another")
     if fragment.name and call.name and fragment.name != call.name:
-        raise _malformed("two tool calls with one id")
+        raise malformed("two tool calls with one id")
 
 
 def _begins_call(fragment: CallFragment, *, after: Call) -> bool:
