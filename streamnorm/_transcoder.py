@@ -329,4 +329,5 @@ class Transcoder:
         usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
         if usage is not None:
             self._accumulator.take([usage])
-            self._writer.count(usage)
+            if self._passthrough is None:
+                self._writer.count(usage)
