@@ -152,7 +152,12 @@ def read_chat(payloads: Iterable[Any]) -> Places:
                 piece = function.get("arguments") or function.get("input") or ""
                 id = fragment.get("id") or ""
                 known = at.get((number, id)) if id else at.get(key)
+                late = None if key[1] is None else at.get(key)  # the id of a call at an index
+                if known is None and late is not None and not late[0].id:
+                    known = None if _is_another(late[0], id, function.get("name")) else late
                 if known is None and not id and not function.get("name"):
+                    if not piece:
+                        continue
                     known = _drifted(at, key)
                     if known is None:
                         places.orphans.append(piece)
