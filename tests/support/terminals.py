@@ -16,6 +16,10 @@ from support.corpus import payloads
 __all__ = ["cuts", "finishes", "terminal_was_read"]
 
 _INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
+_CHAT_CONTENT = (
+    *("content", "reasoning", "reasoning_content", "refusal", "tool_calls"),
+    *("audio", "executed_tools", "images"),
+)
 _KINDS = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -63,7 +67,7 @@ def _last(rest: str) -> tuple[bool, str | None]:
 
 
 def _chat(prefix: bytes) -> bool:
-    """Return whether `[DONE]` was read, or a finish of every choice."""
+    """Return whether `[DONE]` was read, or a finish of every choice that no content follows."""
     data, rest = _split(prefix)
     if any(payload.startswith("[DONE]") for payload in data):
         return True
@@ -78,8 +82,8 @@ def _chat(prefix: bytes) -> bool:
         except ValueError:
             return False
         data.append(last)
-    words = finishes([json.loads(payload) for payload in data])
-    return bool(words) and all(words.values())
+    finished = _finished([json.loads(payload) for payload in data])
+    return bool(finished) and all(finished.values())
 
 
 def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
@@ -90,6 +94,17 @@ def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
             number = choice.get("index", 0)
             words[number] = choice.get("finish_reason") or words.get(number)
     return words
+
+
+def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
+    """Return whether each choice has a finish reason that no content follows."""
+    finished: dict[int, bool] = {}
+    for chunk in chunks:
+        for choice in chunk.get("choices") or ():
+            number, delta = choice.get("index", 0), choice.get("delta") or {}
+            stands = finished.get(number, False) and not any(map(delta.get, _CHAT_CONTENT))
+            finished[number] = bool(choice.get("finish_reason")) or stands
+    return finished
 
 
 def _anthropic(prefix: bytes) -> bool:

@@ -188,8 +188,12 @@ class ToolCalls:
         return call
 
     def _growing_calls(self) -> list[Call]:
-        last = len(self.all) - 1
-        return [call for n, call in enumerate(self.all) if call.can_grow(is_last=n == last)]
+        """Return the calls that a fragment may continue which names none of them."""
+        if not self.all:
+            return []
+        *earlier, last = self.all
+        growing = [call for call in earlier if call.can_grow(is_last=False)] if earlier else []
+        return [*growing, last] if last.can_grow(is_last=True) else growing
 
     def _stop(self, call: Call, events: list[Event]) -> None:
         call.stopped, call.is_appendable = True, False
