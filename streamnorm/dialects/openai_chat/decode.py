@@ -146,6 +146,8 @@ class ChatDecoder(Decoder):
             self._start(chunk, events)
         elif is_last:
             self._store(self._last_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+        if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
+            raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
         for number, choice in enumerate(choices):
             blocks = self._read_choice(choice, events)
             if choice.finish_reason:

@@ -166,3 +166,17 @@ def test_id_that_comes_late_is_that_of_the_call() -> None:
     assert problem(*frames, of_chunk("b", call(0, arguments="}"))) == (
         "a tool call goes on in a chunk of another id"
     )
+
+
+def test_two_choices_without_an_index_in_one_chunk_are_malformed() -> None:
+    parts: list[Piece] = [
+        {"delta": {"tool_calls": [call(0, "x", "f", A)]}},
+        {"delta": {"content": "a"}},
+    ]
+    wire = {"id": "chatcmpl-1", "model": "gpt"}
+    assert problem(frame({**wire, "choices": parts})) == (
+        "2 choices in one chunk, expected their indexes"
+    )
+    parts[1]["index"] = 1
+    decoded = decode(frame({**wire, "choices": parts}), chunk({}, "stop", 1), END)
+    assert isinstance(decoded.outcome, Completed)
