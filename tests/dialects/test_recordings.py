@@ -40,10 +40,12 @@ NOTES = {
     "gemini/vertex/partial-arguments": {"minted_id"},
     "gemini/vertex/partial-arguments-in-one-chunk": {"minted_id"},
     "openai_responses/azure/incomplete-filter": {"missing_item_done"},
+    "openai_responses/copilot/ids-rotate": {"unstable_ids"},
+    "openai_responses/openai/incomplete-arguments": {"unfinished_arguments"},
     "openai_responses/openai/last-event-unterminated": {"unterminated"},
     "openai_responses/openrouter/overlap-and-done": {"no_event_line"},
     "openai_responses/proxy/deltas-without-items": {"missing_item", "missing_item_done"},
-    "openai_responses/proxy/gaps-and-resends": {"gap", "resent_event"},
+    "openai_responses/proxy/gaps-and-resends": {"completed_by_whole", "gap", "resent_event"},
 }
 
 GENUINE = frozenset({"anthropic", "bedrock", "vertex"})
