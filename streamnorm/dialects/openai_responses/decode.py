@@ -101,18 +101,19 @@ class ResponsesDecoder(Decoder):
         if not self._numbers.accept(delta.sequence_number, frame.data):
             return
         index, id, resolve = delta.output_index, delta.item_id, self._output.resolve
+        item: MessageItem | ToolCallItem | ReasoningItem
         if isinstance(delta, wire.OutputTextDelta):
-            message = resolve(MessageItem, "message", index, id, events)
+            item = message = resolve(MessageItem, "message", index, id, events)
             message.append_text(Text, delta.part, delta.delta, events)
         elif isinstance(delta, wire.ArgumentsDelta):
-            call = resolve(ToolCallItem, "function_call", index, id, events)
+            item = call = resolve(ToolCallItem, "function_call", index, id, events)
             call.append_arguments(delta.delta, events)
         else:
-            reasoning = resolve(ReasoningItem, "reasoning", index, id, events)
+            item = reasoning = resolve(ReasoningItem, "reasoning", index, id, events)
             reasoning.append_text(field_of(delta), delta.part, delta.delta, events)
         if len(events) != before + 1 or frame.event != event_type:
             self._run.forget()  # more than one text may have changed
-        if frame.event == event_type and (text := self._open_text(delta)) is not None:
+        if frame.event == event_type and (text := _open_text(item, delta)) is not None:
             self._run.expect(delta, text)
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
@@ -129,13 +130,6 @@ class ResponsesDecoder(Decoder):
         if self._id is None and event_type not in _SNAPSHOTS:
             self.note("missing_start", "response")
             self._start_message({}, events)
-
-    def _open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend; None if it is not open."""
-        item = self._output.find(delta.output_index, delta.item_id)
-        if item is None or (delta.item_id and delta.item_id != item.id):
-            return None  # Copilot changes the item id with each delta
-        return item.open_text(delta)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
         """Read a frame that is no plain delta."""
@@ -276,3 +270,14 @@ class ResponsesDecoder(Decoder):
 
 def _extra_fields(response: _Value) -> _Value:
     return {k: v for k, v in response.items() if k not in _MAPPED_FIELDS and v is not None}
+
+
+def _open_text(
+    item: MessageItem | ToolCallItem | ReasoningItem, delta: wire.DeltaEvent
+) -> OpenText | None:
+    """Return the text that deltas like this one extend; None if they must be read in full."""
+    if delta.item_id and delta.item_id != item.id:
+        return None  # Copilot changes the item id with each delta
+    if not delta.item_id and delta.output_index is None:
+        return None  # another item may be the only one later
+    return item.open_text(delta)

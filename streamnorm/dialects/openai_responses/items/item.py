@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.json import string_of
 from streamnorm._core.provider_errors import Fatal
-from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
 __all__ = ["Item", "align_parts", "extra_fields", "id_of", "malformed", "part_position"]
 
@@ -63,10 +61,6 @@ class Item(ABC):
 
     def start(self, events: list[Event]) -> None:  # noqa: B027 - most kinds wait for content
         """Append the block start, if `initial` holds what it needs."""
-
-    def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend, if its block is open."""
-        return None
 
     @abstractmethod
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:

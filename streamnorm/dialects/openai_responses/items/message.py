@@ -90,8 +90,7 @@ class MessageItem(Item):
             self._append(part, text, events)
 
     def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        if not isinstance(delta, wire.OutputTextDelta):
-            return None
+        """Return the text that deltas like this one extend, if it is open."""
         part = self._find_part(Text, delta.part)
         if part is None or part.is_whole or not part.is_open or part.progress.high_surrogate:
             return None

@@ -20,11 +20,7 @@ from streamnorm.dialects.openai_responses.items.item import (
 )
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
-from streamnorm.dialects.openai_responses.wire import (
-    DeltaEvent,
-    ReasoningTextDelta,
-    SummaryTextDelta,
-)
+from streamnorm.dialects.openai_responses.wire import DeltaEvent, SummaryTextDelta
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem", "field_of"]
 
@@ -32,7 +28,7 @@ SUMMARY, CONTENT = "summary", "content"
 """Fields of the item: its summaries, and its reasoning text."""
 
 
-def field_of(delta: SummaryTextDelta | ReasoningTextDelta) -> str:
+def field_of(delta: DeltaEvent) -> str:
     """Return the field that a delta extends."""
     return SUMMARY if isinstance(delta, SummaryTextDelta) else CONTENT
 
@@ -117,8 +113,7 @@ class ReasoningItem(Item):
             raise malformed("delta of reasoning that is complete, expected an open one")
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        if not isinstance(delta, SummaryTextDelta | ReasoningTextDelta):
-            return None
+        """Return the text that deltas like this one extend, if it is open."""
         block = self._blocks.get(field_of(delta))
         part = self._find_part(block, delta.part) if block is not None and block.is_open else None
         if block is None or part is None or part.is_whole or part.progress.high_surrogate:
@@ -212,13 +207,12 @@ class ReasoningItem(Item):
 
     def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
         """Stop the open blocks, the first of them with the signature of the item."""
-        open_indexes = [block.index for block in self._blocks.values() if block.is_open]
+        open_indexes = [block.index for block in self._blocks.values()]
         if not self._blocks and self._is_open:
             open_indexes = [self.index]
         for field, block in self._blocks.items():
             for part in block.parts.values():
-                if block.is_open:
-                    self._append(field, part, part.progress.flush(), events)
+                self._append(field, part, part.progress.flush(), events)
             block.is_open = False
         self._is_open = False
         signature = signature_from_wire(item, self._opener.server)

@@ -13,7 +13,7 @@ from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item, extra_fields, malformed
 from streamnorm.dialects.openai_responses.items.text_progress import StoredText
-from streamnorm.dialects.openai_responses.wire import ArgumentsDelta, DeltaEvent
+from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
 __all__ = ["ToolCallItem"]
 
@@ -81,8 +81,8 @@ class ToolCallItem(Item):
             events.append(JSONDelta(self.index, text))
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        is_arguments = isinstance(delta, ArgumentsDelta)
-        if not (is_arguments and self._is_open and self.can_grow) or self._progress.high_surrogate:
+        """Return the arguments that deltas like this one extend, if they are open."""
+        if not (self._is_open and self.can_grow) or self._progress.high_surrogate:
             return None
         return OpenText(JSONDelta(self.index, ""), self._progress, delta.output_index, delta.part)
 

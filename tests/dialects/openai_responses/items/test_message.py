@@ -164,6 +164,16 @@ def test_text_that_contradicts_the_start_of_its_item_is_malformed() -> None:
     assert body(added(0, "message", **messages(part(""))), text("b")) == whole("b")
 
 
+def test_complete_message_without_a_text_that_came_is_malformed() -> None:
+    frames = [ITEM_ADDED, text("a"), text("b", content_index=1)]
+    assert malformed(decode(START, *frames, done(0, "message", **messages(part("a")))))
+    assert not malformed(decode(START, *frames, done(0, "message", **messages()), completed()))
+
+
+def test_complete_part_without_a_text_says_nothing_of_it() -> None:
+    assert body(ITEM_ADDED, text("a"), part_done({"type": "output_text"})) == whole("a")
+
+
 def test_text_without_a_content_index_belongs_to_the_only_part() -> None:
     frames = [ITEM_ADDED, text("a", content_index=1), text("b", content_index=None)]
     assert body(*frames)[1:-1] == [TextDelta(0, "a"), TextDelta(0, "b")]

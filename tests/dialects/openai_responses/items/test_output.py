@@ -248,6 +248,7 @@ def test_second_item_without_an_id_at_one_output_index_is_malformed() -> None:
     begun, end = added(0, "message"), done(0, "message", content=[part("a")])
     assert malformed(begun, end, added(0, "message"))
     assert malformed(begun, end, done(0, "message", content=[part("b")]))
+    assert malformed(added(0, "message", id="m"), begun)
     assert body(begun, begun, end, end) == body(begun, end)
 
 

@@ -83,6 +83,18 @@ def test_complete_arguments_that_contradict_the_deltas_are_malformed(
     assert decoded.events[-1] == StreamError("malformed", message)
 
 
+def test_arguments_that_are_equal_as_json_stay_equal() -> None:
+    ends = [event(ALL, output_index=0, arguments=text) for text in ("[ 1]", "[ 1]", "[1 ]")]
+    frames = [ITEM_ADDED, args("[1]"), *ends]
+    assert body(*frames[:-1]) == [STARTED, JSONDelta(0, "[1]"), BlockStop(0)]
+    assert malformed(decode(START, *frames, completed()))
+
+
+def test_call_named_at_its_end_may_have_no_arguments() -> None:
+    frames = [added(0, "function_call", **call(name=None)), done(0, "function_call", **call())]
+    assert body(*frames) == [STARTED, BlockStop(0)]
+
+
 def test_empty_complete_arguments_contradict_deltas() -> None:
     empty = done(0, "function_call", **call(""))
     assert malformed(decode(START, ITEM_ADDED, args('{"a":1}'), empty, completed()))
