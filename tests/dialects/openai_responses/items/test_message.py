@@ -174,6 +174,11 @@ def test_complete_part_without_a_text_says_nothing_of_it() -> None:
     assert body(ITEM_ADDED, text("a"), part_done({"type": "output_text"})) == whole("a")
 
 
+def test_empty_complete_text_starts_no_part() -> None:
+    end = event("response.output_text.done", output_index=0, content_index=0, text="")
+    assert body(ITEM_ADDED, end) == []
+
+
 def test_text_without_a_content_index_belongs_to_the_only_part() -> None:
     frames = [ITEM_ADDED, text("a", content_index=1), text("b", content_index=None)]
     assert body(*frames)[1:-1] == [TextDelta(0, "a"), TextDelta(0, "b")]

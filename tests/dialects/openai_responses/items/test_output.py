@@ -281,6 +281,14 @@ def test_items_that_only_the_terminal_has_are_emitted_whole() -> None:
     ]
 
 
+def test_only_a_rest_of_the_output_is_noted() -> None:
+    output = [{"type": "message", **messages(part(word), id=word)} for word in "ab"]
+    assert decode(START, completed(*output)).notes == ()
+    first = done(0, "message", **messages(part("a"), id="a"))
+    notes = decode(START, first, completed(*output)).notes
+    assert notes == (Note("completed_by_whole", "message", 1),)
+
+
 def test_terminal_entries_match_by_position_where_ids_change() -> None:
     frames = [done(n, "message", **messages(part("a"), id=f"x{n}")) for n in range(2)]
     output = [{"type": "message", **messages(part("a"), id=f"y{n}")} for n in range(2)]

@@ -190,6 +190,13 @@ def test_delta_after_its_complete_text_is_malformed() -> None:
     assert decoded.events[-1] == StreamError("malformed", message)
 
 
+def test_empty_complete_text_is_ignored() -> None:
+    end = event("response.reasoning_text.done", output_index=0, content_index=0, text="")
+    assert body(ITEM_ADDED, raw("a"), end, raw("b"))[1:-1] == [
+        *(ReasoningDelta(0, "a"), ReasoningDelta(0, "b"))
+    ]
+
+
 def test_second_start_of_a_part_is_a_note() -> None:
     begun = event(
         "response.reasoning_summary_part.added",
