@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamnorm._core.codec import DeltaRun
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks import MessageBlocks
+from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 
 __all__ = ["AnthropicRun"]
 
