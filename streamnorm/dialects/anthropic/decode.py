@@ -79,6 +79,9 @@ class AnthropicDecoder(Decoder):
         except FAST_ERRORS:
             self._read_any(frame, events)
             return
+        if self._blocks.is_unknown(event.index):
+            self._read_any(frame, events)
+            return
         if self._id is None or frame.event != "content_block_delta":
             self._check_delta_frame(frame)
         self._last_start = None
@@ -160,7 +163,7 @@ class AnthropicDecoder(Decoder):
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         if self._id is not None:
-            if id != self._id:  # of a gateway that retries
+            if id and self._id and id != self._id:  # of a gateway that retries
                 raise self.malformed("second message_start with another id, expected one message")
             if (message.get("content") or None) != self._content:
                 raise self.malformed("second message_start with other content, expected the same")
@@ -197,18 +200,20 @@ class AnthropicDecoder(Decoder):
         if not is_object(delta):
             delta = {}
         match delta.get("type"):
-            case "text_delta":
-                blocks.text(index, _text_of(delta, "text"), events)
-            case "thinking_delta":
-                blocks.thinking(index, _text_of(delta, "thinking"), events)
-            case "input_json_delta":
-                blocks.input(index, _text_of(delta, "partial_json"), events)
-            case "signature_delta":
-                blocks.sign(index, _text_of(delta, "signature"), events)
-            case "citations_delta" if is_object(citation := delta.get("citation")):
-                blocks.cite(index, citation, events)
             case "compaction_delta" if blocks.compact(index, wire.unmapped(delta, "type"), events):
                 pass
+            case _ if blocks.is_unknown(index):
+                blocks.unknown(index, "content_block_delta", value, events)
+            case "text_delta":
+                blocks.text(index, wire.text_of(delta, "text"), events)
+            case "thinking_delta":
+                blocks.thinking(index, wire.text_of(delta, "thinking"), events)
+            case "input_json_delta":
+                blocks.input(index, wire.text_of(delta, "partial_json"), events)
+            case "signature_delta":
+                blocks.sign(index, wire.text_of(delta, "signature"), events)
+            case "citations_delta" if is_object(citation := delta.get("citation")):
+                blocks.cite(index, citation, events)
             case _:
                 blocks.unknown(index, "content_block_delta", value, events)
 
@@ -278,8 +283,3 @@ class AnthropicDecoder(Decoder):
         "message_delta": _message_delta,
         "message_stop": _message_stop,
     }
-
-
-def _text_of(delta: _Value, field: str) -> str:
-    text = delta.get(field)
-    return text if isinstance(text, str) else ""

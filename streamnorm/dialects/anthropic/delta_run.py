@@ -33,7 +33,7 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if block.fragments is not None:
+        if type(delta) is wire.InputJSONDelta:
             block.fragments.append(text)
         self.delta = block.delta
         return text

@@ -273,6 +273,13 @@ BROKEN: dict[str, list[bytes]] = {
         *(BEGIN, A, args(0, PARIS), args(1, TOKYO[:5]), stop(0), B, args(1, TOKYO[5:])),
         *(stop(1), *CALLED),
     ],
+    "arguments that are no text": [
+        *(BEGIN, A, delta(0, "input_json_delta", partial_json={"city": "Paris"}), stop(0), *CALLED),
+    ],
+    "text at the index of a tool's result": [
+        *(BEGIN, block(0, "web_search_tool_result", tool_use_id="s", content=[]), say(0, "Hi")),
+        *(stop(0), *DONE),
+    ],
     "index of a wrong type": [
         BEGIN,
         A,

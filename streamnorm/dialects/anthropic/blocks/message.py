@@ -94,6 +94,11 @@ class MessageBlocks:
         """Mint ids of calls from the id of the message."""
         self._opener.seed = (id,)
 
+    def is_unknown(self, wire_index: object) -> bool:
+        """Return whether the open block at an index is of a type that has no unified block."""
+        block = self._open.get(wire_index)
+        return block is not None and isinstance(block.unified, OpaqueBlock)
+
     @property
     def is_open(self) -> bool:
         """Whether a block has not stopped."""
@@ -179,8 +184,7 @@ class MessageBlocks:
             block = self._only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
-            if block.fragments is not None:
-                block.fragments.append(text)
+            block.fragments.append(text)
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
@@ -246,7 +250,6 @@ class MessageBlocks:
     def _emit_start(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         started = block.unified
         if isinstance(started, ToolCall | ServerToolCall):
-            block.fragments = []
             if started.id in self._call_ids:
                 raise malformed("second call of one id, expected another id")
             if started.id:
@@ -262,8 +265,8 @@ class MessageBlocks:
             self._emit_start(key, block, events)
         self._flush_carry(block, events)
         content: str = block.signature or block.start_signature
-        if block.fragments is not None:
-            content = self._whole_input(block, block.fragments)
+        if isinstance(block.unified, ToolCall | ServerToolCall):
+            content = self._whole_input(block)
         elif not block.has_deltas and not content:
             content = block.start_text
         if content:
@@ -275,9 +278,9 @@ class MessageBlocks:
             events.append(SignatureDelta(block.index, *issued))
         events.append(BlockStop(block.index))
 
-    def _whole_input(self, call: OpenBlock, fragments: list[str]) -> str:
+    def _whole_input(self, call: OpenBlock) -> str:
         """Return the input of a call that stops, and count a client call with broken input."""
-        told, whole = call.start_input, "".join(fragments)
+        told, whole = call.start_input, "".join(call.fragments)
         if told and whole and not same_input(told, whole):
             raise malformed("deltas of another input than that of the start, expected the same")
         whole = whole or told
@@ -321,12 +324,14 @@ class MessageBlocks:
         """Return the block of text or thinking at the index of an open block of another kind.
 
         SGLang sends text amid a tool's input (sgl-project/sglang#24293), LiteLLM thinking amid
-        text (BerriAI/litellm#33224): that is a block of its own, until the next block starts.
+        text (BerriAI/litellm#33224): that is a block of its own, until the next block starts,
+        if no other block of the kind is open.
         """
         key = (kind, wire_index)
         if key not in self._open:
             alike = any(isinstance(block.unified, kind) for block in self._open.values())
-            if alike or wire_index not in self._open:
+            host = self._open.get(wire_index)
+            if alike or host is None or host.delta is None:
                 return self._only_open(wire_index, kind)
             self._stop_implied(events)
             self._implied = key

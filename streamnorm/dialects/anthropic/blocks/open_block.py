@@ -9,7 +9,7 @@ from msgspec import Struct
 from streamnorm._core.blocks import Block, Citation, Reasoning, Text
 from streamnorm._core.codec import Delta
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import objects_of, string_of
+from streamnorm._core.json import clean, objects_of, string_of
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
@@ -38,7 +38,7 @@ class OpenBlock(Struct):
         index: Unified index; -1 while the `BlockStart` is held.
         delta: An empty delta of the block; None before `BlockStart` and if it does not grow.
         has_deltas: Whether a delta with text, thinking or input has arrived.
-        fragments: Arguments of a client tool call so far; None for other blocks.
+        fragments: Input of a call so far; empty for other blocks.
         carry: High surrogate at the end of the last delta.
         signature: Signature of the last signature delta, as spelt on the wire.
     """
@@ -52,7 +52,7 @@ class OpenBlock(Struct):
     index: int = -1
     delta: Delta | None = None
     has_deltas: bool = False
-    fragments: list[str] | None = None
+    fragments: list[str] = []
     carry: str = ""
     signature: str = ""
 
@@ -64,14 +64,14 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
             return OpenBlock(
                 Text(),
                 wire.unmapped(block, "type", "text", "citations"),
-                start_text=string_of(block, "text"),
+                start_text=clean(wire.text_of(block, "text")),
                 start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
             )
         case {"type": "thinking"}:
             return OpenBlock(
                 Reasoning(),
                 wire.unmapped(block, "type", "thinking", "signature"),
-                start_text=string_of(block, "thinking"),
+                start_text=clean(wire.text_of(block, "thinking")),
                 start_signature=string_of(block, "signature"),
             )
         case {"type": "redacted_thinking", "data": str(data)}:
