@@ -61,7 +61,7 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
     """Check law 4: the encoded events are the projected ones, with the same losses."""
     passed, losses = projected(events, dialect, **options)
     out, counted = encode(events, dialect, **options)
-    assert counted == losses
+    assert tuple(loss for loss in counted if loss.where != "failed stream") == losses
     got, wanted = (
         content_of(each, dialect, **options) for each in (decode([out], dialect).events, passed)
     )

@@ -145,6 +145,8 @@ def make_anthropic_stream(d: Draws) -> Source:
     """Return a stream that completes, and its message."""
     server = _server(d)
     word = d.pick([*_WORDS, "end_turn", "tool_use"])
+    if word is None:  # then every block must have stopped
+        server = structs.replace(server, stops=True)
     style = StreamStyle(server.ascii, server.overlaps, cut_off=word in ("max_tokens", None))
     made = [make_block(d, number, style) for number in range(d.below(5))]
     at_once = not made[1:] and all(not block.deltas for block in made) and d.flag()

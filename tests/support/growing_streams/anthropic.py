@@ -28,7 +28,7 @@ def turns(count: int) -> Iterator[bytes]:
     """Text and thinking in turn, as long as blocks last."""
     for number in range(count):
         kind, field = ("text", "text") if number % 2 else ("thinking", "thinking")
-        yield block(number, kind, **{field: "a"}) + stop(number)
+        yield block(None, kind, **{field: "a"}) + stop(None)
 
 
 def one_call(count: int) -> Iterator[bytes]:

@@ -258,7 +258,8 @@ class MessageBlocks:
         block.index = self._opener.open(started, events, extra=block.extra)
         if type(started) in _DELTAS:
             block.delta = _DELTAS[type(started)](block.index, "")
-        self._indexes[key] = block.index
+        if isinstance(key, int):
+            self._indexes[key] = block.index
 
     def _emit_stop(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         if block.index < 0:
@@ -269,7 +270,7 @@ class MessageBlocks:
             content = self._whole_input(block)
         elif not block.has_deltas and not content:
             content = block.start_text
-        if content:
+        if content and isinstance(key, int):
             self._contents[key] = hash((_DELTAS[type(block.unified)], content))
         if block.start_input and not block.has_deltas:
             events.append(JSONDelta(block.index, block.start_input))
