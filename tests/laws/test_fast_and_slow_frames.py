@@ -1,4 +1,4 @@
-"""Law 18 of DESIGN §9 for frames that are nearly deltas: the delta run must not accept them.
+"""The delta run does not accept frames that are nearly deltas.
 
 One delta amid others is spelt in another route or damaged.  What then must come by the
 protocol is written down by hand where servers or networks do it; for all else the frames,

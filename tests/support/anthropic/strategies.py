@@ -1,6 +1,6 @@
 """Random Anthropic streams, and the messages that they must decode to.
 
-They have the deviations of compatible servers (`protocol/chat-anthropic.md` §4.4): blocks
+They have the deviations of compatible servers: blocks
 that are interleaved or not stopped, reused indexes, misplaced deltas, whole blocks in their
 start or in `message_start`, repeated texts and signatures, counts in other events.
 """

@@ -1,6 +1,6 @@
 """An independent Responses client, as strict as the strictest of the real ones.
 
-Written from `protocol/responses-gemini.md` §1.3, §1.5, §1.8 and §1.9: frames named after
+Written from the vendor's reference: frames named after
 their payload and numbered without a gap, `response.created` first, each item added,
 filled and done at one place under one id, one part of one item open at a time, and a
 last event that holds what the others brought.
