@@ -187,7 +187,7 @@ def test_space_after_an_event_belongs_to_the_next_event() -> None:
         events = [*OPENING, delta("a"), delta("a"), delta("b") + b" ", delta("c"), *CLOSING]
         given = [event for chunk in cut(events) for event in reader.feed(chunk)]
         assert given[2:6] == deltas("a", "a", "b", "c"), name
-        assert reader.notes == (Note("no_event_line", "frame", 1),)
+        assert reader.notes == (Note("stray_line", "frame"), Note("no_event_line", "frame"))
         assert isinstance(reader.outcome, Completed)
 
 

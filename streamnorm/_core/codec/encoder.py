@@ -111,8 +111,12 @@ class Encoder(ABC):
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
 
     def count_held(self, size: int) -> None:
-        """Count text that the sequencer still held when the stream failed."""
-        self._losses.count("held", "failed stream", f"{size} bytes dropped")
+        """Count text that the sequencer still held when the stream failed.
+
+        Raises:
+            LossyEncoding: `strict`.
+        """
+        self._losses.add("held", "failed stream", f"{size} bytes dropped")
 
     @property
     def projector(self) -> Projector:
