@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from streamnorm._core.events import (
     BlockStart,
@@ -32,17 +32,7 @@ from streamnorm._core.losses import (
     Projector,
 )
 
-__all__ = ["EncodeOptions", "Encoder"]
-
-
-class EncodeOptions(TypedDict, total=False):
-    """The keyword arguments of `Encoder`, which describes them."""
-
-    model: str | None
-    strict: bool
-    on_loss: OnLoss | None
-    extras: bool
-    capabilities: Capabilities | None
+__all__ = ["Encoder"]
 
 
 class Encoder(ABC):
