@@ -1,4 +1,4 @@
-"""The laws of DESIGN §9 over every real stream of the corpus, in all directions."""
+"""The laws over every real stream of the corpus, in all directions."""
 
 from __future__ import annotations
 

@@ -69,19 +69,14 @@ class Losses:
         Raises:
             LossyEncoding: Losses are not allowed.
         """
-        loss = self.count(feature, where, detail)
-        if self._strict:
-            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
-
-    def count(self, feature: str, where: str, detail: str = "") -> Loss:
-        """Count and return one loss of a stream that has failed anyway; never raises."""
         loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
         if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)
         self._counts[loss] = self._counts.get(loss, 0) + 1
         if self._on_loss is not None:
             self._on_loss(loss)
-        return loss
+        if self._strict:
+            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
 
     def list(self) -> tuple[Loss, ...]:
         """Return the losses with their counts, in order of first appearance."""

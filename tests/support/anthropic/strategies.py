@@ -1,8 +1,8 @@
 """Random Anthropic streams, and the messages that they must decode to.
 
-They have the deviations of compatible servers (`protocol/chat-anthropic.md` §4.4): blocks
-that are interleaved or not stopped, deltas without an index, whole blocks in their start or
-in `message_start`, repeated texts and signatures, counts in other events.
+They have the deviations of compatible servers: blocks that are interleaved or not stopped,
+deltas without an index, whole blocks in their start or in `message_start`, repeated texts and
+signatures, counts in other events.
 """
 
 from __future__ import annotations
