@@ -69,14 +69,19 @@ class Losses:
         Raises:
             LossyEncoding: Losses are not allowed.
         """
+        loss = self.count(feature, where, detail)
+        if self._strict:
+            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
+
+    def count(self, feature: str, where: str, detail: str = "") -> Loss:
+        """Count and return one loss of a stream that fails, whose error must go out."""
         loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
         if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)
         self._counts[loss] = self._counts.get(loss, 0) + 1
         if self._on_loss is not None:
             self._on_loss(loss)
-        if self._strict:
-            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
+        return loss
 
     def list(self) -> tuple[Loss, ...]:
         """Return the losses with their counts, in order of first appearance."""
