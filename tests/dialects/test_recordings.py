@@ -26,9 +26,10 @@ LENIENT = {
 NOTES = {
     "gemini/google/error-bare-after-a-finish": {"stray_line"},  # the error, over several lines
     "anthropic/minimax/text-repeated": {"resent_text"},
-    "anthropic/proxy/deltas-of-closed-and-unknown-blocks": {"misplaced_delta"},
-    "anthropic/proxy/index-reused": {"reused_index"},
+    "anthropic/anthropic/eager-input-is-no-json": {"unfinished_arguments"},
+    "anthropic/anthropic/max-tokens-in-arguments": {"unfinished_arguments"},
     "anthropic/proxy/missing-block-stops": {"missing_block_stop"},
+    "anthropic/proxy/no-message-delta-in-arguments": {"unfinished_arguments"},
     "anthropic/sglang/text-at-the-index-of-a-tool": {"misplaced_delta"},
     "gemini/code-assist/wrapped": {"unterminated"},
     "gemini/google/calls-without-arguments": {"minted_id"},

@@ -109,6 +109,8 @@ def read_anthropic(payloads: Iterable[Any]) -> Places:
                     places.texts[index] = places.texts.get(index, "") + delta["text"]
             case "content_block_stop":
                 open_.pop(index, None)
+            case "message_stop":
+                return places  # what follows is of no message
     return places
 
 
