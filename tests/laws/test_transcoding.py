@@ -1,4 +1,4 @@
-"""Laws 1, 2 and 6 of DESIGN §9 for transcoding: chunking, totality, commutation.
+"""Laws of transcoding: chunking, totality, commutation.
 
 Each dialect is transcoded to each, to its own by re-encoding.
 """

@@ -1,4 +1,4 @@
-"""Laws 3, 4 and 5 of DESIGN §9 for encoders: illegal events, and round trips.
+"""Laws of encoders: illegal events, and round trips.
 
 The output is read twice: by our decoder, and by the independent clients.
 """

@@ -128,6 +128,8 @@ def read_anthropic(payloads: Iterable[Any]) -> Places:
                     places.texts[index] = places.texts.get(index, "") + delta["text"]
             case "content_block_stop":
                 open_.pop(index, None)
+            case "message_stop":
+                return places  # what follows is of no message
     return places
 
 
@@ -199,14 +201,14 @@ def read_responses(payloads: Iterable[Any]) -> Places:
     places = Places()
     items: dict[Any, Call] = {}
 
-    def tell(item: Any) -> None:
+    def tell(item: Any, known: Call | None = None) -> None:
         if not isinstance(item, dict) or item.get("type") not in (
             "function_call",
             "custom_tool_call",
         ):
             return
         key = item.get("id") or item.get("call_id")
-        call = items.get(key)
+        call = known or items.get(key)
         if call is None:
             call = items[key] = Call(item.get("call_id", ""), item.get("name", ""))
             places.calls.append(call)
@@ -214,9 +216,14 @@ def read_responses(payloads: Iterable[Any]) -> Places:
         if whole:
             call.wholes.append(whole)
 
+    last: Any = None
     for value in payloads:
-        if not isinstance(value, dict):
+        # An event with the number and the content of the last one is the last one, resent.
+        if not isinstance(value, dict) or (
+            value == last and value.get("sequence_number") is not None
+        ):
             continue
+        last = value
         kind = str(value.get("type"))
         if kind.startswith("response.output_item."):
             tell(value.get("item"))
@@ -235,7 +242,13 @@ def read_responses(payloads: Iterable[Any]) -> Places:
             places.texts[key] = places.texts.get(key, "") + value.get("delta", "")
         elif kind in ("response.completed", "response.incomplete"):
             for item in _objects((value.get("response") or {}).get("output")):
-                tell(item)
+                # The item ids of the last event are often its own.
+                ids = {call.id: call for call in places.calls if call.id}
+                tell(item, ids.get(item.get("call_id")))
+            break  # what stands behind the end is no part of the response
+    for call in places.calls:
+        if call.wholes and call.wholes[0].startswith(call.pieces):
+            call.pieces = call.wholes[0]  # a whole may go on from the deltas
     return places
 
 

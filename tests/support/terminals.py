@@ -108,7 +108,7 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
 
 
 def _anthropic(prefix: bytes) -> bool:
-    """Return whether `message_stop` was read, or a stop reason with no block open."""
+    """Return whether `message_stop` was read, or a stop reason and no block open since."""
     data, rest = _split(prefix)
     cut, last = _last(rest)
     if last is not None:
@@ -119,21 +119,21 @@ def _anthropic(prefix: bytes) -> bool:
         cut = final.get("type") not in ("message_stop", "message_delta")
         data += [] if cut else [last]
     opened: dict[int, str] = {}
-    implied: str | None = None  # a block that only deltas tell of, up to the next start
+    implied: str | None = None  # a block that only deltas tell of, up to the next start or stop
     reason = None
     for event in (json.loads(payload) for payload in data if payload != "[DONE]"):
         match event["type"]:
             case "message_stop":
                 return True
-            case "message_start":
-                reason = event["message"].get("stop_reason")
             case "message_delta":
-                reason = event["delta"].get("stop_reason") or reason
+                given = event["delta"].get("stop_reason") if not opened else None
+                reason = given or reason
             case "content_block_start":
-                implied = None
+                implied = reason = None
                 opened[event["index"]] = event["content_block"]["type"]
             case "content_block_stop":
                 opened.pop(event["index"], None)
+                implied = None
             case "content_block_delta":
                 kind = _KINDS.get(event["delta"]["type"])
                 says = any(value for key, value in event["delta"].items() if key != "type")

@@ -52,6 +52,10 @@ from streamnorm.dialects.gemini.wire import DIALECT, RawPart
 
 __all__ = ["CandidateBlocks"]
 
+_DATA_FIELDS = frozenset(
+    {"text", "functionCall", "executableCode", "toolCall", "codeExecutionResult"}
+    | {"toolResponse", "functionResponse", "inlineData", "fileData"}
+)
 _MODIFIERS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
@@ -106,7 +110,7 @@ class CandidateBlocks:
         self._stopped_bytes = 0  # of text in blocks that have stopped
         self._unanswered: dict[str, str] = {}  # names of client tool calls by id
         self._last_server_call = ""  # id
-        self._cited: set[str] = set()
+        self._cited: dict[str, None] = {}
         self._metadata: dict[str, Any] = {}  # last value of each
 
     @property
@@ -137,9 +141,9 @@ class CandidateBlocks:
         Raises:
             Fatal: The stream ends here.
         """
-        field = next(
-            (key for key in part if key not in _MODIFIERS and part[key] is not None), "text"
-        )
+        said = [key for key in part if part[key] is not None and key not in _MODIFIERS]
+        # The first known field, wherever unknown ones stand.
+        field = next((key for key in said if key in _DATA_FIELDS), said[0] if said else "text")
         value = part.get(field)
         extra = {
             key: without_half_characters(key, item)
@@ -334,7 +338,7 @@ class CandidateBlocks:
         for citation in citations:
             key = f"{block.index} {citation!r}"
             if key not in self._cited:
-                self._cited.add(key)
+                self._cited[key] = None
                 events.append(CitationDelta(block.index, citation))
 
     def add_metadata(self, name: str, value: Any, events: list[Event]) -> None:

@@ -170,9 +170,11 @@ def learn_template(
     padding = _PADDING.search(tail)
     middle, end = (tail[: padding.start(1)], tail[padding.end(1) :]) if padding else (b"", tail)
     try:
-        # With another string in its place that string is the text, and nothing else changes.
-        if peek(head + _encode_string(_PROBE) + middle + end) != _PROBE:
-            return None
+        # With another string in its place that string is the text, and nothing else changes;
+        # with an empty one no other field takes its place.
+        for probe in (_PROBE, ""):
+            if peek(head + _encode_string(probe) + middle + end) != probe:
+                return None
     except FAST_ERRORS:
         return None
     if middle:

@@ -1,4 +1,8 @@
-"""Finish reasons of Chat Completions and compatible servers, and the unified stop reasons."""
+"""Finish reasons of Chat Completions and compatible servers, and the unified stop reasons.
+
+A server's own word goes into the set of its meaning, in lower case, and not into `validate`,
+which knows the vendor's words alone.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,9 @@ __all__ = ["Quirks", "StreamState", "quirks_of"]
 class Quirks(Struct, frozen=True, kw_only=True):
     """Readings of one server's bytes that mean something else at all other servers.
 
+    A deviation that is harmless elsewhere, such as another name for a field, needs no entry:
+    it is accepted from every server.
+
     Attributes:
         cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a
             fragment that begins like the arguments so far is simply the next one.
