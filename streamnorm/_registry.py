@@ -35,6 +35,7 @@ __all__ = [
     "decoder",
     "detect",
     "encoder",
+    "is_terminal",
     "lookup",
     "register",
 ]
@@ -91,6 +92,15 @@ def detect(frame: Frame) -> str | None:
     """Return the name of the dialect that a frame is of, or None if it could be any."""
     found = _detect(frame, DIALECTS.values())
     return None if found is None else found.variant_of or found.name
+
+
+def is_terminal(dialect: str, frame: Frame) -> bool:
+    """Return whether a frame reports the end of a message of a dialect, or of its variants."""
+    return any(
+        known.is_terminal(frame)
+        for known in DIALECTS.values()
+        if dialect in (known.name, known.variant_of)
+    )
 
 
 def _detect(frame: Frame, among: Iterable[Dialect]) -> Dialect | None:

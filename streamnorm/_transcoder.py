@@ -7,12 +7,12 @@ from typing import Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, Passthrough, StreamWriter
-from streamnorm._core.events import Event, Outcome, StreamError, Usage, UsageUpdate
+from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage, UsageUpdate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import error_outcome
-from streamnorm._registry import decoder, encoder
+from streamnorm._registry import decoder, encoder, is_terminal
 from streamnorm.sse import RawFrame, is_whole
 
 __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
@@ -111,6 +111,7 @@ class Transcoder:
         self._verbatim = verbatim and not changes
         self._passthrough: Passthrough | None = None  # where the original bytes are passed on
         self._is_decided = False  # whether the source is known
+        self._refused_terminal = False  # whether the stream failed at its own terminal
         self._undecided = b""  # original bytes that were read before the source was known
         if self._decoder.dialect:
             self._decide()
@@ -171,7 +172,7 @@ class Transcoder:
             return [written] if (written := b"".join(parts)) else []
         if self._decoder.error_outside_stream:  # which does not pass as an event
             position -= 1
-        unread = sum(map(is_whole, frames[position:]))
+        unread = sum(map(is_whole, frames[position:])) + self._refused_terminal
         if self._undecided or not self._decoder.is_plain:
             data, self._undecided = self._undecided + self._decoder.framed(data), b""
             original = self._passthrough.take_other(data, unread)
@@ -272,7 +273,13 @@ class Transcoder:
             if error is None:
                 return b""
             is_shown = error.kind == "upstream" and not self._decoder.error_outside_stream
-            return b"" if is_shown else self._fail(error)
+            if is_shown:
+                return b""
+            refused = self._decoder.refused
+            self._refused_terminal = isinstance(self._decoder.outcome, Completed) or (
+                refused is not None and is_terminal(self._decoder.dialect, refused)
+            )
+            return self._fail(error)
         if not self._wrote_first_usage and self._decoder.first_usage is not None:
             self._wrote_first_usage = True
             self._encoder.render(UsageUpdate(self._decoder.first_usage))
@@ -329,4 +336,5 @@ class Transcoder:
         usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
         if usage is not None:
             self._accumulator.take([usage])
-            self._writer.count(usage)
+            if self._passthrough is None:
+                self._writer.count(usage)

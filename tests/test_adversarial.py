@@ -1,6 +1,6 @@
 """Thirty-two streams that break other converters, and more of their kind.
 
-Of eleven converters that were run over them (peers.md §2.3), none came through clean.
+Of eleven converters that were run over them, none came through clean.
 Clean means: one open block, indexes dense, data exact, the right stop reason and usage,
 and a cut told as one.  `anthropic_reader` refuses the rest.
 """

@@ -6,11 +6,11 @@ other dialects append at a block's start and ignore the index of its deltas.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
@@ -69,11 +69,16 @@ class _ChoiceQueue(Struct):
 
     Attributes:
         head: The open block that holds back all later ones; None if there is none.
-        held: Held events by block, in order of start.
+        held: Held events by block.
+        order: Heap of the held blocks.  Those that a projection has added, whose indexes are
+            below zero, go behind the blocks that started before them.
+        latest: Highest index of its blocks.
     """
 
     head: int | None = None
-    held: OrderedDict[int, list[Event | _HeldDeltas]] = field(default_factory=OrderedDict)
+    held: dict[int, list[Event | _HeldDeltas]] = {}
+    order: list[tuple[int, int, int]] = []
+    latest: int = -1
 
 
 class Sequencer:
@@ -154,19 +159,24 @@ class Sequencer:
     def _start(self, event: BlockStart) -> list[Event]:
         queue = self._queues.setdefault(event.choice, _ChoiceQueue())
         self._queue_of[event.index] = queue
+        queue.latest = max(queue.latest, event.index)
         if queue.head is not None:
-            queue.held[event.index] = []
+            index = event.index
+            position = (index, 0) if index >= 0 else (queue.latest, -index)
+            heappush(queue.order, (*position, index))
+            queue.held[index] = []
             return self._hold(queue.held[event.index], event)
         if not isinstance(event.block, self._overlapping):
             queue.head = event.index
         return [event]
 
     def _release(self, queue: _ChoiceQueue) -> list[Event]:
-        """Return held blocks as they started, up to the first open one that holds others back."""
+        """Return held blocks in order, up to the first open one that holds others back."""
         out: list[Event] = []
         queue.head = None
         while queue.held and queue.head is None:
-            index, items = queue.held.popitem(last=False)
+            *_, index = heappop(queue.order)
+            items = queue.held.pop(index)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
                 self.held_bytes -= _size(event)

@@ -164,7 +164,8 @@ class _Judge:
             case _:
                 pass
         if whole["type"] in _WITH_STATUS:
-            self.need(whole["status"] == "completed", "item is done with another status")
+            status = "completed" if _is_finished(whole) else "incomplete"
+            self.need(whole["status"] == status, "item is done with another status")
         item.done = whole
 
     def end(self, last: dict[str, Any]) -> None:
@@ -209,6 +210,15 @@ def broken_rules(body: bytes, *, failed: bool = False) -> list[str]:
         judge.read(event)
     judge.end(events[-1])
     return judge.broken
+
+
+def _is_finished(item: dict[str, Any]) -> bool:
+    """Return whether an item may run: the arguments of a function are JSON."""
+    try:
+        json.loads(item.get("arguments", "{}"))
+    except ValueError:
+        return False
+    return True
 
 
 _ENDS = ("response.completed", "response.incomplete")

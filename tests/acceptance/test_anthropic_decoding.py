@@ -206,7 +206,7 @@ EXPLAINED: dict[str, tuple[str, Callable[[Told, Told], Told]]] = {
         split_where_signed,
     ),
     "the SDK drops deltas that do not fit the block at their index (protocol §6.1)": (
-        "proxy/index-reused|sglang/text-at-the-index-of-a-tool",
+        "sglang/text-at-the-index-of-a-tool",
         lost_deltas,
     ),
     "ids and signatures that we had escaped": (
@@ -240,6 +240,9 @@ UNNOTICED = {
         "anthropic/cut-after-.*|proxy/missing-message-stop-with-open-block"
     ),
     "the SDK reads on into another message (protocol §6.1)": "proxy/another-message-spliced-in",
+    "the SDK drops deltas of a block whose index was used before (protocol §6.1)": (
+        "proxy/index-reused"
+    ),
     "the SDK adds to calls that have ended (protocol §6.1)": "proxy/arguments-of-a-closed-call",
     "an error without its event's name is nothing to the SDK (protocol §4.3)": (
         "proxy/error-in-the-shape-of-chat"

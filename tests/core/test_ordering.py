@@ -1,4 +1,4 @@
-"""One block at a time: the laws of DESIGN §4, and the bound on what waits."""
+"""One block at a time: its laws, and the bound on what waits."""
 
 from __future__ import annotations
 
@@ -348,12 +348,13 @@ def test_usage_and_stops_overtake_held_events() -> None:
     assert [sequencer.push(event) for event in passing] == [[event] for event in passing]
 
 
-def test_held_blocks_are_released_in_order_of_their_starts() -> None:
+def test_added_block_goes_behind_those_that_started_before_it() -> None:
     """A projection numbers the blocks that it adds below zero, so that no other changes."""
     events: list[Event] = [
         *(MessageStart("m"), BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text())),
-        *(BlockStart(-1, Reasoning()), SignatureDelta(-1, "s"), BlockStop(-1), BlockStop(0)),
-        *(TextDelta(1, "a"), BlockStop(1), MessageStop("end_turn")),
+        *(BlockStart(-1, Reasoning()), SignatureDelta(-1, "s"), BlockStop(-1)),
+        *(BlockStart(-2, Reasoning()), SignatureDelta(-2, "s"), BlockStop(-2)),
+        *(BlockStart(2, Text()), BlockStop(2), BlockStop(0), TextDelta(1, "a"), BlockStop(1)),
     ]
     starts = [event.index for event in sequenced(events) if isinstance(event, BlockStart)]
-    assert starts == [0, 1, -1]
+    assert starts == [0, 1, -1, -2, 2]

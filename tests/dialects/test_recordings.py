@@ -26,9 +26,10 @@ LENIENT = {
 NOTES = {
     "gemini/google/error-bare-after-a-finish": {"stray_line"},  # the error, over several lines
     "anthropic/minimax/text-repeated": {"resent_text"},
-    "anthropic/proxy/deltas-of-closed-and-unknown-blocks": {"misplaced_delta"},
-    "anthropic/proxy/index-reused": {"reused_index"},
+    "anthropic/anthropic/eager-input-is-no-json": {"unfinished_arguments"},
+    "anthropic/anthropic/max-tokens-in-arguments": {"unfinished_arguments"},
     "anthropic/proxy/missing-block-stops": {"missing_block_stop"},
+    "anthropic/proxy/no-message-delta-in-arguments": {"unfinished_arguments"},
     "anthropic/sglang/text-at-the-index-of-a-tool": {"misplaced_delta"},
     "gemini/code-assist/wrapped": {"unterminated"},
     "gemini/google/calls-without-arguments": {"minted_id"},
@@ -40,10 +41,12 @@ NOTES = {
     "gemini/vertex/partial-arguments": {"minted_id"},
     "gemini/vertex/partial-arguments-in-one-chunk": {"minted_id"},
     "openai_responses/azure/incomplete-filter": {"missing_item_done"},
+    "openai_responses/copilot/ids-rotate": {"unstable_ids"},
+    "openai_responses/openai/incomplete-arguments": {"unfinished_arguments"},
     "openai_responses/openai/last-event-unterminated": {"unterminated"},
     "openai_responses/openrouter/overlap-and-done": {"no_event_line"},
     "openai_responses/proxy/deltas-without-items": {"missing_item", "missing_item_done"},
-    "openai_responses/proxy/gaps-and-resends": {"gap", "resent_event"},
+    "openai_responses/proxy/gaps-and-resends": {"completed_by_whole", "gap", "resent_event"},
 }
 
 GENUINE = frozenset({"anthropic", "bedrock", "vertex"})

@@ -25,7 +25,8 @@ from streamnorm import (
 )
 from streamnorm.inspect.survey import Report, Survey, writable
 
-USAGE = frame({"id": "1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}})
+COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}
+USAGE = frame({"id": "chatcmpl-1", "choices": [], "usage": COUNTS})
 WHOLE = content("hi") + chunk({}, "stop") + USAGE + DONE
 OVERLAP = (
     calls(call(0, "a", "f", "{"))

@@ -1,4 +1,4 @@
-"""The laws of DESIGN §9 over every real stream of the corpus, in all directions."""
+"""The laws over every real stream of the corpus, in all directions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def test_real_streams_obey_the_laws(streams: list[CorpusStream]) -> None:
         encoded, counted = encode(events, target, extras=same, **options)
         wanted = content_of(passed, target, **options)
         assert content_of(decode([encoded], target).events, target, **options) == wanted, stream
-        assert counted == losses, stream
+        kept = tuple(loss for loss in counted if loss.where != "failed stream")
+        assert kept == losses, stream
         out, run = transcode([stream.body], dialect, target, **options)
         back = decode([out], target)
         assert content_of(back.events, target, **options) == wanted, stream
@@ -78,7 +79,8 @@ def test_real_stream_passes_unchanged_to_its_own_dialect(streams: list[CorpusStr
         chunks = pieces(stream.body, stream.chunk_sizes or 64)
         out, run = transcode(chunks, stream.dialect, stream.dialect, verbatim=True)
         outcome = decode([stream.body], stream.dialect).outcome
-        if not stream.body.startswith(b"["):  # which becomes a stream
+        is_malformed = isinstance(outcome, Failed) and outcome.error.kind == "malformed"
+        if not is_malformed and not stream.body.startswith(b"["):  # which becomes a stream
             # An incomplete event, such as a bare error at the end, is replaced by our error.
             *whole, _ = [b"", *events_of(stream.body + b"x")]
             assert out.startswith(b"".join(whole)), stream

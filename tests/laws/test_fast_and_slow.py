@@ -1,4 +1,4 @@
-"""Law 18 of DESIGN §9: the delta run changes nothing but the time that reading takes.
+"""The delta run changes nothing but the time that reading takes.
 
 With the run switched off every frame is read in full.  Whatever a stream holds and however
 it is cut, events, bytes, message, usage, losses, notes and outcome are then the same, each

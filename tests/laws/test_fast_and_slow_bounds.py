@@ -1,4 +1,4 @@
-"""Law 18 of DESIGN §9 where a stream ends amid deltas: at a bound, or at a loss if strict.
+"""The delta run changes nothing where a stream ends amid deltas.
 
 The error comes with the same event, with and without the delta run, in any chunking.
 """

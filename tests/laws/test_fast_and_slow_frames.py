@@ -1,4 +1,4 @@
-"""Law 18 of DESIGN §9 for frames that are nearly deltas: the delta run must not accept them.
+"""The delta run does not accept frames that are nearly deltas.
 
 One delta amid others is spelt in another route or damaged.  What then must come by the
 protocol is written down by hand where servers or networks do it; for all else the frames,
@@ -181,13 +181,13 @@ def test_line_of_spaces_ends_no_event(line: bytes) -> None:
 
 
 def test_space_after_an_event_belongs_to_the_next_event() -> None:
-    """Its first line is then no `event` field."""
+    """Its first line is then no `event` field, but a stray line."""
     for name, cut in CHUNKINGS.items():
         reader = decoder("anthropic")
         events = [*OPENING, delta("a"), delta("a"), delta("b") + b" ", delta("c"), *CLOSING]
         given = [event for chunk in cut(events) for event in reader.feed(chunk)]
         assert given[2:6] == deltas("a", "a", "b", "c"), name
-        assert reader.notes == (Note("no_event_line", "frame", 1),)
+        assert reader.notes == (Note("stray_line", "frame"), Note("no_event_line", "frame"))
         assert isinstance(reader.outcome, Completed)
 
 

@@ -1,4 +1,4 @@
-"""Law 9 of DESIGN §9 for output: one open block at a time, and nothing held needlessly."""
+"""Order of the output: one open block at a time, and nothing held needlessly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Law 14 of DESIGN §9: no prefix of a stream passes for the whole."""
+"""No prefix of a stream passes for the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws 1, 2 and 3 of DESIGN §9 for decoders: chunking, totality, grammar.
+"""Laws of decoders: chunking, totality, grammar.
 
 And the law of every generator: a generated stream decodes to its message.
 """

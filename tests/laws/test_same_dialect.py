@@ -124,7 +124,7 @@ def test_reencoded_recording_has_the_same_content(recording: Recording) -> None:
     back = decode([out], dialect)
     assert content_of(back.events, dialect) == content_of(passed, dialect)
     assert isinstance(back.outcome, Completed) == isinstance(outcome, Completed)
-    assert set(losses) == {loss for loss in run.losses if loss.feature != "held"}
+    assert set(losses) == {loss for loss in run.losses if loss.where != "failed stream"}
     if isinstance(outcome, Completed):
         assert back.outcome is not None
         assert getattr(back.outcome, "lenient", ()) == ()
@@ -148,7 +148,8 @@ def test_reencoding_is_legal_and_idempotent(dialect: str, d: Draws) -> None:
     events, outcome, notes = decode([once], dialect)
     # Gemini gives no names to what it runs itself.
     minted = {("minted_id", "server tool call")} if dialect == "gemini" else set()
-    assert {(note.kind, note.where) for note in notes} <= minted
+    unfinished = {("unfinished_arguments", "tool call")}  # which the source left so
+    assert {(note.kind, note.where) for note in notes} <= minted | unfinished
     assert isinstance(outcome, Completed)
     assert outcome.lenient == ()
     again, run = transcode([once], dialect, dialect, reasoning="reasoning_details")

@@ -1,7 +1,7 @@
 """A projected stream as a client of each dialect should read it.
 
 The clients are the independent readers of each dialect; the expected form of a unified
-message is written here by hand, after `protocol/chat-anthropic.md` §5.
+message is written here by hand.
 """
 
 from __future__ import annotations

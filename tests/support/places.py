@@ -16,6 +16,7 @@ from typing import Any
 
 __all__ = ["READERS", "Call", "Places", "frames_of", "payload_of"]
 
+_DONE = "[DONE]"
 _END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
 
 
@@ -27,9 +28,11 @@ def frames_of(body: bytes) -> list[bytes]:
 
 
 def payload_of(frame: bytes) -> Any:
-    """Return the JSON value of a frame's data; None if it has none."""
+    """Return the JSON value of a frame's data, or `[DONE]`; None if it has none."""
     lines = frame.decode("utf-8", "replace").splitlines()
     data = "\n".join(line[5:].strip() for line in lines if line.startswith("data:"))
+    if data.startswith(_DONE):
+        return _DONE
     try:
         return json.loads(data)
     except ValueError:
@@ -58,6 +61,14 @@ class Call:
     is_open: bool = False
     string: str = ""
 
+    def grow(self, piece: object) -> None:
+        """Add a piece as Chat's servers send it: an object, a placeholder, the whole again."""
+        text = piece if isinstance(piece, str) else json.dumps(piece)
+        if self.pieces == "{}" and text.lstrip().startswith("{"):
+            self.pieces = text
+        elif text != self.pieces or len(text) < 3 or not _is_json(text):
+            self.pieces += text
+
     def may_be(self, arguments: str) -> bool:
         """Return whether arguments are what the frames say."""
         if self.tree is not None:
@@ -78,6 +89,14 @@ class Places:
     calls: list[Call] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
     texts: dict[Any, str] = field(default_factory=dict)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _same(one: str, other: str) -> bool:
@@ -121,16 +140,21 @@ def read_anthropic(payloads: Iterable[Any]) -> Places:
                     places.texts[index] = places.texts.get(index, "") + delta["text"]
             case "content_block_stop":
                 open_.pop(index, None)
+            case "message_stop":
+                return places  # what follows is of no message
     return places
 
 
 def read_chat(payloads: Iterable[Any]) -> Places:
-    """Read by choice and `index`: another id at an index is another call."""
+    """Read by choice and `index`, up to `[DONE]`: another id at an index is another call."""
     places = Places()
     at: dict[Any, tuple[Call, Any]] = {}
     for value in payloads:
+        if value == _DONE:
+            break
         if not isinstance(value, dict):
             continue
+        chunk_id = value.get("id") or None
         for choice in _objects(value.get("choices")):
             delta = choice.get("delta") or choice.get("message") or {}
             number = choice.get("index", 0)
@@ -139,18 +163,49 @@ def read_chat(payloads: Iterable[Any]) -> Places:
             for fragment in _objects(delta.get("tool_calls")):
                 key = (number, fragment.get("index"))
                 function = fragment.get("function") or fragment.get("custom") or {}
-                id, known = fragment.get("id") or "", at.get(key)
-                if known is None or (id and known[0].id and id != known[0].id):
-                    if not id:
-                        places.orphans.append(function.get("arguments") or "")
+                piece = function.get("arguments") or function.get("input") or ""
+                id = fragment.get("id") or ""
+                known = at.get((number, id)) if id else at.get(key)
+                late = None if key[1] is None else at.get(key)  # the id of a call at an index
+                if known is None and late is not None and not late[0].id:
+                    known = None if _is_another(late[0], id, function.get("name")) else late
+                if known is None and not id and not function.get("name"):
+                    if not piece:
                         continue
-                    known = at[key] = Call(id, function.get("name") or ""), value.get("id")
+                    known = _drifted(at, key)
+                    if known is None:
+                        places.orphans.append(piece)
+                        continue
+                if known is None or _is_another(known[0], id, function.get("name")):
+                    known = at[key] = Call(id, function.get("name") or ""), chunk_id
+                    if id:
+                        at[number, id] = known
                     places.calls.append(known[0])
-                elif known[1] != value.get("id"):  # a piece of another answer
-                    places.orphans.append(function.get("arguments") or "")
+                elif chunk_id and known[1] not in (None, chunk_id):  # a piece of another answer
+                    places.orphans.append(piece)
                     continue
-                known[0].pieces += function.get("arguments") or function.get("input") or ""
+                name = function.get("name") or ""
+                if not known[0].name or (name != known[0].name and not known[0].pieces):
+                    known[0].name += name  # in parts, or late
+                known[0].grow(piece)
     return places
+
+
+def _is_another(call: Call, id: str, name: str | None) -> bool:
+    """Return whether a fragment at the index of a call names another call."""
+    if id and call.id:
+        return bool(id != call.id)
+    return bool(id and name and call.name and name != call.name)
+
+
+def _drifted(at: dict[Any, tuple[Call, Any]], key: tuple[int, Any]) -> tuple[Call, Any] | None:
+    """Return the one incomplete call of a choice, whose index becomes `key` (SGLang)."""
+    keys = [k for k, known in at.items() if k[0] == key[0] and known[0].pieces]
+    keys = [k for k in keys if not (isinstance(k[1], str) or _is_json(at[k][0].pieces))]
+    if len(keys) != 1:
+        return None
+    known = at[key] = at.pop(keys[0])
+    return known
 
 
 def read_responses(payloads: Iterable[Any]) -> Places:
@@ -158,14 +213,14 @@ def read_responses(payloads: Iterable[Any]) -> Places:
     places = Places()
     items: dict[Any, Call] = {}
 
-    def tell(item: Any) -> None:
+    def tell(item: Any, known: Call | None = None) -> None:
         if not isinstance(item, dict) or item.get("type") not in (
             "function_call",
             "custom_tool_call",
         ):
             return
         key = item.get("id") or item.get("call_id")
-        call = items.get(key)
+        call = known or items.get(key)
         if call is None:
             call = items[key] = Call(item.get("call_id", ""), item.get("name", ""))
             places.calls.append(call)
@@ -173,9 +228,14 @@ def read_responses(payloads: Iterable[Any]) -> Places:
         if whole:
             call.wholes.append(whole)
 
+    last: Any = None
     for value in payloads:
-        if not isinstance(value, dict):
+        # An event with the number and the content of the last one is the last one, resent.
+        if not isinstance(value, dict) or (
+            value == last and value.get("sequence_number") is not None
+        ):
             continue
+        last = value
         kind = str(value.get("type"))
         if kind.startswith("response.output_item."):
             tell(value.get("item"))
@@ -194,7 +254,13 @@ def read_responses(payloads: Iterable[Any]) -> Places:
             places.texts[key] = places.texts.get(key, "") + value.get("delta", "")
         elif kind in ("response.completed", "response.incomplete"):
             for item in _objects((value.get("response") or {}).get("output")):
-                tell(item)
+                # The item ids of the last event are often its own.
+                ids = {call.id: call for call in places.calls if call.id}
+                tell(item, ids.get(item.get("call_id")))
+            break  # what stands behind the end is no part of the response
+    for call in places.calls:
+        if call.wholes and call.wholes[0].startswith(call.pieces):
+            call.pieces = call.wholes[0]  # a whole may go on from the deltas
     return places
 
 

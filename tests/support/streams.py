@@ -238,7 +238,7 @@ def _opaque_text(opaque: Opaque) -> str:
 
 
 def _normalized(message: Message, dialect: str, counted: bool) -> Message:
-    """Return a message without what DESIGN §9 ignores, and in one of several forms of it."""
+    """Return a message in one of its forms, without what was minted or never said."""
     chat = dialect == "openai_chat"
     minted: dict[str, str] = {}
     usage, reason = message.usage, message.stop_reason

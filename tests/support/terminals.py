@@ -17,6 +17,10 @@ __all__ = ["cuts", "finishes", "terminal_was_read"]
 
 _INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
+_CHAT_CONTENT = (
+    *("content", "reasoning", "reasoning_content", "refusal", "tool_calls"),
+    *("audio", "executed_tools", "images"),
+)
 _KINDS = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -64,7 +68,7 @@ def _last(rest: str) -> tuple[bool, str | None]:
 
 
 def _chat(prefix: bytes) -> bool:
-    """Return whether `[DONE]` was read, or a finish of every choice."""
+    """Return whether `[DONE]` was read, or a finish of every choice that no content follows."""
     data, rest = _split(prefix)
     if any(payload.startswith("[DONE]") for payload in data):
         return True
@@ -79,8 +83,8 @@ def _chat(prefix: bytes) -> bool:
         except ValueError:
             return False
         data.append(last)
-    words = finishes([json.loads(payload) for payload in data])
-    return bool(words) and all(words.values())
+    finished = _finished([json.loads(payload) for payload in data])
+    return bool(finished) and all(finished.values())
 
 
 def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
@@ -93,8 +97,19 @@ def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
     return words
 
 
+def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
+    """Return whether each choice has a finish reason that no content follows."""
+    finished: dict[int, bool] = {}
+    for chunk in chunks:
+        for choice in chunk.get("choices") or ():
+            number, delta = choice.get("index", 0), choice.get("delta") or {}
+            stands = finished.get(number, False) and not any(map(delta.get, _CHAT_CONTENT))
+            finished[number] = bool(choice.get("finish_reason")) or stands
+    return finished
+
+
 def _anthropic(prefix: bytes) -> bool:
-    """Return whether `message_stop` was read, or a stop reason with no block open."""
+    """Return whether `message_stop` was read, or a stop reason and no block open since."""
     data, rest = _split(prefix)
     cut, last = _last(rest)
     if last is not None:
@@ -105,21 +120,21 @@ def _anthropic(prefix: bytes) -> bool:
         cut = final.get("type") not in ("message_stop", "message_delta")
         data += [] if cut else [last]
     opened: dict[int, str] = {}
-    implied: str | None = None  # a block that only deltas tell of, up to the next start
+    implied: str | None = None  # a block that only deltas tell of, up to the next start or stop
     reason = None
     for event in (json.loads(payload) for payload in data if payload != "[DONE]"):
         match event["type"]:
             case "message_stop":
                 return True
-            case "message_start":
-                reason = event["message"].get("stop_reason")
             case "message_delta":
-                reason = event["delta"].get("stop_reason") or reason
+                given = event["delta"].get("stop_reason") if not opened else None
+                reason = given or reason
             case "content_block_start":
-                implied = None
+                implied = reason = None
                 opened[event["index"]] = event["content_block"]["type"]
             case "content_block_stop":
                 opened.pop(event["index"], None)
+                implied = None
             case "content_block_delta":
                 kind = _KINDS.get(event["delta"]["type"])
                 says = any(value for key, value in event["delta"].items() if key != "type")

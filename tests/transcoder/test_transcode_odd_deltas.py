@@ -37,12 +37,11 @@ def test_empty_fragment_opens_no_other_call(ends: list[bytes], target: str) -> N
     assert [made.arguments for made in run.message.tool_calls] == ["[13", "[24"]
 
 
-def test_empty_fragment_does_not_change_the_latest_call() -> None:
-    begun = [calls(call(n, f"t{n}", "f", "[")) for n in (0, 1)]
-    pieces = [(0, "1"), (1, "2"), (0, "3"), (1, ""), (7, "4")]
-    body = [*begun, *(calls(call(n, arguments=piece)) for n, piece in pieces)]
+def test_empty_fragment_does_not_change_the_index_of_a_call() -> None:
+    pieces = [(0, "1"), (7, "2"), (0, ""), (7, "3"), (7, "")]
+    body = [calls(call(0, "t", "f", "[")), *(calls(call(n, arguments=p)) for n, p in pieces)]
     _, run = transcode_each_way(body, "openai_chat", "anthropic")
-    assert [made.arguments for made in run.message.tool_calls] == ["[134", "[2"]
+    assert [made.arguments for made in run.message.tool_calls] == ["[123"]
 
 
 @pytest.mark.parametrize("target", DIALECTS)

@@ -189,3 +189,32 @@ def test_appended_error_continues_sequence_numbers_and_id() -> None:
     assert told[1]["response"]["id"] == "resp_7"
     assert isinstance(run.outcome, Truncated)
     assert all(found.position < len(body) for found in validate(out, "openai_responses"))
+
+
+DEEP = b"[" * 200 + b"]" * 200
+TERMINALS = {
+    "anthropic": b'event: message_stop\ndata: {"type":"message_stop","deep":%b}\n\n' % DEEP,
+    "openai_responses": (
+        b'event: response.completed\ndata: {"type":"response.completed","response":'
+        b'{"id":"resp_1","status":"completed","output":[],"deep":%b}}\n\n' % DEEP
+    ),
+    "gemini": (
+        b'data: {"candidates":[{"index":0,"finishReason":"STOP",'
+        b'"content":{"parts":[{"functionCall":'
+        b'{"id":"%b","name":"f"}}]}}]}\r\n\r\n' % (b"[" * 600)
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", TERMINALS)
+@pytest.mark.parametrize("size", [1, 50, 1 << 20])
+def test_terminal_that_passes_a_limit_does_not_go_out(dialect: str, size: int) -> None:
+    """A client would take it for success, and see no error behind it."""
+    before = b"".join(STREAMS[dialect][:2])
+    run = Transcoder(dialect, dialect)
+    pieces = chunked(before + TERMINALS[dialect], size)
+    out = b"".join([data for piece in pieces for data in run.feed(piece)] + run.close())
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == ("max_id_chars" if dialect == "gemini" else "max_json_depth")
+    assert b"[[[[" not in out
+    assert isinstance(decode([out], dialect).events[-1], StreamError)

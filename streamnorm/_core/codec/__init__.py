@@ -9,11 +9,12 @@ reads one frame (`read`), knows which may be the last (`may_end_with`), and writ
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
-from streamnorm._core.codec.decoder import DecodeOptions, Decoder
+from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import Dialect, DialectOptions, Endpoints, Feed, on_first_use
-from streamnorm._core.codec.encoder import EncodeOptions, Encoder
+from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.no_json import DONE, read_no_json
+from streamnorm._core.codec.options import DecodeOptions, EncodeOptions
 from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta

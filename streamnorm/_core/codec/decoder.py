@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
 from streamnorm._core.codec.delta_run import DeltaRun
@@ -23,15 +23,7 @@ from streamnorm._core.provider_errors import (
 )
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
-__all__ = ["DecodeOptions", "Decoder"]
-
-
-class DecodeOptions(TypedDict, total=False):
-    """How a stream is read; see `Decoder`."""
-
-    server: str | None
-    limits: Limits
-    on_note: OnNote | None
+__all__ = ["Decoder"]
 
 
 class Decoder(ABC):
@@ -59,6 +51,7 @@ class Decoder(ABC):
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, which no client
             reads.
+        refused: The frame at which the stream failed; None if it failed at none.
     """
 
     dialect: str = ""
@@ -66,6 +59,7 @@ class Decoder(ABC):
     first_usage: Usage | None = None
     offers_run: ClassVar[bool] = True
     error_outside_stream: bool = False
+    refused: Frame | None = None
 
     def __init__(
         self,
@@ -119,6 +113,7 @@ class Decoder(ABC):
         events: list[Event] = []
         if self.outcome is not None:
             return events
+        item: Frame | StrayLine | None = None
         try:
             if self._refusal is not None:
                 raise Fatal(self._refusal)
@@ -133,6 +128,7 @@ class Decoder(ABC):
             if self.framing.overflowed:
                 raise too_large("max_event_bytes", self._limits.max_event_bytes)
         except Fatal as fatal:
+            self.refused = item if isinstance(item, Frame) else None
             self._fail(fatal.error, events)
         return events
 

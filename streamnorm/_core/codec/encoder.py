@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from streamnorm._core.events import (
     BlockStart,
@@ -32,17 +32,7 @@ from streamnorm._core.losses import (
     Projector,
 )
 
-__all__ = ["EncodeOptions", "Encoder"]
-
-
-class EncodeOptions(TypedDict, total=False):
-    """The keyword arguments of `Encoder`, which describes them."""
-
-    model: str | None
-    strict: bool
-    on_loss: OnLoss | None
-    extras: bool
-    capabilities: Capabilities | None
+__all__ = ["Encoder"]
 
 
 class Encoder(ABC):
@@ -111,8 +101,12 @@ class Encoder(ABC):
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
 
     def count_held(self, size: int) -> None:
-        """Count text that the sequencer still held when the stream failed."""
-        self._losses.count("held", "failed stream", f"{size} bytes dropped")
+        """Count text that the sequencer still held when the stream failed.
+
+        Raises:
+            LossyEncoding: `strict`.
+        """
+        self._losses.add("held", "failed stream", f"{size} bytes dropped")
 
     @property
     def projector(self) -> Projector:

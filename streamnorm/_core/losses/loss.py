@@ -74,7 +74,7 @@ class Losses:
             raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
-        """Count and return one loss of a stream that has failed anyway; never raises."""
+        """Count and return one loss of a stream that fails, whose error must go out."""
         loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
         if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)

@@ -30,6 +30,7 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.grammar import Grammar
+from streamnorm._core.ids import mint_id
 from streamnorm._core.json import compact
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
@@ -96,6 +97,8 @@ class Projector:
         withdrawn_calls: Indexes of calls whose `BlockStart` was returned but whose
             arguments are no complete JSON object.  The encoder must not write them.
     """
+
+    _call_ids: set[tuple[int, str]] | None = None  # by choice; most messages have no call
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.withdrawn_calls: dict[int, None] = {}
@@ -193,6 +196,8 @@ class Projector:
         return event if reduced is event.usage else UsageUpdate(reduced)
 
     def _start(self, event: BlockStart) -> list[Event]:
+        if isinstance(event.block, ToolCall):
+            event = self._with_own_id(event, event.block)
         can, block = self._can, event.block
         state = self._states[event.index] = _BlockState(event)
         if event.choice and not can.choices:
@@ -217,6 +222,17 @@ class Projector:
             # Held until it has text (that is not blank): if it never does, it is not written.
             state.started = can.boundaries and (can.blank_text or not isinstance(block, Text))
         return self._emit_start(state) if state.started else []
+
+    def _with_own_id(self, event: BlockStart, call: ToolCall) -> BlockStart:
+        """Return the start of a call, with an id that no call of its choice has."""
+        if self._call_ids is None:
+            self._call_ids = set()
+        key = (event.choice, call.id)
+        if key not in self._call_ids:
+            self._call_ids.add(key)
+            return event
+        self._losses.add("duplicate_id", "tool call", "written with an id of its own")
+        return structs.replace(event, block=structs.replace(call, id=mint_id(*key, event.index)))
 
     def _emit_start(self, state: _BlockState, *, signature_only: bool = False) -> list[Event]:
         """Return the start of a block and the events held for it."""

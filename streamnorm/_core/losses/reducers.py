@@ -80,7 +80,7 @@ class WholeArguments:
     def discard(self, index: int, where: str) -> None:
         """Count and discard the arguments of a call that is open when the stream fails."""
         self._texts.pop(index, None)
-        self._losses.count("broken_arguments", where, "call dropped")
+        self._losses.add("broken_arguments", where, "call dropped")
 
 
 class _WrittenBlock(Struct):

@@ -29,7 +29,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.provider_errors import Fatal, named_error, too_large
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks import MessageBlocks
+from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
@@ -61,7 +61,11 @@ class AnthropicDecoder(Decoder):
         self._delta_run = AnthropicRun(self._blocks)
         self._usage = UsageReader()
         self._id: str | None = None  # None before message_start
+        self._content: Any = None  # of message_start
+        self._last_start: _Value | None = None  # content_block_start that was the last event
         self._stop_reason: str | None = None
+        # Whether `message_delta` has said why the message stops, and no block was open or started.
+        self._has_stopped = False
         self._stop_sequence: str | None = None
         self._stop_extra: _Value = {}
         self._stop_chars = 0  # size of the payloads that `_stop_extra` came from
@@ -75,8 +79,12 @@ class AnthropicDecoder(Decoder):
         except FAST_ERRORS:
             self._read_any(frame, events)
             return
+        if self._blocks.is_unknown(event.index):
+            self._read_any(frame, events)
+            return
         if self._id is None or frame.event != "content_block_delta":
             self._check_delta_frame(frame)
+        self._last_start = None
         delta = event.delta
         if isinstance(delta, wire.TextDelta):
             self._blocks.text(event.index, delta.text, events)
@@ -91,7 +99,7 @@ class AnthropicDecoder(Decoder):
         return super().may_end_with(frame, value)
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
-        if self._stop_reason is None or self._blocks.is_open:
+        if not self._has_stopped:
             return ()
         self._finish(events)
         return ("no_message_stop",)
@@ -137,6 +145,7 @@ class AnthropicDecoder(Decoder):
         self._blocks.may_split_pairs = True
         read(self, value, frame, events)
         self._blocks.may_split_pairs = False
+        self._last_start = value if kind == "content_block_start" else None
 
     def _read_unknown(self, kind: str, value: Any, events: list[Event]) -> None:
         if (error := untyped_error_from_wire(value)) is not None:
@@ -154,53 +163,68 @@ class AnthropicDecoder(Decoder):
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         if self._id is not None:
-            if id != self._id:  # of a gateway that retries
+            if id and self._id and id != self._id:  # of a gateway that retries
                 raise self.malformed("second message_start with another id, expected one message")
+            if (message.get("content") or None) != self._content:
+                raise self.malformed("second message_start with other content, expected the same")
             self.note("repeated_message_start", "message")
             return
-        self._id = id
+        self._id, self._content = id, message.get("content") or None
         self._blocks.begin_message(id)
         extra = wire.unmapped(message, *wire.MESSAGE_FIELDS)
         events.append(MessageStart(id, model, extra or None))
         self._merge_usage(message.get("usage"), events)
         self.first_usage = self._usage.usage
+        if not is_array(self._content):
+            return  # a stop reason of nothing is none
         self._merge_stop({key: message[key] for key in wire.STOP_FIELDS if key in message})
-        if is_array(message.get("content")):
-            inputs = raw_inputs(frame.data)
-            for position, block in enumerate(message["content"]):
-                if is_object(block):
-                    raw = inputs[position] if position < len(inputs) else None
-                    self._blocks.whole(block, raw, events)
+        inputs = raw_inputs(frame.data)
+        for position, block in enumerate(self._content):
+            if is_object(block):
+                raw = inputs[position] if position < len(inputs) else None
+                self._blocks.whole(position, block, raw, events)
 
     def _block_start(self, value: _Value, frame: Frame, events: list[Event]) -> None:
+        if value == self._last_start:
+            self.note("repeated_block_start", "block")
+            return
+        self._has_stopped = False
         block = value.get("content_block")
         if not is_object(block):
             raise self.malformed("content_block_start without a block, expected one")
         raw = raw_input(frame.data) if block.get("input") else None
-        self._blocks.start(_index_of(value), block, raw, events)
+        self._blocks.start(self._index_of(value), block, raw, events)
 
     def _block_delta(self, value: _Value, frame: Frame, events: list[Event]) -> None:
-        blocks, index, delta = self._blocks, _index_of(value), value.get("delta")
+        blocks, index, delta = self._blocks, self._index_of(value), value.get("delta")
         if not is_object(delta):
             delta = {}
         match delta.get("type"):
-            case "text_delta":
-                blocks.text(index, _text_of(delta, "text"), events)
-            case "thinking_delta":
-                blocks.thinking(index, _text_of(delta, "thinking"), events)
-            case "input_json_delta":
-                blocks.input(index, _text_of(delta, "partial_json"), events)
-            case "signature_delta":
-                blocks.sign(index, _text_of(delta, "signature"), events)
-            case "citations_delta" if is_object(citation := delta.get("citation")):
-                blocks.cite(index, citation, events)
             case "compaction_delta" if blocks.compact(index, wire.unmapped(delta, "type"), events):
                 pass
+            case _ if blocks.is_unknown(index):
+                blocks.unknown(index, "content_block_delta", value, events)
+            case "text_delta":
+                blocks.text(index, wire.text_of(delta, "text"), events)
+            case "thinking_delta":
+                blocks.thinking(index, wire.text_of(delta, "thinking"), events)
+            case "input_json_delta":
+                blocks.input(index, wire.text_of(delta, "partial_json"), events)
+            case "signature_delta":
+                blocks.sign(index, wire.text_of(delta, "signature"), events)
+            case "citations_delta" if is_object(citation := delta.get("citation")):
+                blocks.cite(index, citation, events)
             case _:
                 blocks.unknown(index, "content_block_delta", value, events)
 
     def _block_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
-        self._blocks.stop(_index_of(value), events)
+        self._blocks.stop(self._index_of(value), events)
+
+    def _index_of(self, value: _Value) -> int | None:
+        index = value.get("index")
+        if index is None or type(index) is int:
+            return index
+        raise self.malformed(f"index of type {type(index).__name__}, expected a whole number")
 
     def _message_delta(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         # A stream may repeat the event, with other unknown fields each time.
@@ -208,11 +232,19 @@ class AnthropicDecoder(Decoder):
         if self._stop_chars > self._limits.max_accumulated_bytes:
             raise too_large("max_accumulated_bytes", self._limits.max_accumulated_bytes)
         delta = value.get("delta")
-        self._merge_stop(delta if is_object(delta) else {})
+        if not is_object(delta):
+            delta = {}
+        if reason := string_of(delta, "stop_reason"):
+            if self._has_stopped and reason != self._stop_reason:
+                raise self.malformed("second stop reason, expected one")
+            self._has_stopped = not self._blocks.is_open
+        self._merge_stop(delta)
         self._stop_extra |= wire.unmapped(value, "type", "delta", "usage")
         self._merge_usage(value.get("usage"), events)
 
     def _message_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
+        if self._stop_reason is None and self._blocks.is_open:
+            raise self.malformed("message_stop in an open block, expected its stop or a reason")
         self._stop_extra |= wire.unmapped(value, "type")
         self._finish(events)
 
@@ -222,7 +254,7 @@ class AnthropicDecoder(Decoder):
         reason = stop_reason_from_wire(
             raw,
             has_client_call=self._blocks.has_client_call,
-            has_unfinished_call=self._blocks.has_unfinished_call,
+            has_unfinished_call=self._blocks.unfinished_calls > 0,
         )
         extra = self._stop_extra or None
         events.append(MessageStop(reason, raw, self._stop_sequence, extra=extra))
@@ -251,13 +283,3 @@ class AnthropicDecoder(Decoder):
         "message_delta": _message_delta,
         "message_stop": _message_stop,
     }
-
-
-def _index_of(value: _Value) -> int | None:
-    index = value.get("index")
-    return index if type(index) is int else None
-
-
-def _text_of(delta: _Value, field: str) -> str:
-    text = delta.get(field)
-    return text if isinstance(text, str) else ""

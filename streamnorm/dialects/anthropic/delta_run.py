@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamnorm._core.codec import DeltaRun
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks import MessageBlocks
+from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 
 __all__ = ["AnthropicRun"]
 
@@ -33,7 +33,7 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if block.fragments is not None:
+        if type(delta) is wire.InputJSONDelta:
             block.fragments.append(text)
         self.delta = block.delta
         return text

@@ -34,6 +34,7 @@ from streamnorm._core.events import (
     SignatureDelta,
     StreamError,
     TextDelta,
+    Usage,
 )
 from streamnorm._core.json import dumps
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
@@ -71,6 +72,7 @@ class AnthropicEncoder(Encoder):
         # By block: the constant start of its delta frames, up to the text.
         self._delta_heads: dict[int, bytes] = {}
         self._without_input: dict[int, None] = {}  # open calls that no input was written of
+        self._written_usage = Usage()  # the snapshot in `message_start`
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         head = self._delta_heads[index]
@@ -132,6 +134,7 @@ class AnthropicEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         self._note_tier((event.extra or {}).get("service_tier"))
+        self._written_usage = self._usage
         message: dict[str, Any] = {
             **self._vendor_fields(event.extra),
             "id": event.id,
@@ -162,6 +165,8 @@ class AnthropicEncoder(Encoder):
         )
 
     def _error(self, event: StreamError) -> bytes:
+        if self._usage != self._written_usage:  # an error event has no counts
+            self._losses.count("usage", "failed stream", "dropped")
         return _frame("error", {"error": error_to_wire(event)})
 
     def _opaque(self, event: Opaque) -> bytes:

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.ids import escape_id, unescape_id
-from streamnorm._core.json import FAST_ERRORS, clean, compact, string_of
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean,
+    compact,
+    decode_any,
+    string_of,
+)
+from streamnorm._core.limits import Limits
 from streamnorm.dialects.anthropic import wire
 
 __all__ = [
@@ -22,7 +32,10 @@ __all__ = [
     "raw_inputs",
     "result_from_wire",
     "result_to_wire",
+    "same_input",
 ]
+
+_dumps_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
@@ -63,6 +76,19 @@ def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
     if isinstance(value, str):
         return clean(value)
     return (raw or compact(value)) if value else ""
+
+
+def same_input(one: str, other: str) -> bool:
+    """Return whether two texts of an input are the same JSON value; "" and {} are."""
+    return one == other or _sorted_json(one) == _sorted_json(other) is not None
+
+
+def _sorted_json(text: str) -> bytes | None:
+    """Return JSON text with its keys sorted; None if it is no JSON."""
+    try:
+        return _dumps_sorted(decode_any(text or "{}", max_depth=Limits().max_json_depth))
+    except (InvalidJSON, UnicodeEncodeError):
+        return None
 
 
 def raw_input(payload: str) -> str | None:

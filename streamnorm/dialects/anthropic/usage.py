@@ -33,6 +33,9 @@ class UsageReader:
 
     def merge(self, counts: dict[str, Any]) -> bool:
         """Merge a `usage` object and return whether the snapshot changed."""
+        # Servers that send input counts at the start send zeros at the end.  A zero beside
+        # another count is one: after 55,096 cached tokens the API has said 181 and 0 cached.
+        says_input = any(count_of(counts.get(key)) for key in _INPUTS)
         for key, value in counts.items():
             count = count_of(value)
             if key == "output_tokens_details" and is_object(value):
@@ -40,8 +43,7 @@ class UsageReader:
             elif count is None or key not in (*_INPUTS, "output_tokens"):
                 if value is not None:
                     self._extra[key] = value
-            # Servers that send input counts at the start send zeros at the end.
-            elif count or key == "output_tokens" or not self._counts.get(key):
+            elif says_input or key == "output_tokens" or not self._counts.get(key):
                 self._counts[key] = count
         before, self.usage = self.usage, self._snapshot()
         return self.usage != before

@@ -12,6 +12,9 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
+from streamnorm._core.events import StreamError
+from streamnorm._core.provider_errors import Fatal
+
 __all__ = [
     "DELTA_TEXT_FIELDS",
     "MESSAGE_FIELDS",
@@ -22,6 +25,7 @@ __all__ = [
     "decode_delta",
     "decode_raw_message",
     "decode_raw_start",
+    "text_of",
     "unmapped",
 ]
 
@@ -35,6 +39,20 @@ MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "usage", *
 def unmapped(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
     """Return the fields of an object that are neither null nor `mapped` to a unified field."""
     return {key: item for key, item in value.items() if key not in mapped and item is not None}
+
+
+def text_of(value: dict[str, Any], field: str) -> str:
+    """Return a field that is text, halves of surrogate pairs included; "" if it is null.
+
+    Raises:
+        Fatal: It is something else.
+    """
+    text = value.get(field)
+    if text is None or isinstance(text, str):
+        return text or ""
+    raise Fatal(
+        StreamError("malformed", f"{field} of type {type(text).__name__}, expected a string")
+    )
 
 
 class TextDelta(Struct, gc=False, tag_field="type", tag="text_delta"):

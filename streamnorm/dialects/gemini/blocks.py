@@ -100,7 +100,7 @@ class CandidateBlocks:
         self._call: OpenCall | None = None
         self._calls = CandidateCalls()
         self._stopped_bytes = 0  # of text in blocks that have stopped
-        self._cited: set[str] = set()
+        self._cited: dict[str, None] = {}
         self._metadata: dict[str, Any] = {}  # last value of each
 
     @property
@@ -357,7 +357,7 @@ class CandidateBlocks:
         for citation in citations:
             key = f"{block.index} {citation!r}"
             if key not in self._cited:
-                self._cited.add(key)
+                self._cited[key] = None
                 events.append(CitationDelta(block.index, citation))
 
     def add_metadata(self, name: str, value: Any, events: list[Event]) -> None:

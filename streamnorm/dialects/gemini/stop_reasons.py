@@ -1,6 +1,8 @@
 """Finish reasons of Gemini as stop reasons and errors, and back.
 
 https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).
+A server's own word goes into the table of its meaning, and not into `validate`, which knows
+the vendor's words alone.
 """
 
 from __future__ import annotations

@@ -70,7 +70,11 @@ class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """Payload of a frame that only extends text."""
+    """Payload of a frame that only extends text.
+
+    A chunk with any other field is read in full: what a server adds to every chunk is named
+    here, or its streams are slow.
+    """
 
     candidates: tuple[TextCandidate]
     usage_metadata: Counts | None = None
@@ -167,7 +171,10 @@ PIECES = frozenset(
     {"response", "candidates", "content", "parts", "text"}
     | {"functionCall", "partialArgs", "stringValue"}
 )
-"""Keys whose strings are fragments of a longer text, and the keys on the way to them."""
+"""Keys whose strings are fragments of a longer text, and the keys on the way to them.
+
+Half of a character at the end of such a string is joined with its other half; in a text
+field that is missing here, characters that are cut in two are lost."""
 
 
 def raw_json(text: str) -> Raw:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from streamnorm._core.blocks import (
     Block,
     Citation,
@@ -21,7 +19,7 @@ from streamnorm._core.blocks import (
     Text,
     ToolCall,
 )
-from streamnorm._core.codec import BlockOpener, Delta
+from streamnorm._core.codec import Delta
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -35,11 +33,14 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.json import clean, compact, rejoin, too_deep
-from streamnorm._core.provider_errors import Fatal, too_large
+from streamnorm._core.json import clean, compact, rejoin
+from streamnorm._core.provider_errors import Fatal
+from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
 from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
-from streamnorm.dialects.openai_chat.tool_calls.calls import Call, ToolCalls
+from streamnorm.dialects.openai_chat.stream_state import StreamState
+from streamnorm.dialects.openai_chat.tool_calls.call import Call
+from streamnorm.dialects.openai_chat.tool_calls.calls import ToolCalls
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
     HeldText,
@@ -47,9 +48,11 @@ from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
     TextKind,
 )
 
-__all__ = ["ChoiceBlocks", "Quirks", "StreamState", "quirks_of"]
+__all__ = ["ChoiceBlocks"]
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
+# Opaque events that may follow a finish reason.
+_METADATA = frozenset({"annotations", "extra_content", "logprobs"})
 _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
     "text": TextDelta,
     "reasoning": ReasoningDelta,
@@ -57,52 +60,12 @@ _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
 }
 
 
-class Quirks(Struct, frozen=True, kw_only=True):
-    """Readings of one server's bytes that mean something else at all other servers.
-
-    Attributes:
-        cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a
-            fragment that begins like the arguments so far is simply the next one.
-    """
-
-    cumulative_arguments: bool = False
-
-
-_QUIRKS = {
-    # NousResearch/hermes-agent#35718
-    "qianfan": Quirks(cumulative_arguments=True),
-}
-
-
-def quirks_of(server: str | None) -> Quirks:
-    """Return the quirks of a server; most have none."""
-    return _QUIRKS.get(server or "", Quirks())
-
-
-class StreamState(BlockOpener):
-    """Opener of the blocks of all choices, and the options that their chunks are read with.
-
-    Attributes:
-        quirks: Quirks of the server.
-        think_tags: Whether `<think>` within text is reasoning.
-        may_hold_surrogates: Whether the current chunk may hold lone surrogates.
-    """
-
-    quirks: Quirks = Quirks()
-    think_tags: bool = False
-    may_hold_surrogates: bool = False
-
-    def check_depth(self, value: object) -> None:
-        """Raise `Fatal` if a value nests deeper than `max_json_depth`."""
-        if too_deep(value, self.limits.max_json_depth):
-            raise too_large("max_json_depth", self.limits.max_json_depth)
-
-
 class ChoiceBlocks:
     """The open blocks of one choice, and the content held behind them.
 
     Attributes:
         finish_reason: The last finish reason; None until one has arrived.
+        is_finished: Whether no content has followed it: content revokes a finish.
         extra: Unknown fields of the choice's last chunk.
         text_blocks: Number of text blocks that have started.
         calls: The tool calls.
@@ -110,14 +73,16 @@ class ChoiceBlocks:
 
     def __init__(self, choice: int, state: StreamState) -> None:
         self.finish_reason: str | None = None
+        self.is_finished = False
         self.extra: dict[str, Any] = {}
         self.text_blocks = 0
-        self.calls = ToolCalls()
+        self.calls = ToolCalls(state.note)
         self._choice = choice
         self._state = state
         self._open_text = -1  # index of the open text, reasoning or refusal block
         self._kind: TextKind | None = None  # its kind; None once it is signed
         self._text_delta: Delta | None = None  # a delta of it, if it is text or reasoning
+        self._early_citations: list[tuple[Citation, object]] = []  # with their annotations
         self._carry = ""  # high surrogate at the end of its last delta
         self._is_refused = False
         self._pending = PendingStarts(state.limits.max_held_bytes)
@@ -131,14 +96,20 @@ class ChoiceBlocks:
     @property
     def appendable_delta(self) -> Delta | None:
         """A delta of the open text or reasoning block, if text may be appended unchanged."""
-        if self._carry or self._pending or self._think_tags:
+        if self._carry or self._pending or self._think_tags or self.is_finished:
             return None
         return self._text_delta
 
     @property
     def has_appendable_calls(self) -> bool:
         """Whether `calls.append_plain` may accept fragments."""
-        return bool(self.calls.open) and not self._state.quirks.cumulative_arguments
+        if self.is_finished or self._state.quirks.cumulative_arguments:
+            return False
+        return bool(self.calls.open)
+
+    def finish(self, reason: str) -> None:
+        """Set the finish reason, which stands until content follows it."""
+        self.finish_reason, self.is_finished = reason, True
 
     def add_content(self, text: str, events: list[Event]) -> None:
         """Append the events of `content`, which may hold reasoning between tags."""
@@ -152,6 +123,7 @@ class ChoiceBlocks:
         """Append the events of text, reasoning or a refusal."""
         if not text:
             return
+        self.is_finished = False
         if self._pending:
             self._pending.add_text(kind, text)
             self._release(events)
@@ -173,15 +145,23 @@ class ChoiceBlocks:
         if detail.opaque is not None:
             self.add_opaque("reasoning_details", detail.opaque, events)
 
-    def add_citation(self, citation: Citation, events: list[Event]) -> bool:
-        """Append a citation of the open text; False if no text is open."""
-        if self._kind != "text" or self._pending:
-            return False
-        events.append(CitationDelta(self._open_text, citation))
-        return True
+    def add_annotation(self, annotation: object, events: list[Event]) -> None:
+        """Append an annotation as a citation of the open text, or as an opaque event.
+
+        OpenRouter's web search sends its sources before the first text, which cites them.
+        """
+        citation = citation_from_wire(annotation, in_first_text=self.text_blocks <= 1)
+        if citation is not None and not self.text_blocks:
+            self._state.store(len(compact(annotation)))
+            self._early_citations.append((citation, annotation))
+        elif citation is not None and self._kind == "text" and not self._pending:
+            events.append(CitationDelta(self._open_text, citation))
+        else:
+            self.add_opaque("annotations", annotation, events)
 
     def add_opaque(self, name: str, value: object, events: list[Event]) -> None:
         """Append a field that no unified event carries."""
+        self.is_finished = self.is_finished and name in _METADATA
         self._state.check_depth(value)
         index = self._open_text if self._open_text >= 0 and not self._pending else None
         events.append(Opaque("openai_chat", name, compact(value), index))
@@ -190,8 +170,9 @@ class ChoiceBlocks:
         """Append the events of a tool call's fragment."""
         state = self._state
         known = len(self.calls.all)
-        call = self.calls.resolve(fragment)
+        call = self.calls.resolve(fragment, state.chunk_id)
         if len(self.calls.all) > known:
+            self.is_finished = False
             state.count_call(call.name, fragment.id or "")
             self._pending.add_call(call)
         elif fragment.id or fragment.name:
@@ -220,18 +201,25 @@ class ChoiceBlocks:
             self._append_in_order(append, "", events)
         if self._pending:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
+        for _, annotation in self._early_citations:  # of a message without text
+            self.add_opaque("annotations", annotation, events)
         self._flush_carry(events)
         indexes = self.calls.flush(events)
         return [*indexes, self._open_text] if self._open_text >= 0 else indexes
 
     def stop(self) -> MessageStop:
         """Return the stop of the choice."""
-        calls = [call for call in self.calls.all if call.index >= 0]
+        calls = self.calls.all
+        for call in calls:
+            if not call.is_executable():
+                self._state.note("unfinished_arguments", "tool call")
+        # No finish says that a call without arguments was not to have some.
+        is_whole = all(call.is_executable() and call.arguments.size for call in calls)
         return stop_from_wire(
             self.finish_reason,
             choice=self._choice,
             has_calls=bool(calls),
-            is_executable=all(call.is_executable() for call in calls),
+            is_cut=not (is_whole or self.is_finished),
             is_refused=self._is_refused,
             extra=self.extra,
         )
@@ -317,7 +305,10 @@ class ChoiceBlocks:
         self._kind = kind
         reasoning = ReasoningDelta(index, "") if kind == "reasoning" else None
         self._text_delta = TextDelta(index, "") if kind == "text" else reasoning
-        self.text_blocks += kind == "text"
+        if kind == "text":
+            self.text_blocks += 1
+            events += [CitationDelta(index, citation) for citation, _ in self._early_citations]
+            self._early_citations.clear()
         self._is_refused = self._is_refused or kind == "refusal"
         return index
 
@@ -352,8 +343,10 @@ class ChoiceBlocks:
 
     def _add_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         state = self._state
-        first = not call.has_content
+        first, size = not call.has_content, call.arguments.size
         text = call.append(text, state.note, cumulative=state.quirks.cumulative_arguments)
+        if text.strip() or call.arguments.size > size + len(text):  # or a placeholder is held
+            self.is_finished = False
         if call.index < 0:
             self._pending.mark_ready(text, first=first)
             self._release(events)

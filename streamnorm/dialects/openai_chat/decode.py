@@ -31,14 +31,14 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks, StreamState, quirks_of
-from streamnorm.dialects.openai_chat.citations import citation_from_wire
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.detect import is_terminal
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
+from streamnorm.dialects.openai_chat.stream_state import StreamState, quirks_of
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
@@ -70,7 +70,7 @@ class ChatDecoder(Decoder):
             think_tags=options.think_tags,
         )
         self._usage = UsageReader()
-        self._run = self._delta_run = ChatRun(self._usage, self._limits.max_json_depth)
+        self._run = self._delta_run = ChatRun(self._usage, self._state)
         self._choices: dict[int, ChoiceBlocks] = {}
         self._started = False
         self._first_fields: dict[str, Any] = {}  # unknown fields up to the first chunk
@@ -140,15 +140,19 @@ class ChatDecoder(Decoder):
             name = frame.event if frame.event != "message" else value.get("object")
             events.append(Opaque(self.dialect, clean(str(name or "frame")), compact(value)))
             return
+        self._state.read_chunk_id(chunk.id)
         if not self._started:
             self._store(self._first_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
             self._start(chunk, events)
         elif is_last:
             self._store(self._last_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+        if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
+            raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
         for number, choice in enumerate(choices):
-            self._read_choice(choice, events)
+            blocks = self._read_choice(choice, events)
             if choice.finish_reason:
-                self._read_finish(choice, value["choices"][number], frame.data)
+                blocks.finish(choice.finish_reason)
+                self._store_last_fields(blocks, value["choices"][number], frame.data)
         self._read_usage(chunk, events)
         self._read_side_fields(chunk, events)
         if (error := chunk_error(chunk, value, self._state.check_depth)) is not None:
@@ -181,7 +185,7 @@ class ChatDecoder(Decoder):
         if self._usage.usage != Usage():
             events.append(UsageUpdate(self._usage.usage))
 
-    def _read_choice(self, choice: wire.Choice, events: list[Event]) -> None:
+    def _read_choice(self, choice: wire.Choice, events: list[Event]) -> ChoiceBlocks:
         number = choice.index or 0
         blocks = self._choices.get(number)
         if blocks is None:
@@ -195,6 +199,7 @@ class ChatDecoder(Decoder):
             self._read_delta(delta, blocks, events)
         if choice.logprobs is not None:
             blocks.add_opaque("logprobs", choice.logprobs, events)
+        return blocks
 
     def _message_as_delta(self, message: Any) -> wire.Delta:
         """Return a whole message as one delta."""
@@ -203,9 +208,8 @@ class ChatDecoder(Decoder):
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
 
-    def _read_finish(self, choice: wire.Choice, value: dict[str, Any], data: str) -> None:
-        blocks = self._choices[choice.index or 0]
-        blocks.finish_reason = choice.finish_reason
+    def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any], data: str) -> None:
+        """Store the unknown fields of a choice that finishes."""
         self._store(blocks.extra, _unknown(value, wire.CHOICE_FIELDS), data)
         if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
             self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
@@ -254,9 +258,7 @@ class ChatDecoder(Decoder):
             self._read_call(wire.ToolCallDelta(0, function=legacy), blocks, events)
         for annotation in delta.annotations or ():
             self._state.check_depth(annotation)
-            citation = citation_from_wire(annotation, in_first_text=blocks.text_blocks == 1)
-            if citation is None or not blocks.add_citation(citation, events):
-                blocks.add_opaque("annotations", annotation, events)
+            blocks.add_annotation(annotation, events)
         for name in OPAQUE_DELTA_FIELDS:
             if value := getattr(delta, name):
                 blocks.add_opaque(name, value, events)
@@ -273,7 +275,7 @@ class ChatDecoder(Decoder):
     # The end
 
     def _all_finished(self) -> bool:
-        return all(blocks.finish_reason for blocks in self._choices.values())
+        return all(blocks.is_finished for blocks in self._choices.values())
 
     def _finish(self, events: list[Event]) -> None:
         if not self._started:
@@ -291,7 +293,8 @@ class ChatDecoder(Decoder):
             self._choices[0].extra.update(new)
         stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
         events += stops.values()
-        lenient = () if self._all_finished() else ("no_finish",)
+        finished = all(blocks.finish_reason for blocks in choices)
+        lenient = () if finished else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
 
 

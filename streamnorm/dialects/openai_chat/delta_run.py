@@ -21,6 +21,8 @@ from streamnorm._core.events import TextDelta, UsageUpdate
 from streamnorm._core.json import FAST_ERRORS, too_deep
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
+from streamnorm.dialects.openai_chat.stream_state import StreamState
+from streamnorm.dialects.openai_chat.tool_calls.call import ChunkId
 from streamnorm.dialects.openai_chat.usage import UsageReader
 
 __all__ = ["ChatRun", "Template", "learn_template"]
@@ -51,10 +53,10 @@ class ChatRun(DeltaRun):
 
     Args:
         usage: Usage of the stream.
-        max_json_depth: Bound on the nesting of a usage object.
+        state: Ids of the stream's chunks, and the bound on the nesting of a usage object.
     """
 
-    def __init__(self, usage: UsageReader, max_json_depth: int) -> None:
+    def __init__(self, usage: UsageReader, state: StreamState) -> None:
         super().__init__()
         self._decode: Callable[[bytes], _Chunk] | None = None  # of the expected shape
         self._blocks: ChoiceBlocks
@@ -64,7 +66,7 @@ class ChatRun(DeltaRun):
         self._template: Template | None = None  # of the chunks of the block
         self._attempts_left = 0  # chunks from which a template may still be learned
         self._usage = usage
-        self._max_json_depth = max_json_depth
+        self._state = state
         self._reported = self._before = usage.usage
         self._has_usage = False  # whether the last chunk reported usage
 
@@ -105,7 +107,9 @@ class ChatRun(DeltaRun):
         delta = chunk.choices[0].delta
         if type(delta) is wire.CallsRunDelta:
             # Few servers report usage beside arguments.
-            return self._append_arguments(delta) if chunk.usage is None else None
+            return self._append_arguments(delta, chunk.id) if chunk.usage is None else None
+        if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):
+            return None
         text = delta.text
         if chunk.usage is None:
             self._has_usage = False
@@ -124,10 +128,10 @@ class ChatRun(DeltaRun):
         if self._has_usage:
             self._usage.usage = self._before
 
-    def _append_arguments(self, delta: wire.CallsRunDelta) -> str | None:
+    def _append_arguments(self, delta: wire.CallsRunDelta, chunk_id: ChunkId) -> str | None:
         call = delta.tool_calls[0]
         text = call.function.arguments
-        extended = self._blocks.calls.append_plain(call.index, text)
+        extended = self._blocks.calls.append_plain(call.index, text, chunk_id)
         if extended is None:
             return None
         self.delta = extended
@@ -135,7 +139,7 @@ class ChatRun(DeltaRun):
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
         """Merge the usage of a chunk; False, and nothing changed, if it nests too deep."""
-        if too_deep(usage, self._max_json_depth):
+        if too_deep(usage, self._state.limits.max_json_depth):
             return False
         self.reports_usage = self._has_usage = True
         self._before = self._usage.usage
@@ -166,9 +170,11 @@ def learn_template(
     padding = _PADDING.search(tail)
     middle, end = (tail[: padding.start(1)], tail[padding.end(1) :]) if padding else (b"", tail)
     try:
-        # With another string in its place that string is the text, and nothing else changes.
-        if peek(head + _encode_string(_PROBE) + middle + end) != _PROBE:
-            return None
+        # With another string in its place that string is the text, and nothing else changes;
+        # with an empty one no other field takes its place.
+        for probe in (_PROBE, ""):
+            if peek(head + _encode_string(probe) + middle + end) != probe:
+                return None
     except FAST_ERRORS:
         return None
     if middle:

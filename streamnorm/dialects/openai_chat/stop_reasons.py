@@ -1,4 +1,8 @@
-"""Finish reasons of Chat Completions and compatible servers, and the unified stop reasons."""
+"""Finish reasons of Chat Completions and compatible servers, and the unified stop reasons.
+
+A server's own word goes into the set of its meaning, in lower case, and not into `validate`,
+which knows the vendor's words alone.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ def stop_from_wire(
     *,
     choice: int,
     has_calls: bool,
-    is_executable: bool,
+    is_cut: bool,
     is_refused: bool,
     extra: dict[str, Any],
 ) -> MessageStop:
@@ -37,14 +41,14 @@ def stop_from_wire(
         finish_reason: The last finish reason; None if none was sent.
         choice: Index of the choice.
         has_calls: Whether the choice holds a client tool call.
-        is_executable: Whether the arguments of all its calls are complete.
+        is_cut: Whether the arguments of a call are incomplete, and no finish reason followed.
         is_refused: Whether the choice holds a refusal.
         extra: Unknown fields of the last chunk; the stop sequence is removed from them.
     """
     fields = [key for key in ("stop_reason", "matched_stop") if isinstance(extra.get(key), str)]
     sequence = extra.pop(fields[0]) if fields else None
     reason = _reason((finish_reason or "").lower(), sequence, has_calls=has_calls)
-    if finish_reason is None and has_calls and not is_executable:
+    if is_cut and reason == "tool_use":
         reason = "other"
     # OpenRouter says tool_calls where the upstream ran out of tokens within a call.
     if str(extra.get("native_finish_reason")).lower() in _LENGTH:

@@ -58,7 +58,11 @@ class ToolCallDelta(Struct):
 
 
 class Delta(Struct):
-    """The delta of a choice.  Mistral's content may be a list of parts."""
+    """The delta of a choice.  Mistral's content may be a list of parts.
+
+    A field that is added here must be refused by the deltas of a run below, or be the text of
+    one; if its strings are parts of a text, it also stands in `PIECES`.
+    """
 
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
@@ -112,7 +116,10 @@ PIECES = frozenset(
     | {"choices", "delta", "message", "reasoning_details"}
     | {"tool_calls", "function", "custom", "function_call"}
 )
-"""Keys whose strings are parts of a longer text, and the keys of their parents."""
+"""Keys whose strings are parts of a longer text, and the keys of their parents.
+
+Half of a character at the end of such a string is joined with its other half; in a text
+field that is missing here, characters that are cut in two are lost."""
 
 SIDE_FIELDS = ("citations", "search_results", "related_questions", "images")
 """Top-level fields without a unified event; servers repeat them on every chunk."""
@@ -160,7 +167,7 @@ class _RunDelta(Struct, gc=False, kw_only=True):
 
 
 class TextRunDelta(_RunDelta, gc=False, kw_only=True):
-    """A delta of text alone."""
+    """A delta of text alone; `text` is the field `content`."""
 
     text: str = field(name="content")
     reasoning_content: Literal[""] | None = None
@@ -218,7 +225,10 @@ class _RunChoice(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
 
 
 class RunChunk(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
-    """A chunk of one choice, which may report usage."""
+    """A chunk of one choice, which may report usage.
+
+    Unknown fields are ignored, so every field that `Chunk` reads is named.
+    """
 
     choices: tuple[_RunChoice[_AnyDelta]]
     id: str | int | None = None

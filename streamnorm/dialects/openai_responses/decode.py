@@ -50,6 +50,8 @@ _DELTA_NAMES = frozenset({*wire.DELTA_TYPES.values(), "message"})
 _PINGS = ("keepalive", "ping", "response.keep_alive")
 _SNAPSHOTS = frozenset({"response.created", "response.queued", "response.in_progress", *TERMINALS})
 """Events that hold the whole response."""
+_FAILURES = ("failed", "cancelled")
+"""Statuses of a response that failed, which Azure sends in `response.incomplete`, too."""
 _EVENT_TYPES = _SNAPSHOTS.union(ItemEvents.HANDLERS)
 _MAPPED_FIELDS = frozenset(
     {"id", "model", "output", "usage", "status", "error", "incomplete_details"}
@@ -99,18 +101,19 @@ class ResponsesDecoder(Decoder):
         if not self._numbers.accept(delta.sequence_number, frame.data):
             return
         index, id, resolve = delta.output_index, delta.item_id, self._output.resolve
+        item: MessageItem | ToolCallItem | ReasoningItem
         if isinstance(delta, wire.OutputTextDelta):
-            message = resolve(MessageItem, "message", index, id, events)
+            item = message = resolve(MessageItem, "message", index, id, events)
             message.append_text(Text, delta.part, delta.delta, events)
         elif isinstance(delta, wire.ArgumentsDelta):
-            call = resolve(ToolCallItem, "function_call", index, id, events)
+            item = call = resolve(ToolCallItem, "function_call", index, id, events)
             call.append_arguments(delta.delta, events)
         else:
-            reasoning = resolve(ReasoningItem, "reasoning", index, id, events)
+            item = reasoning = resolve(ReasoningItem, "reasoning", index, id, events)
             reasoning.append_text(field_of(delta), delta.part, delta.delta, events)
         if len(events) != before + 1 or frame.event != event_type:
             self._run.forget()  # more than one text may have changed
-        if frame.event == event_type and (text := self._open_text(delta)) is not None:
+        if frame.event == event_type and (text := _open_text(item, delta)) is not None:
             self._run.expect(delta, text)
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
@@ -127,13 +130,6 @@ class ResponsesDecoder(Decoder):
         if self._id is None and event_type not in _SNAPSHOTS:
             self.note("missing_start", "response")
             self._start_message({}, events)
-
-    def _open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend; None if it is not open."""
-        item = self._output.find(delta.output_index, delta.item_id)
-        if item is None or (delta.item_id and delta.item_id != item.id):
-            return None  # Copilot changes the item id with each delta
-        return item.open_text(delta)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
         """Read a frame that is no plain delta."""
@@ -186,14 +182,28 @@ class ResponsesDecoder(Decoder):
         is_created, is_first = value["type"] == "response.created", self._id is None
         if is_first:
             self._start_message(response, events)
-        elif is_created and self._is_created:
-            if string_of(response, "id") != self._id:  # a gateway began another answer
-                raise self.malformed("second response.created with another id, expected one")
-            self.note("repeated_start", "response")
+        else:
+            self._check_id(response, value["type"])
+            if is_created and self._is_created:
+                if self._output.has_items:
+                    raise self.malformed("second response.created after an item, expected one")
+                self.note("repeated_start", "response")
         self._is_created = self._is_created or is_created
         self._update_usage(response.get("usage"), events)
         if is_first and is_object(response.get("usage")):
             self.first_usage = self._usage
+
+    def _check_id(self, response: _Value, event_type: str) -> None:
+        """Check that an event belongs to the response that has started."""
+        id = string_of(response, "id")
+        if not id or id == self._id or self._output.ids_change:
+            return
+        if self._id and (event_type in ("response.created", *TERMINALS) or self._output.has_items):
+            raise self.malformed(f"{event_type} with another id, expected that of the response")
+        if self._id:  # GitHub Copilot gives each event another id
+            self._output.ids_change = True
+            self.note("unstable_ids", "response")
+        self._id = id
 
     def _start_message(self, response: _Value, events: list[Event]) -> None:
         id, model = string_of(response, "id"), string_of(response, "model")
@@ -207,17 +217,19 @@ class ResponsesDecoder(Decoder):
 
     def _read_terminal(self, value: _Value, events: list[Event]) -> None:
         response = self._response_of(value)
-        status = string_of(response, "status")
-        if status not in TERMINALS.values():
-            status = TERMINALS[value["type"]]
-        if status in ("failed", "cancelled"):
+        status = self._status_of(response, value["type"])
+        error = find_error({"error": response.get("error")})
+        if error is not None or status in _FAILURES:
             if self._id is not None:  # an error alone starts no message
                 self._update_usage(response.get("usage"), events)
-            error = find_error({"error": response.get("error")})
             raise Fatal(error or upstream_error(f"response {status}", code=status))
         if self._id is None:
             self._start_message(response, events)
-        self._output.reconcile_with_terminal(response.get("output"), events)
+        self._check_id(response, value["type"])
+        is_complete = status == "completed"
+        output = response.get("output")
+        self._output.reconcile_with_terminal(output, events, is_complete=is_complete)
+        self._output.note_unfinished()
         self._update_usage(response.get("usage"), events)
         details = response.get("incomplete_details")
         incomplete_reason = string_of(details, "reason") if is_object(details) else ""
@@ -233,6 +245,14 @@ class ResponsesDecoder(Decoder):
         extra |= {k: v for k, v in _extra_fields(response).items() if initial.get(k) != v}
         events.append(MessageStop(reason, raw_reason, extra=extra or None))
         self.outcome = Completed(reason, self._usage)
+
+    def _status_of(self, response: _Value, event_type: str) -> str:
+        """Return the status of the response at its end: that of the event."""
+        expected = TERMINALS[event_type]
+        status = string_of(response, "status") or expected
+        if status not in (expected, *_FAILURES) and not response.get("error"):
+            raise self.malformed(f"{event_type} with another status, expected {expected}")
+        return status
 
     def _response_of(self, value: _Value) -> _Value:
         response = value.get("response")
@@ -250,3 +270,14 @@ class ResponsesDecoder(Decoder):
 
 def _extra_fields(response: _Value) -> _Value:
     return {k: v for k, v in response.items() if k not in _MAPPED_FIELDS and v is not None}
+
+
+def _open_text(
+    item: MessageItem | ToolCallItem | ReasoningItem, delta: wire.DeltaEvent
+) -> OpenText | None:
+    """Return the text that deltas like this one extend; None if they must be read in full."""
+    if delta.item_id and delta.item_id != item.id:
+        return None  # Copilot changes the item id with each delta
+    if not delta.item_id and delta.output_index is None:
+        return None  # another item may be the only one later
+    return item.open_text(delta)

@@ -200,7 +200,7 @@ def test_dialect_that_carries_everything_loses_nothing() -> None:
         *(TextDelta(1, " "), CitationDelta(1, Citation("k")), SignatureDelta(1, "s"), BlockStop(1)),
         *block(2, Reasoning(), ReasoningDelta(2, "a"), ReasoningDelta(2, "b", 1)),
         *block(3, ToolCall("c", "f", kind="custom"), JSONDelta(3, '"')),
-        *block(4, ToolCall("c", "f"), JSONDelta(4, "null"), SignatureDelta(4, "s")),
+        *block(4, ToolCall("d", "f"), JSONDelta(4, "null"), SignatureDelta(4, "s")),
         *block(5, ServerToolCall("s", "f"), JSONDelta(5, "{}")),
         *(Opaque("utopia", "x", "{}"), USAGE, MessageStop("other"), MessageStop("other", choice=1)),
     ]
@@ -327,3 +327,29 @@ def test_call_withdrawn_beside_an_earlier_block_leaves_that_block_as_it_is() -> 
         TextDelta(0, "b"),
     ]
     assert list(projector.withdrawn_calls) == [1]
+
+
+def test_second_call_of_one_id_gets_an_id_of_its_own() -> None:
+    """A result names its call by the id alone."""
+    calls: list[Event] = [
+        event
+        for index in range(3)
+        for event in (BlockStart(index, ToolCall("c", f"f{index}")), BlockStop(index))
+    ]
+    events, losses = project([START, *calls, MessageStop("tool_use")], "anthropic")
+    blocks = accumulate(events).tool_calls
+    assert blocks[0].id == "c"
+    assert len({call.id for call in blocks}) == 3
+    assert Loss("duplicate_id", "tool call", 2, "written with an id of its own") in losses
+
+
+def test_calls_of_two_choices_may_have_one_id() -> None:
+    calls: list[Event] = [
+        event
+        for choice in range(2)
+        for event in (BlockStart(choice, ToolCall("c", "f"), choice), BlockStop(choice))
+    ]
+    ends: list[Event] = [MessageStop("tool_use", choice=choice) for choice in range(2)]
+    events, losses = project([START, *calls, *ends], "openai_chat")
+    assert [event.block.id for event in events if isinstance(event, BlockStart)] == ["c", "c"]
+    assert "duplicate_id" not in {loss.feature for loss in losses}

@@ -67,8 +67,8 @@ def test_arguments_that_are_no_object_are_counted(
     assert losses.list() == (loss,)
 
 
-def test_discarded_arguments_are_counted_even_where_losses_are_errors() -> None:
-    losses = Losses(strict=True)
+def test_discarded_arguments_are_a_loss() -> None:
+    losses = Losses()
     arguments = WholeArguments(losses)
     arguments.append(0, "{}")
     arguments.discard(0, "ToolCall")

@@ -27,9 +27,7 @@ from streamnorm import (
     Note,
     Reasoning,
     ReasoningDelta,
-    ServerToolCall,
     SignatureDelta,
-    StreamError,
     Text,
     TextDelta,
     ToolCall,
@@ -78,7 +76,8 @@ def test_half_a_surrogate_pair_is_held_for_the_other_half() -> None:
 
 
 def test_notes_name_the_kind_of_block() -> None:
-    decoded = decode(start(), delta(0, "text_delta", text="a"), call(1, id=""), end(), STOP)
+    opening = [block(None, "text", text=""), delta(None, "text_delta", text="a")]
+    decoded = decode(start(), *opening, stop(None), call(1, id=""), end(), STOP)
     assert decoded.notes == (*(Note("misplaced_delta", "Text"), Note("minted_id", "tool call")),)
 
 
@@ -99,19 +98,7 @@ def test_wire_indexes_are_only_keys() -> None:
     assert [getattr(event, "index", None) for event in body(text(7, "a"), text(3, "b"))] == [
         *(0, 0, 0, 1, 1, 1),
     ]
-    assert notes(text(7, "a"), text(3, "b"), text(7, "c")) == {}
-
-
-def test_start_at_an_open_index_stops_the_open_block() -> None:
-    frames = [
-        *(block(0, "text", text="a"), block(0, "tool_use", id="c", name="f")),
-        *(delta(0, "input_json_delta", partial_json="{}"), stop(0)),
-    ]
-    assert body(*frames) == [
-        *(BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)),
-        *(BlockStart(1, ToolCall("c", "f")), JSONDelta(1, "{}"), BlockStop(1)),
-    ]
-    assert notes(*frames) == {"reused_index": 1}
+    assert notes(text(7, "a"), text(3, "b")) == {}
 
 
 def test_unstopped_blocks_stop_at_the_end_in_block_order() -> None:
@@ -132,81 +119,88 @@ def test_stop_without_an_open_block_is_a_note() -> None:
     assert notes(*frames) == {"extra_block_stop": 2}
 
 
+TEXT, THINKING = block(0, "text", text=""), block(0, "thinking", thinking="")
+TOOL = block(1, "tool_use", id="c", name="f")
 MISPLACED: dict[str, tuple[list[bytes], list[Event]]] = {
-    "text at a wrong index": (
-        [block(0, "text", text=""), delta(5, "text_delta", text="a"), stop(0)],
-        [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)],
-    ),
     "text without an index": (
-        [block(0, "text", text=""), delta(None, "text_delta", text="a"), stop(0)],
+        [TEXT, delta(None, "text_delta", text="a"), stop(0)],
         [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)],
     ),
-    "source at a wrong index": (
-        [block(0, "text", text=""), delta(5, "citations_delta", citation={"type": "k"}), stop(0)],
+    "source without an index": (
+        [TEXT, delta(None, "citations_delta", citation={"type": "k"}), stop(0)],
         [BlockStart(0, Text()), CitationDelta(0, Citation("k")), BlockStop(0)],
     ),
-    "text at the index of a call": (
+    "arguments without an index": (
+        [TEXT, TOOL, delta(None, "input_json_delta", partial_json="{}"), stop(0), stop(1)],
         [
-            *(block(0, "text", text=""), block(1, "tool_use", id="c", name="f")),
-            *(delta(1, "text_delta", text="a"), stop(1), stop(0)),
-        ],
-        [
-            *(BlockStart(0, Text()), BlockStart(1, ToolCall("c", "f")), TextDelta(0, "a")),
-            *(BlockStop(1), BlockStop(0)),
+            *(BlockStart(0, Text()), BlockStart(1, ToolCall("c", "f")), JSONDelta(1, "{}")),
+            *(BlockStop(0), BlockStop(1)),
         ],
     ),
-    "arguments at the index of a text": (
-        [
-            *(block(0, "tool_use", id="c", name="f"), block(1, "text", text="")),
-            *(delta(1, "input_json_delta", partial_json="{}"), stop(1), stop(0)),
-        ],
-        [
-            *(BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text()), JSONDelta(0, "{}")),
-            *(BlockStop(1), BlockStop(0)),
-        ],
-    ),
-    "arguments go to the latest call": (
-        [
-            *(block(0, "tool_use", id="c", name="f"), block(1, "mcp_tool_use", id="m", name="g")),
-            *(delta(None, "input_json_delta", partial_json="{}"), stop(1), stop(0)),
-        ],
-        [
-            BlockStart(0, ToolCall("c", "f")),
-            BlockStart(1, ServerToolCall("m", "g", kind="mcp_tool_use")),
-            *(JSONDelta(1, "{}"), BlockStop(1), BlockStop(0)),
-        ],
-    ),
-    "signature at a wrong index": (
-        [block(0, "thinking", thinking=""), delta(5, "signature_delta", signature="s"), stop(0)],
+    "signature without an index": (
+        [THINKING, delta(None, "signature_delta", signature="s"), stop(0)],
         [BlockStart(0, Reasoning()), SignatureDelta(0, "s", "anthropic"), BlockStop(0)],
     ),
-    "text without a block ends where another starts": (
-        [*(delta(0, "text_delta", text=t) for t in "ab"), text(1, "c")],
+    "no index at all": (
+        [block(None, "text", text="a"), delta(None, "text_delta", text="b"), stop(None)] * 2,
         [
             *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
-            *(BlockStart(1, Text()), TextDelta(1, "c"), BlockStop(1)),
+            *(BlockStart(1, Text()), TextDelta(1, "a"), TextDelta(1, "b"), BlockStop(1)),
         ],
     ),
-    "thinking without a block, then text without one": (
-        [delta(0, "thinking_delta", thinking="a"), delta(0, "text_delta", text="b")],
+    # As SGLang sends it (sgl-project/sglang#24293).
+    "text at the index of a call": (
         [
-            *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a"), BlockStop(0)),
-            *(BlockStart(1, Text()), TextDelta(1, "b"), BlockStop(1)),
+            *(
+                TOOL,
+                delta(1, "input_json_delta", partial_json="{"),
+                delta(1, "text_delta", text="a"),
+            ),
+            *(delta(1, "input_json_delta", partial_json="}"), delta(1, "text_delta", text="b")),
+            *(stop(1), block(2, "text", text="c"), stop(2)),
+        ],
+        [
+            *(BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "{"), BlockStart(1, Text())),
+            *(TextDelta(1, "a"), JSONDelta(0, "}"), TextDelta(1, "b"), BlockStop(0), BlockStop(1)),
+            *(BlockStart(2, Text()), TextDelta(2, "c"), BlockStop(2)),
         ],
     ),
-    "block without an index": (
-        [block(None, "text", text="a"), delta(0, "text_delta", text="b"), stop(0)],
-        [BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)],
+    # As LiteLLM sends it (BerriAI/litellm#33224).
+    "thinking at the index of a text": (
+        [
+            *(TEXT, delta(0, "thinking_delta", thinking="a"), delta(0, "text_delta", text="b")),
+            stop(0),
+        ],
+        [
+            *(BlockStart(0, Text()), BlockStart(1, Reasoning()), ReasoningDelta(1, "a")),
+            *(TextDelta(0, "b"), BlockStop(0), BlockStop(1)),
+        ],
+    ),
+    "thinking and text at the index of a call, in turn": (
+        [
+            *(TOOL, delta(1, "text_delta", text="a"), delta(1, "thinking_delta", thinking="b")),
+            *(delta(1, "text_delta", text="c"), block(2, "text", text=""), stop(1), stop(2)),
+        ],
+        [
+            *(BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text()), TextDelta(1, "a")),
+            *(BlockStop(1), BlockStart(2, Reasoning()), ReasoningDelta(2, "b"), BlockStop(2)),
+            *(BlockStart(3, Text()), TextDelta(3, "c"), BlockStop(3), BlockStart(4, Text())),
+            *(BlockStop(0), BlockStop(4)),
+        ],
     ),
 }
 
 
 @pytest.mark.parametrize(("frames", "events"), MISPLACED.values(), ids=MISPLACED)
-def test_misplaced_delta_extends_the_last_open_block_of_its_kind(
+def test_misplaced_delta_that_can_belong_to_one_block_extends_it(
     frames: list[bytes], events: list[Event]
 ) -> None:
     assert body(*frames) == events
     assert "misplaced_delta" in notes(*frames)
+
+
+def test_text_at_the_index_of_an_unstopped_call_ends_with_the_message() -> None:
+    assert body(TOOL, delta(1, "text_delta", text="a"))[-2:] == [BlockStop(1), BlockStop(0)]
 
 
 def test_empty_misplaced_delta_is_ignored() -> None:
@@ -216,10 +210,3 @@ def test_empty_misplaced_delta_is_ignored() -> None:
     ]
     assert body(*empty) == []
     assert notes(*empty) == {}
-
-
-def test_input_without_an_open_call_is_malformed() -> None:
-    lost = delta(0, "input_json_delta", partial_json="{")
-    for frames in ([lost], [text(0, "a"), lost], [call(0, "{}"), lost]):
-        error = decode(start(), *frames, end(), STOP).events[-1]
-        assert error == StreamError("malformed", "input of no open tool call, expected one")

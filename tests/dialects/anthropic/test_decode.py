@@ -79,7 +79,9 @@ def test_message_start_may_contain_the_whole_answer() -> None:
 
 
 def test_message_delta_replaces_the_stop_reason_of_message_start() -> None:
-    begun = start(stop_reason="end_turn", stop_sequence="A", stop_details={"type": "x"})
+    content = [{"type": "text", "text": "Hello"}]
+    given = {"stop_reason": "end_turn", "stop_sequence": "A", "stop_details": {"type": "x"}}
+    begun = start(content=content, **given)
     events = decode(begun, STOP).events
     assert events[-1] == MessageStop(
         "end_turn", "end_turn", "A", extra={"stop_details": {"type": "x"}}
@@ -194,10 +196,9 @@ def test_source_may_end_after_a_stop_reason_without_message_stop() -> None:
         [start()],
         [start(), text(0, "Hello")],
         [start(), block(0, "text", text=""), delta(0, "text_delta", text="Hello"), end()],
-        [start(), delta(0, "text_delta", text="Hello"), end()],
         [start(), text(0, "Hello"), end(None)],
     ],
-    ids=["nothing", "start", "block", "open block", "block without a start", "no reason"],
+    ids=["nothing", "start", "block", "open block", "no reason"],
 )
 def test_source_that_ends_without_a_stop_reason_or_in_a_block_is_truncated(
     frames: list[bytes],

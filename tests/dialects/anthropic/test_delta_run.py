@@ -175,17 +175,16 @@ def test_half_a_surrogate_pair_is_held_for_the_other_half(delta_type: str) -> No
 
 
 def test_delta_of_another_type_than_its_block_is_read_in_full() -> None:
-    text, call = compact("text_delta", "a"), compact("input_json_delta", "1", 1)
-    opening = [OPENING["text_delta"], block(1, "tool_use", id="c", name="f")]
-    astray = compact("input_json_delta", "2", 0)
-    reading = read_chunks("anthropic", start(), *opening, text, call, text, call, astray, text)
-    assert reading.events[5:] == [
-        [TextDelta(0, "a")],
-        [JSONDelta(1, "1")],
-        [JSONDelta(1, "2")],
-        [TextDelta(0, "a")],
+    opening, astray = OPENING["input_json_delta"], compact("text_delta", "a")
+    call = compact("input_json_delta", "1")
+    reading = read_chunks("anthropic", start(), opening, call, call, astray, astray, call)
+    assert reading.events[3:] == [
+        [JSONDelta(0, "1")],
+        [BlockStart(1, Text()), TextDelta(1, "a")],
+        [TextDelta(1, "a")],
+        [JSONDelta(0, "1")],
     ]
-    assert reading.on_run[5:] == [1, 1, 0, 1]
+    assert reading.on_run[3:] == [1, 0, 0, 1]
 
 
 def test_deltas_of_interleaved_blocks_are_on_the_run() -> None:
@@ -197,20 +196,13 @@ def test_deltas_of_interleaved_blocks_are_on_the_run() -> None:
     assert reading.on_run[3:] == [0, 0, 1, 1, 1, 1]
 
 
-def test_delta_after_the_stop_opens_another_block() -> None:
-    piece = compact("text_delta", "a")
-    reading = read_chunks(
-        "anthropic", start(), OPENING["text_delta"], piece, piece, stop(0), piece, piece
-    )
-    events = [event for given in reading.events for event in given]
-    assert [getattr(event, "index", None) for event in events] == [None, 0, 0, 0, 0, 1, 1, 1]
-
-
-def test_delta_after_a_reused_index_extends_the_new_block() -> None:
-    piece, again = compact("text_delta", "a"), OPENING["text_delta"]
-    reading = read_chunks("anthropic", start(), again, piece, piece, again, piece, piece)
-    assert [events[-1] for events in reading.events[5:]] == [TextDelta(1, "a")] * 2
-    assert reading.on_run[5:] == [0, 1]
+@each_delta_type
+def test_delta_after_the_stop_is_malformed(delta_type: str) -> None:
+    piece = compact(delta_type, "1")
+    chunks = [start(), OPENING[delta_type], piece, piece, stop(0), piece]
+    reading = read_chunks("anthropic", *chunks)
+    assert isinstance(reading.events[-1][-1], StreamError)
+    assert reading.on_run[3:] == [1, 0, 0]
 
 
 def test_thinking_after_a_signature_is_read_in_full() -> None:
@@ -270,7 +262,9 @@ def test_feed_frame_and_the_run_share_the_open_blocks() -> None:
     assert offer(reader, piece).events == [TextDelta(0, "a")]
     stopped = reader.feed_frame(Frame("content_block_stop", '{"index":0}'))
     assert stopped == [BlockStop(0)]
-    assert offer(reader, piece) == ([BlockStart(1, Text()), TextDelta(1, "a")], 0)
+    (error,), on_run = offer(reader, piece)
+    assert isinstance(error, StreamError)
+    assert on_run == 0
 
 
 @pytest.mark.parametrize("ends", ["close", "abort"])

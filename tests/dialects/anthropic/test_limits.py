@@ -49,7 +49,7 @@ def payload(frame: bytes) -> str:
 
 
 def without_start(number: int) -> bytes:
-    """Return a delta of text or thinking, in turn, whose block has no start."""
+    """Return a delta of text or thinking, in turn, at the index of a call."""
     if number % 2:
         return delta(0, "thinking_delta", thinking="a")
     return delta(0, "text_delta", text="a")
@@ -74,10 +74,10 @@ DECODED: dict[str, tuple[str, int, Make]] = {
         ),
     ),
     "blocks": ("max_blocks", BOUND, lambda n: whole(*(text(i, "a") for i in range(n)))),
-    "blocks of one index": (
+    "blocks without an index": (
         "max_blocks",
         BOUND,
-        lambda n: whole(*(text(0, "a") for _ in range(n))),
+        lambda n: whole(*[block(None, "text", text="a") + stop(None)] * n),
     ),
     "blocks in the message": (
         "max_blocks",
@@ -87,7 +87,7 @@ DECODED: dict[str, tuple[str, int, Make]] = {
     "blocks without a start": (
         "max_blocks",
         BOUND,
-        lambda n: whole(*(without_start(number) for number in range(n))),
+        lambda n: whole(call(0)[: -len(stop(0))], *map(without_start, range(n - 1)), stop(0)),
     ),
     "blocks after signatures": (
         "max_blocks",

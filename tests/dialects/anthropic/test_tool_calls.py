@@ -21,7 +21,7 @@ from support.anthropic.frames import (
 from support.openai_chat.chunks import anonymous
 
 from streamnorm import BlockStart, BlockStop, JSONDelta, ServerToolCall, ServerToolResult, ToolCall
-from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
+from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs, same_input
 
 ARGUMENTS = {"q": "é", "n": [1, 2.50]}
 
@@ -51,10 +51,26 @@ def test_input_in_the_start_keeps_its_source_text(kind: str) -> None:
     ]
 
 
-def test_input_deltas_replace_the_input_in_the_start() -> None:
+def test_input_deltas_replace_the_same_input_in_the_start() -> None:
     opening = block(0, "tool_use", id="c", name="f", input=ARGUMENTS)
-    piece = delta(0, "input_json_delta", partial_json='{"q":"')
-    assert body(opening, piece, stop(0))[1:] == [JSONDelta(0, '{"q":"'), BlockStop(0)]
+    told = '{"n":[1,2.5],"q":"é"}'
+    pieces = [delta(0, "input_json_delta", partial_json=piece) for piece in (told[:9], told[9:])]
+    assert body(opening, *pieces, stop(0))[1:] == [
+        *(JSONDelta(0, told[:9]), JSONDelta(0, told[9:]), BlockStop(0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a":1,"b":2}', '{ "b": 2, "a": 1.0 }', False),
+        ('{"a":1,"b":[{}]}', '{ "b": [{}], "a": 1 }', True),
+        *(("{}", "", True), ('{"a":1}', '{"a":true}', False), ('{"a":1}', '{"a":', False)),
+        *(('{"a":', '{"a":', True), ('{"a":', '{"b":', False), ('{"a":1}', "", False)),
+    ],
+)
+def test_inputs_are_compared_by_value(one: str, other: str, *, same: bool) -> None:
+    assert same_input(one, other) is same_input(other, one) is same
 
 
 def test_input_in_the_start_may_be_a_string_of_json() -> None:

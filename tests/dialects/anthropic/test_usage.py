@@ -11,7 +11,7 @@ from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
 from support.seeded import Draws, draws
 
-from streamnorm import MessageStop, Usage, UsageUpdate, encoder
+from streamnorm import Loss, MessageStop, StreamError, Usage, UsageUpdate, encoder
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 
@@ -72,6 +72,14 @@ MERGES: dict[str, tuple[list[dict[str, Any]], Usage]] = {
     "zero does not replace an input count": (
         [full(9, 1, 2, 5), full(0, 0, 0, 0)],
         Usage(12, 0, 2, 1),
+    ),
+    "zero replaces an input count beside another that is none": (
+        [full(5, 0, 55096, 1), full(181, 0, 0, 90)],
+        Usage(181, 90, 0, 0),
+    ),
+    "zeros of the counts that are told are none": (
+        [full(9, 1, 2, 5), {"input_tokens": 0, "output_tokens": 7}],
+        Usage(12, 7, 2, 1),
     ),
     "zero is a first count": (
         [{"output_tokens": 1}, full(0, 0, 0, 4)],
@@ -155,6 +163,21 @@ def test_written_input_tokens_exclude_the_cache(
     names = ("input", "cache_creation_input", "cache_read_input", "output")
     assert tuple(counts[f"{name}_tokens"] for name in names) == written[:4]
     assert counts.get("output_tokens_details", {}).get("thinking_tokens") == written[4]
+
+
+def test_tokens_of_a_failed_stream_that_its_start_did_not_report_are_a_loss() -> None:
+    failure = StreamError("upstream", "no")
+    for events, lost in (
+        ([UsageUpdate(Usage(9, 1)), payloads.START, failure], []),
+        ([payloads.START, failure], []),
+        ([failure], []),
+        ([payloads.START, UsageUpdate(Usage(9, 4)), failure], ["usage"]),
+    ):
+        writer = encoder("anthropic")
+        for event in events:
+            writer.render(event)
+        assert [loss.feature for loss in writer.losses] == lost
+    assert writer.losses == (Loss("usage", "failed stream", 1, "dropped"),)
 
 
 def test_unknown_usage_is_a_loss() -> None:

@@ -14,6 +14,7 @@ from streamnorm import (
     Limits,
     MessageStop,
     Note,
+    Opaque,
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
@@ -39,6 +40,14 @@ def test_text_of_one_kind_extends_its_block() -> None:
         *(BlockStart(2, Reasoning()), ReasoningDelta(2, "e"), BlockStop(2)),
         *(BlockStart(3, ToolCall("c1", "tide")), BlockStop(3)),
         *(BlockStart(4, Text()), TextDelta(4, "f"), BlockStop(4)),
+    ]
+
+
+@pytest.mark.parametrize("part", [{"text": "a", "mood": 1}, {"mood": 1, "text": "a"}])
+def test_unknown_field_beside_a_text_hides_nothing_of_it(part: dict[str, object]) -> None:
+    assert blocks(parts(part)) == [
+        *(BlockStart(0, Text()), TextDelta(0, "a")),
+        *(Opaque("gemini", "mood", "1", 0), BlockStop(0)),
     ]
 
 

@@ -15,6 +15,8 @@ from streamnorm import (
     Citation,
     CitationDelta,
     Event,
+    Failed,
+    Limits,
     Loss,
     MessageStart,
     MessageStop,
@@ -160,12 +162,34 @@ def test_fields_of_unexpected_type_go_to_extra() -> None:
     )
 
 
-def test_annotation_without_open_text_or_type_is_opaque() -> None:
+def test_annotation_without_text_or_type_is_opaque() -> None:
     sourced = {"type": "url_citation", "url_citation": {}}
     assert opaques_of({"annotations": [sourced]}) == [("annotations", sourced)]
     assert opaques_of({"content": "a"}, {"annotations": [{"url": "u"}, "x"]}) == [
         *(("annotations", {"url": "u"}), ("annotations", "x")),
     ]
+    later = [{"content": "a"}, {"reasoning": "r"}, {"annotations": [sourced]}, {"content": "b"}]
+    assert opaques_of(*later) == [("annotations", sourced)]
+
+
+def test_sources_before_the_first_text_are_citations_of_it() -> None:
+    annotation = {"type": "url_citation", "url_citation": {**URL}}
+    source = Citation("url_citation", "https://e.org", "E", "words", 1, 3)
+    frames = [chunk({"content": "", "annotations": [annotation]}), chunk({"reasoning": "r"})]
+    events = decode(*frames, content("text"), content("!"), END).events
+    assert events[4:8] == [
+        *(BlockStart(1, Text()), CitationDelta(1, source), TextDelta(1, "text")),
+        TextDelta(1, "!"),
+    ]
+
+
+def test_sources_that_are_held_are_bounded() -> None:
+    annotation = {"type": "url_citation", "url_citation": {**URL}}
+    limits = Limits(max_accumulated_bytes=200)
+    frames = [chunk({"annotations": [annotation]}) for _ in range(3)]
+    outcome = decode(*frames, content("a"), END, limits=limits).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "max_accumulated_bytes"
 
 
 def test_citation_belongs_to_the_open_text_block() -> None:

@@ -312,7 +312,7 @@ def test_logprobs_follow_their_delta() -> None:
 
 def test_nan_and_infinity_become_null() -> None:
     choice = '{"delta":{"content":"a"},"logprobs":{"x":[NaN,-Infinity]}}'
-    wire = frame(f'{{"id":"1","choices":[{choice}]}}')
+    wire = frame(f'{{"id":"chatcmpl-1","choices":[{choice}]}}')
     decoded = decode(wire, END, DONE)
     assert Opaque("openai_chat", "logprobs", '{"x":[null,null]}', 0) in decoded.events
     assert decoded.notes == (Note("unusual_json", "chunk"),)
@@ -334,7 +334,7 @@ def test_replacement_characters_are_kept() -> None:
 
 
 def test_index_in_a_string_is_read() -> None:
-    wire = frame({"id": "1", "choices": [{"index": "0", "delta": {"content": "a"}}]})
+    wire = frame({"id": "chatcmpl-1", "choices": [{"index": "0", "delta": {"content": "a"}}]})
     decoded = decode(wire, END, DONE)
     assert accumulate(decoded.events).text == "a"
     assert decoded.notes == (Note("unusual_json", "chunk"),)

@@ -95,6 +95,13 @@ def test_padded_chunks_are_on_the_run(name: str, field: str) -> None:
     assert reading.on_run == [0] + [1] * (len(TEXTS) - 1)
 
 
+def test_text_that_another_field_would_replace_reads_as_in_full() -> None:
+    chunks = [chunk({"reasoning_content": text, "reasoning": "!"}) for text in [*"abc", "", "d"]]
+    events = [event for events in read(*chunks).events for event in events]
+    texts = [event.text for event in events if isinstance(event, ReasoningDelta)]
+    assert texts == [*"abc!d"]
+
+
 @pytest.mark.parametrize(
     ("part", "replacement"),
     [

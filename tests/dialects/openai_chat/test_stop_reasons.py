@@ -100,7 +100,7 @@ def test_missing_finish_reason_is_forgiven_after_done() -> None:
 def test_missing_finish_reason_with_incomplete_arguments_is_other() -> None:
     assert stop(HALF, DONE) == MessageStop("other")
     assert stop(calls(call(0, "x", "f", "{}")), DONE) == MessageStop("tool_use")
-    assert stop(calls(call(0, "x", "f")), DONE) == MessageStop("tool_use")
+    assert stop(calls(call(0, "x", "f")), DONE) == MessageStop("other")
 
 
 def test_stream_without_finish_reason_and_done_is_cut() -> None:

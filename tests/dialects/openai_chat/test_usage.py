@@ -11,7 +11,15 @@ from support.event_strategies import make_usage
 from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 from support.seeded import Draws, draws
 
-from streamnorm import Completed, Usage, UsageUpdate
+from streamnorm import (
+    Completed,
+    Loss,
+    MessageStart,
+    StreamError,
+    Usage,
+    UsageUpdate,
+    encoder,
+)
 from streamnorm.dialects.openai_chat.usage import usage_from_wire, usage_to_wire
 
 COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -110,6 +118,32 @@ def test_reasoning_outside_the_completion_is_added() -> None:
     assert usage_from_wire(Usage(), {**wire, **details}) == Usage(291, 222, None, None, 196)
     inside = {**wire, **details, "completion_tokens": 222}
     assert usage_from_wire(Usage(), inside) == Usage(291, 222, None, None, 196)
+
+
+@pytest.mark.parametrize(("total", "output"), [(71, 8), (76, 13), (21, 13), (60, 8)])
+def test_reasoning_may_be_left_out_where_the_cache_is(total: int, output: int) -> None:
+    # 8 + 55 + 8 are the counts without the reasoning, which the total may include.
+    wire = {"prompt_tokens": 8, "completion_tokens": 8, "total_tokens": total}
+    wire |= {"cached_tokens": 55, "reasoning_tokens": 5}
+    assert usage_from_wire(Usage(), wire) == Usage(63, output, 55, None, 5)
+
+
+def test_total_that_counts_the_cache_alone_leaves_no_reasoning_out() -> None:
+    wire = {"prompt_tokens": 8, "completion_tokens": 8, "total_tokens": 71}
+    wire |= {"cached_tokens": 55, "reasoning_tokens": 55}
+    assert usage_from_wire(Usage(), wire) == Usage(63, 8, 55, None, 55)
+
+
+def test_tokens_of_a_failed_stream_are_a_loss() -> None:
+    for include_usage, events, losses in (
+        (True, [UsageUpdate(Usage(1, 2))], (Loss("usage", "failed stream", 1, "dropped"),)),
+        (False, [UsageUpdate(Usage(1, 2))], ()),
+        (True, [], ()),
+    ):
+        writer = encoder("openai_chat", include_usage=include_usage)
+        for event in (MessageStart("m", "gpt"), *events, StreamError("upstream", "gone")):
+            writer.encode(event)
+        assert writer.losses == losses
 
 
 def test_reasoning_is_outside_the_completion_if_the_total_says_so() -> None:

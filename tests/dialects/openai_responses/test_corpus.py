@@ -46,6 +46,10 @@ EDITED = frozenset(
 """Streams whose terminal contradicts their events."""
 
 
+REWRITTEN = frozenset({"openai__vercel-ai__openai-responses-openai-shell-container.1"})
+"""Streams that are malformed: whoever recorded them shortened the deltas of a text alone."""
+
+
 THINNED = frozenset({"openai__vercel-ai__openai-responses-openai-phase.1"})
 """Streams without most of their deltas, whose text only the complete items hold."""
 
@@ -119,7 +123,8 @@ def held(output: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_events_are_legal_and_end_as_the_stream_did(stream: CorpusStream) -> None:
     events, source = read(stream)
     assert validate(events) == []
-    assert isinstance(source.outcome, Completed if response_of(stream) else Failed)
+    is_success = response_of(stream) and stream.name not in REWRITTEN
+    assert isinstance(source.outcome, Completed if is_success else Failed)
 
 
 @each_stream
@@ -140,7 +145,7 @@ def test_message_equals_the_output_of_the_terminal(stream: CorpusStream) -> None
 
 @each_stream
 def test_usage_equals_that_of_the_terminal(stream: CorpusStream) -> None:
-    if not response_of(stream):
+    if not response_of(stream) or stream.name in REWRITTEN:
         pytest.skip("the stream failed")
     usage = accumulate(read(stream)[0]).usage
     wire = response_of(stream)["usage"]

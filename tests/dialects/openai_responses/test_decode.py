@@ -54,22 +54,53 @@ def whole(*between: bytes) -> tuple[bytes, ...]:
 
 @pytest.mark.parametrize("name", ["created", "queued", "in_progress", "completed"])
 def test_message_starts_with_the_first_response(name: str) -> None:
-    response = {"id": "r", "model": "m", "tools": [], "user": None, "status": "x", "output": []}
+    response = {"id": "r", "model": "m", "tools": [], "user": None, "status": "", "output": []}
     frames = [event(f"response.{name}", response=response), START, completed()]
     assert decode(*frames).events[0] == MessageStart("r", "m", {"tools": []})
 
 
 def test_later_snapshots_emit_nothing() -> None:
-    progress = event("response.in_progress", response={"id": "other", "model": "other"})
+    progress = event("response.in_progress", response={"id": "resp_1", "model": "other"})
     assert decode(START, progress, START, completed()).events == [MESSAGE_START, STOP]
     assert decode(START, progress, START, completed()).notes == (
         Note("repeated_start", "response", 1),
     )
 
 
+def test_id_that_changes_before_the_first_item_is_a_note() -> None:
+    """GitHub Copilot gives each event another id."""
+    progress, end = event("response.in_progress", response={"id": "b"}), completed()
+    decoded = decode(START, progress, ITEM, text("Hi", item_id="x"), end.replace(b"resp_1", b"c"))
+    assert decoded.events == [MESSAGE_START, *HELLO, STOP]
+    assert Note("unstable_ids", "response", 1) in decoded.notes
+
+
+@pytest.mark.parametrize("name", ["created", "in_progress", "completed"])
+def test_id_that_changes_after_the_first_item_is_malformed(name: str) -> None:
+    """A second answer was spliced in."""
+    error = f"response.{name} with another id, expected that of the response"
+    other = event(f"response.{name}", response={"id": "resp_2"})
+    assert decode(START, ITEM, other).events[-1] == StreamError("malformed", error)
+
+
+def test_id_may_come_after_the_start() -> None:
+    start = event("response.created", response={})
+    progress = event("response.in_progress", response={"id": "resp_1"})
+    assert decode(start, progress, ITEM, text("Hi"), completed()).notes == (
+        Note("missing_item_done", "message", 1),
+    )
+
+
+def test_second_start_after_an_item_is_malformed() -> None:
+    error = "second response.created after an item, expected one"
+    assert decode(START, ITEM, START).events[-1] == StreamError("malformed", error)
+
+
 def test_second_response_is_malformed() -> None:
     other = event("response.created", response={"id": "resp_2"})
-    error = StreamError("malformed", "second response.created with another id, expected one")
+    error = StreamError(
+        "malformed", "response.created with another id, expected that of the response"
+    )
     assert decode(START, other).events == [MESSAGE_START, error]
 
 
@@ -102,7 +133,7 @@ def test_response_may_be_missing(response: dict[str, Any]) -> None:
 
 
 def test_new_fields_of_the_last_response_are_extra() -> None:
-    start = event("response.created", response={"id": "r", "tier": "auto", "tools": []})
+    start = event("response.created", response={"id": "resp_1", "tier": "auto", "tools": []})
     end = completed(tier="fast", tools=[], completed_at=3, x=None)
     end = end.replace(b'{"type"', b'{"copilot_usage": 1, "obfuscation": "o", "type"')
     stop = decode(start, end).events[-1]
@@ -235,11 +266,31 @@ def test_resent_event_of_any_type_is_dropped() -> None:
     assert len(decode(START, again, again, completed()).events) == 3
 
 
-@pytest.mark.parametrize("numbers", [(1, 3), (3, 2), (5, 0)])
-def test_gap_is_a_note(numbers: tuple[int, int]) -> None:
-    decoded = decode(START, ITEM, *numbered(*numbers), completed())
+def test_gap_is_a_note() -> None:
+    decoded = decode(START, ITEM, *numbered(1, 3), completed())
     assert decoded.events.count(TextDelta(0, "a")) == 2
     assert Note("gap", "sequence_number", 1) in decoded.notes
+
+
+@pytest.mark.parametrize("numbers", [(3, 2), (5, 0), (0, 1, 2, 1), (0, 0, 1, 0), (4, -1)])
+def test_lower_sequence_number_is_malformed(numbers: tuple[int, ...]) -> None:
+    frames = [text(f"a{at}", sequence_number=number) for at, number in enumerate(numbers)]
+    last, highest = numbers[-1], max(numbers)
+    message = f"sequence number {last} after {highest}, expected a higher one"
+    assert decode(START, ITEM, *frames).events[-1] == StreamError("malformed", message)
+
+
+def test_sequence_number_of_another_event_is_malformed() -> None:
+    frames = [text(f"a{at}", sequence_number=number) for at, number in enumerate((0, 1, 1))]
+    message = "sequence number 1 after 1, expected a higher one"
+    assert decode(START, ITEM, *frames).events[-1] == StreamError("malformed", message)
+
+
+def test_constant_sequence_number_may_begin_to_count() -> None:
+    first = event("vendor:x", sequence_number=0)
+    decoded = decode(START, ITEM, first, *numbered(0, 0, 1, 1), completed())
+    assert decoded.events.count(TextDelta(0, "a")) == 3
+    assert Note("resent_event", "frame", 1) in decoded.notes
 
 
 @pytest.mark.parametrize("first", [0, 2, 7])

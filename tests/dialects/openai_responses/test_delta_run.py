@@ -33,6 +33,7 @@ from streamnorm import (
     Ping,
     ReasoningDelta,
     RefusalDelta,
+    StreamError,
     TextDelta,
 )
 from streamnorm.sse import Frame
@@ -79,20 +80,6 @@ def test_items_without_an_output_index_are_distinguished_by_their_ids() -> None:
         TextDelta(1, "d"),
         TextDelta(0, "e"),
     ]
-
-
-@pytest.mark.parametrize("joined", [False, True])
-def test_item_started_by_a_delta_may_reuse_an_output_index(*, joined: bool) -> None:
-    """The index was wrong for the item before, and is right for this one."""
-    opening = [added(0, "message", id="m"), added(1, "message", id="n")]
-    known = [item_delta(TEXT, "a", output_index=5), item_delta(TEXT, "b", output_index=5)]
-    other = [item_delta(TEXT, "c", **OTHER), item_delta(TEXT, "d", **OTHER)]
-    implying = item_delta(TEXT, "", item_id="z", output_index=5)
-    chunks = [implying + other[1]] if joined else [implying]
-    reading = read(
-        START, *opening, other[0], *known, *chunks, item_delta(TEXT, "e", output_index=5)
-    )
-    assert reading.events[-1][-1] == TextDelta(2, "e")
 
 
 def test_two_texts_of_one_item_are_distinguished() -> None:
@@ -249,11 +236,20 @@ def test_half_a_surrogate_pair_waits_for_the_other_half(delta_type: str) -> None
 
 
 def test_delta_with_a_changed_item_id_is_read_in_full() -> None:
+    progress = event("response.in_progress", response={"id": "resp_2"})
     deltas = [item_delta(TEXT, "a", number, item_id=f"id {number}") for number in range(4)]
-    reading = read(START, MESSAGE, *deltas)
-    assert reading.events[2:] == [[TextDelta(0, "a")]] * 4
-    assert reading.decoder.notes == ()
+    reading = read(START, progress, MESSAGE, *deltas)
+    assert reading.events[3:] == [[TextDelta(0, "a")]] * 4
+    assert reading.decoder.notes == (Note("unstable_ids", "response", 1),)
     assert not sum(reading.on_run)
+
+
+def test_delta_with_the_id_of_another_item_is_malformed_amid_a_run() -> None:
+    opening = [MESSAGE, added(1, "message", id="n")]
+    for odd in ({"item_id": "n"}, {"output_index": 1}, {"item_id": "x"}, {"output_index": 5}):
+        reading = read(START, *opening, *numbered(TEXT, *"abc"), item_delta(TEXT, "d", 3, **odd))
+        assert sum(reading.on_run) == 2
+        assert [type(event) for event in reading.events[-1]] == [StreamError]
 
 
 def test_refusal_is_read_in_full() -> None:

@@ -16,7 +16,15 @@ from support.openai_responses.item_deltas import (
     read,
 )
 
-from streamnorm import BlockStop, Event, JSONDelta, MessageStop, Note, TextDelta
+from streamnorm import (
+    BlockStop,
+    Event,
+    JSONDelta,
+    MessageStop,
+    Note,
+    StreamError,
+    TextDelta,
+)
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.sse import Frame
 
@@ -56,15 +64,20 @@ def test_constant_sequence_number_is_ignored() -> None:
     assert reading.decoder.notes == ()
 
 
+def contradiction(whole: str, deltas: str) -> StreamError:
+    sizes = f"{len(whole)} characters that contradicts {len(deltas)} of deltas"
+    return StreamError("malformed", f"complete text of {sizes}, expected the same")
+
+
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 34, 100])
 def test_complete_text_is_compared_with_the_deltas_of_the_run(count: int) -> None:
     texts = [f"{number} é" for number in range(count)]
     whole = "".join(texts)
     for whole_text, rest, notes in (
         (whole, [], ()),
-        (whole + "!", [TextDelta(0, "!")], ()),
-        ("?" + whole[1:], [], (Note("resent_text", "Text", 1),)),
-        (whole[:-1], [], (Note("resent_text", "Text", 1),)),
+        (whole + "!", [TextDelta(0, "!")], (Note("completed_by_whole", "Text", 1),)),
+        ("?" + whole[1:], [contradiction(whole, whole)], ()),
+        (whole[:-1], [contradiction(whole[:-1], whole)], ()),
     ):
         end = event("response.output_text.done", output_index=0, content_index=0, text=whole_text)
         reading = read(START, MESSAGE, *numbered(TEXT, *texts), end)
@@ -94,14 +107,15 @@ def test_complete_arguments_are_compared_with_interleaved_deltas(*, numbers: boo
     reading = read(START, *opening, *pieces, *ends)
     assert sum(reading.on_run) == 148
     assert reading.events[-2:] == [[BlockStop(0)], [JSONDelta(1, "!"), BlockStop(1)]]
-    assert reading.decoder.notes == ()
+    assert reading.decoder.notes == (Note("completed_by_whole", "ToolCall", 1),)
 
 
 @pytest.mark.parametrize(
-    ("whole_text", "notes"), [("ab", ()), ("ba", (Note("resent_text", "Text", 1),))]
+    ("whole_text", "last"),
+    [("ab", [BlockStop, MessageStop]), ("ba", [StreamError]), ("a", [StreamError])],
 )
 def test_complete_text_of_any_event_is_compared_with_the_deltas_of_the_run(
-    whole_text: str, notes: tuple[Note, ...]
+    whole_text: str, last: list[type[Event]]
 ) -> None:
     reader = read(START, MESSAGE, *numbered(TEXT, "a", "b")).decoder
     end = completed(
@@ -109,8 +123,8 @@ def test_complete_text_of_any_event_is_compared_with_the_deltas_of_the_run(
     )
     payload = end.decode().split("data: ")[1].strip()
     events = reader.feed_frame(Frame("response.completed", payload))
-    assert [type(event) for event in events] == [BlockStop, MessageStop]
-    assert tuple(note for note in reader.notes if note.kind != "missing_item_done") == notes
+    assert [type(event) for event in events] == last
+    assert reader.notes == (Note("missing_item_done", "message", 1),)
 
 
 def test_deltas_of_the_run_do_not_accumulate_in_the_decoder() -> None:

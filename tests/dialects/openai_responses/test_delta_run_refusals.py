@@ -114,7 +114,7 @@ def test_frame_with_other_content_amid_interleaved_texts_is_read_in_full(
 ) -> None:
     odd = odd_frames(delta_type, 5)[name]
     other = OPENING[delta_type].replace(b'"m"', b'"n"')
-    other = other.replace(b'output_index": 0', b'output_index": 1')
+    other = other.replace(b'output_index": 0', b'output_index": 1').replace(b"call_1", b"call_2")
     deltas = [item_delta(delta_type, "a", at, **(OTHER if at % 2 else {})) for at in range(9)]
     behind = [*deltas[6:], event("keepalive"), item_delta(delta_type, "e", 9), completed()]
     reading = read(START, OPENING[delta_type], other, *deltas[:5], odd, *behind)
@@ -129,7 +129,7 @@ def test_unusual_chunk_reads_as_without_the_run(
 ) -> None:
     odd = unusual_chunks(delta_type, 5)[name]
     other = OPENING[delta_type].replace(b'"m"', b'"n"')
-    other = other.replace(b'output_index": 0', b'output_index": 1')
+    other = other.replace(b'output_index": 0', b'output_index": 1').replace(b"call_1", b"call_2")
     part_index = [OTHER if interleaved and at % 2 else {} for at in range(9)]
     deltas = [item_delta(delta_type, "a", at, **fields) for at, fields in enumerate(part_index)]
     behind = [*deltas[6:], event("keepalive"), item_delta(delta_type, "e", 9)]

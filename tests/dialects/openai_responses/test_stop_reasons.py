@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.openai_responses.frames import START, added, args, call, completed, decode, done, text
 
-from streamnorm import MessageStop, StopReason
+from streamnorm import MessageStop, StopReason, StreamError
 from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_from_wire
 
 
@@ -64,9 +64,28 @@ def test_call_cut_by_the_token_limit_is_no_tool_use() -> None:
     assert decode(*frames).events[-1] == MessageStop("max_tokens", "max_output_tokens")
 
 
-def test_status_overrides_the_event_type() -> None:
+def test_status_that_contradicts_the_event_type_is_malformed() -> None:
     frame = completed(status="incomplete", incomplete_details={"reason": "content_filter"})
     named = frame.replace(b"response.incomplete", b"response.completed")
-    assert decode(START, named).events[-1] == MessageStop("refusal", "content_filter")
-    unknown = completed().replace(b'"status": "completed"', b'"status": "in_progress"')
-    assert decode(START, unknown).events[-1] == MessageStop("end_turn", "completed")
+    message = "response.completed with another status, expected completed"
+    assert decode(START, named).events[-1] == StreamError("malformed", message)
+    for status in ("in_progress", "done"):
+        other = completed().replace(b'"status": "completed"', b'"status": "%b"' % status.encode())
+        assert decode(START, other).events[-1] == StreamError("malformed", message)
+    failed = completed(status="failed").replace(b'"status": "failed"', b'"status": "completed"')
+    message = "response.failed with another status, expected failed"
+    assert decode(START, failed).events[-1] == StreamError("malformed", message)
+
+
+def test_error_in_a_complete_response_is_its_error() -> None:
+    end = completed(error={"code": "server_error", "message": "no"})
+    assert decode(START, end).events[-1] == StreamError("upstream", "no", "server_error", 500, True)
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_failure_in_an_incomplete_response_is_a_failure(status: str) -> None:
+    """Azure sends a response that was cancelled as an incomplete one."""
+    end = completed(status="incomplete")
+    end = end.replace(b'"status": "incomplete"', b'"status": "%b"' % status.encode())
+    expected = StreamError("upstream", f"response {status}", status)
+    assert decode(START, end).events[-1] == expected

@@ -59,10 +59,10 @@ def test_usage_comes_before_the_stop_and_only_if_it_changes() -> None:
     decoded = decode(START, completed(usage=WHOLE))
     assert decoded.events[1] == UsageUpdate(Usage(100, 50, 60, 30, 40))
     same = event(
-        "response.created", response={"id": "r", "model": "m", "usage": {"input_tokens": 1}}
+        "response.created", response={"id": "resp_1", "model": "m", "usage": {"input_tokens": 1}}
     )
     counted = decode(same, completed(usage={"input_tokens": 1})).events
-    assert counted[:2] == [MessageStart("r", "m"), UsageUpdate(Usage(1))]
+    assert counted[:2] == [MessageStart("resp_1", "m"), UsageUpdate(Usage(1))]
     assert len(counted) == 3
 
 

@@ -47,8 +47,7 @@ class GeneratedBlock(Struct):
         deltas: Its deltas, without index.
         blocks: Unified blocks; thinking that continues after its signature is several.
         extras: Extra fields of each.
-        may_stray: Types of deltas that are accepted with a wrong index.
-        implied: Whether its deltas without its start give the same block.
+        may_stray: Types of deltas that are accepted without an index.
         cut_off: Whether it is a client tool call with incomplete arguments.
     """
 
@@ -57,7 +56,6 @@ class GeneratedBlock(Struct):
     blocks: tuple[Block, ...]
     extras: tuple[dict[str, Any] | None, ...] = (None,)
     may_stray: tuple[str, ...] = ()
-    implied: bool = False
     cut_off: bool = False
 
 
@@ -120,7 +118,6 @@ def _text(d: Draws, number: int, style: StreamStyle) -> GeneratedBlock:
         deltas,
         (Text(text, tuple(source for _, source in cited)),),
         may_stray=("text_delta", "citations_delta"),
-        implied=not (head or start.get("citations")) and bool(text),
     )
 
 

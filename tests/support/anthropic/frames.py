@@ -54,9 +54,9 @@ def delta(index: int | None, type: str, **fields: Any) -> bytes:
     return event("content_block_delta", **numbered, delta={"type": type, **fields})
 
 
-def stop(index: int) -> bytes:
-    """Return `content_block_stop`."""
-    return event("content_block_stop", index=index)
+def stop(index: int | None) -> bytes:
+    """Return `content_block_stop`, without an index if that is None."""
+    return event("content_block_stop", **({} if index is None else {"index": index}))
 
 
 def text(index: int, *pieces: str) -> bytes:

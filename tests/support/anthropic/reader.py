@@ -1,6 +1,6 @@
 """An independent Anthropic client, as strict as the strictest of the real ones.
 
-Written from `protocol/chat-anthropic.md` §2 and §6.1: frames named after their payload,
+Written from the vendor's reference: frames named after their payload,
 one block open at a time, indexes dense, nothing before the start or after the end.
 """
 

@@ -1,8 +1,8 @@
 """Random Anthropic streams, and the messages that they must decode to.
 
-They have the deviations of compatible servers (`protocol/chat-anthropic.md` §4.4): blocks
-that are interleaved or not stopped, reused indexes, misplaced deltas, whole blocks in their
-start or in `message_start`, repeated texts and signatures, counts in other events.
+They have the deviations of compatible servers: blocks that are interleaved or not stopped,
+deltas without an index, whole blocks in their start or in `message_start`, repeated texts and
+signatures, counts in other events.
 """
 
 from __future__ import annotations
@@ -61,37 +61,33 @@ def _server(d: Draws) -> _Server:
         newline=d.pick(("\n", "\n", "\r\n", "\r")),
         padded=d.flag(),
         overlaps=overlaps,
-        indexes=d.pick(("dense", "gaps") if overlaps else ("dense", "dense", "gaps", "same")),
+        indexes=d.pick(("dense", "gaps")),
         stops=not d.flag(4),
         pings=d.flag(4),
     )
 
 
 def _index(server: _Server, number: int) -> int:
-    return {"dense": number, "gaps": 3 * number + 1, "same": 0}[server.indexes]
+    return {"dense": number, "gaps": 3 * number + 1}[server.indexes]
 
 
 def _ops(d: Draws, server: _Server, made: list[GeneratedBlock]) -> list[_Op]:
     """Return the events of all blocks in wire order."""
     runs: list[list[_Op]] = []
-    startless = False  # whether the last block has no start: it stops when another starts
     for number, block in enumerate(made):
         index = _index(server, number)
         start = {"type": "content_block_start", "index": index, "content_block": block.start}
-        astray = not server.overlaps and d.flag(6)
+        astray = not server.overlaps and server.stops and d.flag(6)
         deltas = [
             {
                 "type": "content_block_delta",
-                "index": 99 if astray and delta["type"] in block.may_stray else index,
+                "index": None if astray and delta["type"] in block.may_stray else index,
                 "delta": delta,
             }
             for delta in block.deltas
         ]
         stop = [{"type": "content_block_stop", "index": index}] if server.stops else []
-        alone = server.stops and not server.overlaps and not startless
-        startless = alone and block.implied and d.flag(4)
-        payloads = deltas if startless else [start, *deltas, *stop]
-        runs.append([_Op(number, payload) for payload in payloads])
+        runs.append([_Op(number, payload) for payload in (start, *deltas, *stop)])
     if not server.overlaps:
         return [op for run in runs for op in run]
     return _interleaved(d, runs)
@@ -149,6 +145,8 @@ def make_anthropic_stream(d: Draws) -> Source:
     """Return a stream that completes, and its message."""
     server = _server(d)
     word = d.pick([*_WORDS, "end_turn", "tool_use"])
+    if word is None:  # then every block must have stopped
+        server = structs.replace(server, stops=True)
     style = StreamStyle(server.ascii, server.overlaps, cut_off=word in ("max_tokens", None))
     made = [make_block(d, number, style) for number in range(d.below(5))]
     at_once = not made[1:] and all(not block.deltas for block in made) and d.flag()

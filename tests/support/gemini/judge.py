@@ -1,7 +1,4 @@
-"""The message as a Gemini client should read it, written by hand.
-
-After `protocol/responses-gemini.md` §2.3-2.8, §2.12 and §4.
-"""
+"""The message as a Gemini client should read it, written by hand."""
 
 from __future__ import annotations
 

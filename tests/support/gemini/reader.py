@@ -1,6 +1,6 @@
 """An independent Gemini client, as strict as the strictest of the real ones.
 
-Written from `protocol/responses-gemini.md` §2.1-2.9 and §2.12: nothing but lines of
+Written from the vendor's reference: nothing but lines of
 `data: ` with one object each, one part of one answer in each, arguments that are an
 object, padded Base64, the finish reason and the counts in the last chunk alone, and an
 error whose first key says so.

@@ -1,6 +1,6 @@
 """Random Gemini streams, and the messages that they must decode to.
 
-Written as Google's two services write them (`protocol/responses-gemini.md` §2): parts
+Written as Google's two services write them: parts
 alone or several in a chunk, signatures in all places, finish reasons and counts on each
 chunk or the last, ids and candidate numbers left out, all in the frame of Code Assist.
 No part ends within a character: what is written from protocol buffers has whole ones.

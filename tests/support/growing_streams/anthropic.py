@@ -28,7 +28,7 @@ def turns(count: int) -> Iterator[bytes]:
     """Text and thinking in turn, as long as blocks last."""
     for number in range(count):
         kind, field = ("text", "text") if number % 2 else ("thinking", "thinking")
-        yield block(number % 4, kind, **{field: "a"}) + stop(number % 4)
+        yield block(None, kind, **{field: "a"}) + stop(None)
 
 
 def one_call(count: int) -> Iterator[bytes]:
@@ -65,9 +65,9 @@ def signatures(count: int) -> Iterator[bytes]:
 
 
 def misplaced_deltas(count: int) -> Iterator[bytes]:
-    yield block(0, "text", text="")
-    for number in range(count):
-        yield delta(number + 5, "text_delta", text="a")
+    yield block(0, "tool_use", id="c", name="f", input={})
+    for _ in range(count):
+        yield delta(0, "text_delta", text="a")
 
 
 def half_characters(count: int) -> Iterator[bytes]:

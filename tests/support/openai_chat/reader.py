@@ -1,6 +1,6 @@
 """An independent, strict Chat Completions client that shares no code with the package.
 
-Written from `protocol/chat-anthropic.md` §3 and §6.2: the role, and id and name of a call,
+Written from the vendor's reference: the role, and id and name of a call,
 come once; indexes of calls are dense; nothing of a choice follows its finish reason, and
 nothing follows `[DONE]` or an error.
 """

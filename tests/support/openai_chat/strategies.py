@@ -100,7 +100,7 @@ def _call_pieces(d: Draws, server: _Server, number: int, *, cut_off: bool) -> li
         head["name"] = None
     if late_id:
         head["id"] = None
-    if fragments and not late_name and d.flag():
+    if fragments and not late_name and (server.identity == "drifting" or d.flag()):
         head["arguments"] = fragments.pop(0)
     rest = [{"index": index, "id": None, "name": None, "arguments": text} for text in fragments]
     if late_name:
@@ -109,8 +109,9 @@ def _call_pieces(d: Draws, server: _Server, number: int, *, cut_off: bool) -> li
         rest.insert(d.below(len(rest) + 1), {**head, "id": id, "name": None, "arguments": None})
     if d.flag(4) and not sequential:
         rest.append({"index": index, "id": None, "name": None, "arguments": ""})
+    drifts = server.identity == "drifting" and bool(head["arguments"])  # within them alone
     for piece in rest:
-        if server.identity == "drifting":
+        if drifts:
             piece["index"] = index and index + 1000
         if server.identity == "by id" or (server.repeats_id and not late_id):
             piece["id"] = id
@@ -189,6 +190,8 @@ def _reason(word: str | None, blocks: tuple[Block, ...]) -> StopReason:
         return "refusal"
     if word == "length":
         return "max_tokens"
+    if word is None and any(isinstance(b, ToolCall) and not b.arguments for b in blocks):
+        return "other"  # the arguments may not have come
     return "tool_use" if any(isinstance(block, ToolCall) for block in blocks) else "end_turn"
 
 
@@ -259,7 +262,12 @@ def make_chat_stream(d: Draws) -> Source:
             chunks[-1][-1]["finish_reason"] = word
         else:
             finish = {"index": number, "delta": {}, "finish_reason": word}
-            chunks.insert(d.pick((len(chunks), d.below(len(chunks) + 1))), [finish])
+            at = d.pick((len(chunks), d.below(len(chunks) + 1)))
+            if any(isinstance(block, ToolCall) and not block.arguments for block in blocks[number]):
+                at = len(chunks)  # such a call after the finish may be half of one
+            # Content after a finish revokes it until the terminal.
+            done = done or any(c["index"] == number for after in chunks[at:] for c in after)
+            chunks.insert(at, [finish])
     role = {"role": "assistant", "content": d.pick((None, ""))}
     first = [{"index": n, "delta": role, "finish_reason": None} for n in range(len(words))]
     payloads: list[dict[str, Any]] = [{"choices": choices} for choices in [first, *chunks]]

@@ -1,7 +1,4 @@
-"""The message as a Responses client should read it, written by hand.
-
-After `protocol/responses-gemini.md` §1.4, §1.9 and §4.
-"""
+"""The message as a Responses client should read it, written by hand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An independent Responses client, as strict as the strictest of the real ones.
 
-Written from `protocol/responses-gemini.md` §1.3, §1.5, §1.8 and §1.9: frames named after
+Written from the vendor's reference: frames named after
 their payload and numbered without a gap, `response.created` first, each item added,
 filled and done at one place under one id, one part of one item open at a time, and a
 last event that holds what the others brought.
@@ -189,7 +189,8 @@ class _Reader:
         item = event["item"]
         assert self._part is None
         assert event["output_index"] == len(self._items)
-        assert None not in self.done  # one after the other
+        for other, done in zip(self._items, self.done, strict=True):  # one after the other
+            assert done is not None or _is_unfinished(other)
         ids = [other["id"] for other in self._items if "id" in other]
         assert item.get("id") not in ids
         if item["type"] in _EMPTY:
@@ -204,7 +205,8 @@ class _Reader:
     def _finish(self, event: dict[str, Any]) -> None:
         number, item = int(event["output_index"]), dict(event["item"])
         assert self._part is None
-        assert number == len(self._items) - 1
+        is_unfinished = _is_unfinished(item)
+        assert number == len(self._items) - 1 or is_unfinished  # which waits for the end
         assert self.done[number] is None
         known = self._items[number]
         for key in ("id", "type", "call_id", "name"):
@@ -215,7 +217,8 @@ class _Reader:
                 grown.add("input")
             assert item.keys() - grown == known.keys() - grown
             assert all(item[key] == known[key] for key in known.keys() - grown)
-            assert item["type"] == "reasoning" or item["status"] == "completed"
+            status = "incomplete" if is_unfinished else "completed"
+            assert item["type"] == "reasoning" or item["status"] == status
         if item["type"] == "function_call":
             assert item["arguments"]
         self.done[number] = item
@@ -306,7 +309,10 @@ class _Reader:
         item[_GROWING[item["type"]]] += event["delta"]
 
     def _arguments_done(self, event: dict[str, Any]) -> None:
-        item = self._open(event)
+        item = self._items[event["output_index"]]
+        assert event["item_id"] == item["id"]
+        if not _is_unfinished(item):
+            assert self._open(event) is item
         field = _GROWING[item["type"]]
         assert event[field] == item[field]
         assert event[field] or field == "input"
@@ -322,3 +328,14 @@ def _check_usage(usage: dict[str, Any]) -> None:
     whole = (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"])
     assert all(isinstance(count, int) and count >= 0 for count in (*counts, *whole))
     assert whole[2] == whole[0] + whole[1]
+
+
+def _is_unfinished(item: dict[str, Any]) -> bool:
+    """Return whether an item waits for the end of the message: a call that may not run."""
+    if item["type"] != "function_call":
+        return False
+    try:
+        json.loads(item["arguments"])
+    except ValueError:
+        return True
+    return False

@@ -1,6 +1,6 @@
 """Random Responses streams, and the messages that they must decode to.
 
-Written with what OpenAI and compatible servers do (`protocol/responses-gemini.md` §1):
+Written with what OpenAI and compatible servers do:
 items that overlap and end in another order, ids that change with each event, numbers
 that are missing, constant or all alike, texts that come but once or lack their last
 pieces, items that only the end tells of, and ends that tell of none.

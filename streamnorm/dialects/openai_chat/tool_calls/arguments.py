@@ -62,6 +62,8 @@ class Arguments:
             self._buffer.pack()
         self.size += len(text)
         if not text.isspace():
+            if self._complete:
+                self._complete, self._broken = False, True
             self._last = text
             if self._closer is None:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
@@ -69,6 +71,14 @@ class Arguments:
     def text(self) -> str:
         """Return all fragments, joined."""
         return self._buffer.text()
+
+    def is_empty(self) -> bool:
+        """Return whether the text is empty or a lone `{}`."""
+        return not self.size or (self.size == 2 and self.text() == "{}")
+
+    def is_whole(self) -> bool:
+        """Return whether the text is empty or one JSON value, given that nothing follows."""
+        return not self.size or self.is_complete() or is_json(self.text())
 
     def may_end_with(self, text: str) -> bool:
         """Return whether a fragment that ends in one of `COMPLETE_ENDS` may complete the JSON."""

@@ -1,9 +1,9 @@
 """The tool calls of one choice: which call a fragment belongs to, and when a call stops.
 
 Servers leave out the index, send 0 for every call, count from 1, let the index drift, repeat
-id and name, or send the id late.  A fragment is matched by id, then by index, then to the
-latest call.  A function call stops when its arguments are complete and another block has
-started.
+id and name, or send the id late.  A fragment is matched by id, then by index, then to the one
+call that can still grow; a fragment that fits no call, or two, ends the stream.  A function
+call stops when its arguments are complete and another block has started.
 """
 
 from __future__ import annotations
@@ -11,155 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec import Struct, field
-
-from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
-from streamnorm._core.json import clean
-from streamnorm._core.provider_errors import Fatal, too_large
-from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
+from streamnorm._core.events import BlockStop, Event, JSONDelta
+from streamnorm._core.provider_errors import too_large
+from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS
+from streamnorm.dialects.openai_chat.tool_calls.call import Call, ChunkId, malformed
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 
-__all__ = ["Call", "ToolCalls"]
+__all__ = ["ToolCalls"]
 
-_ENDS_OR_NULL = COMPLETE_ENDS | {"l"}
-
-
-class Call(Struct, eq=False):
-    """One tool call of a choice.
-
-    Attributes:
-        id: The provider's id; None until it is known.
-        name: The tool's name as far as it is known.
-        kind: Whether the arguments are JSON (`function`) or free text (`custom`).
-        arguments: The arguments so far.
-        index: Block index; -1 while the start is held.
-        delta: A delta of the block, once that has started.
-        is_appendable: Whether `append_plain` may accept fragments.
-        has_placeholder: Whether the arguments are a lone `{}` that has not been emitted.
-        followed: Whether a later block has begun.
-        stopped: Whether the block has stopped.
-        carry: High surrogate at the end of the last fragment.
-        signature: Signature that arrived before the start was emitted.
-        issuer: Issuer of that signature.
-    """
-
-    id: str | None
-    name: str
-    kind: Literal["function", "custom"] = "function"
-    arguments: Arguments = field(default_factory=Arguments)
-    index: int = -1
-    delta: JSONDelta = JSONDelta(-1, "")
-    is_appendable: bool = False
-    has_placeholder: bool = False
-    followed: bool = False
-    stopped: bool = False
-    carry: str = ""
-    signature: str | None = None
-    issuer: str | None = None
-
-    @property
-    def has_content(self) -> bool:
-        """Whether arguments or a signature have arrived."""
-        return bool(self.arguments.size) or self.signature is not None
-
-    def is_complete(self) -> bool:
-        """Return whether no further arguments can follow."""
-        return self.kind == "function" and self.arguments.is_complete()
-
-    def is_executable(self) -> bool:
-        """Return whether the arguments are whole, given that nothing follows."""
-        return not self.arguments.size or self.is_complete() or self.arguments.text() == "{}"
-
-    def update_appendable(self) -> None:
-        """Set `is_appendable` after a fragment was read in full."""
-        held = self.stopped or self.has_placeholder or self.carry or self.index < 0
-        self.is_appendable = self.kind == "function" and not held and self.arguments.size > 0
-
-    def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
-        """Append a fragment and return the part of it to emit.
-
-        A lone `{}` is held until the next fragment or `release`: it may be a placeholder
-        for the object that follows it.
-
-        Args:
-            text: The fragment.
-            note: Counts a deviation that was forgiven.
-            cumulative: Whether each fragment repeats all before it.
-
-        Raises:
-            Fatal: The arguments were already complete.
-        """
-        arguments = self.arguments
-        if self.kind == "custom":
-            arguments.append(text)
-            return text
-        if arguments.size:
-            if cumulative and text.startswith(arguments.text()):
-                note("cumulative_arguments", "tool call")
-                text = text[arguments.size :]
-                if not text:
-                    return ""
-            if self._is_resent(text):
-                note("resent_arguments", "tool call")
-                return ""
-            if self.has_placeholder:
-                return self._append_to_placeholder(text, note)
-        arguments.append(text)
-        if text == "{}" and arguments.size == 2:
-            self.has_placeholder = True
-            return ""
-        return text
-
-    def append_plain(self, text: str) -> bool:
-        """Append a fragment that only extends the arguments.
-
-        False leaves the call unchanged: the fragment may repeat, restart or complete the
-        arguments, and needs `append`.
-        """
-        arguments = self.arguments
-        if not self.is_appendable or len(text) == arguments.size:
-            return False
-        if not text:
-            return True
-        first = text[0]
-        if (first == "{" or first.isspace()) and arguments.closes_object():
-            return False
-        # Once a later block has begun, complete arguments stop the call.
-        if self.followed and text[-1] in _ENDS_OR_NULL and arguments.may_end_with(text):
-            return False
-        arguments.append(text)
-        return True
-
-    def release(self, events: list[Event]) -> None:
-        """Append the arguments that are still held, given that nothing follows."""
-        held = ("{}" if self.has_placeholder else "") + clean(self.carry)
-        self.has_placeholder, self.carry = False, ""
-        if held:
-            events.append(JSONDelta(self.index, held))
-
-    def _is_resent(self, text: str) -> bool:
-        """Return whether a fragment repeats complete arguments, and changes nothing."""
-        arguments = self.arguments
-        if len(text) == arguments.size > 2 and text == arguments.text() and arguments.is_complete():
-            return True
-        if self.stopped:
-            if text.isspace():
-                return True
-            raise Fatal(StreamError("malformed", "arguments of a tool call that has stopped"))
-        if text.lstrip().startswith("{") and arguments.closes_object() and arguments.is_complete():
-            raise Fatal(StreamError("malformed", "a second object as arguments of one tool call"))
-        return False
-
-    def _append_to_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:
-        if not text.lstrip().startswith("{"):
-            self.has_placeholder = False
-            self.arguments.append(text)
-            return "{}" + text
-        note("placeholder_arguments", "tool call")
-        self.arguments = Arguments()
-        self.arguments.append(text)
-        self.has_placeholder = text == "{}"
-        return "" if self.has_placeholder else text
+_KINDS: tuple[Literal["function"], Literal["custom"]] = ("function", "custom")
 
 
 class ToolCalls:
@@ -169,33 +29,41 @@ class ToolCalls:
         all: The calls, in order of appearance.
         by_index: The calls that have an index on the wire.
         by_id: The calls that have an id.
-        last: The call that the latest fragment belonged to.
         open: The calls whose blocks have started and not stopped, by block index.
         held_signatures: Signatures that arrived before their calls, by id of the call.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str, str], None]) -> None:
         self.all: list[Call] = []
         self.by_index: dict[int, Call] = {}
         self.by_id: dict[str, Call] = {}
-        self.last: Call | None = None
+        self._note = note
+        self._left: set[int] = set()  # indexes from which a call has drifted
+        self._reached: set[int] = set()  # and those to which it has
         self.open: dict[int, Call] = {}
         self.held_signatures: dict[str, str] = {}
         self._held_chars = 0
         # Calls, by block index, that may be complete when the next block starts.
         self._unsettled: dict[int, Call] = {}
 
-    def resolve(self, fragment: CallFragment) -> Call:
-        """Return the call that a fragment belongs to, a new one if the fragment begins it."""
+    def resolve(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
+        """Return the call that a fragment belongs to, a new one if the fragment begins it.
+
+        Raises:
+            Fatal: The fragment fits no call, or two.
+        """
         call, name = self._known(fragment), fragment.name
         if call is None:
-            call = self._add(fragment)
-        elif name and call.index < 0 and name != call.name:
-            if not call.name:
-                call.name = name
-            elif not call.arguments.size:  # a name in parts ends where arguments begin
-                call.name += name
-        self.last = call
+            return self._add(fragment, chunk_id)
+        if chunk_id is not None and chunk_id != call.chunk_id:
+            if call.chunk_id is not None:
+                raise malformed("a tool call goes on in a chunk of another id")
+            call.chunk_id = chunk_id
+        if name and name != call.name and not (call.name and call.arguments.size):
+            if call.index < 0:
+                call.name += name  # in parts, which end where arguments begin
+            elif not call.name.endswith(name):
+                raise malformed("the name of a tool call goes on after its start")
         return call
 
     def start(self, call: Call, index: int, events: list[Event]) -> None:
@@ -206,18 +74,16 @@ class ToolCalls:
             events.append(JSONDelta(index, call.arguments.text()))
         call.update_appendable()
 
-    def append_plain(self, call_index: int, fragment: str) -> JSONDelta | None:
+    def append_plain(self, call_index: int, fragment: str, chunk_id: ChunkId) -> JSONDelta | None:
         """Append a fragment to an open call, and return a delta of its block.
 
         None leaves the call unchanged: the fragment may repeat, restart or complete the
-        arguments; read the frame in full.
+        arguments, or belong to another message; read the frame in full.
         """
         call = self.by_index.get(call_index)
-        if call is None or not call.append_plain(fragment):
+        if call is None or (chunk_id != call.chunk_id and chunk_id):
             return None
-        if fragment:
-            self.last = call
-        return call.delta
+        return call.delta if call.append_plain(fragment) else None
 
     def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         """Append arguments of an open call, and its stop if it is followed and now complete."""
@@ -257,40 +123,108 @@ class ToolCalls:
 
     def _known(self, fragment: CallFragment) -> Call | None:
         """Return the call that a fragment continues; None if the fragment begins a call."""
+        index = fragment.index
+        if index in self._left:
+            raise malformed(f"tool call index {index} again after it had drifted")
+        at = None if index is None else self.by_index.get(index)
         if fragment.id is not None:
-            return self.by_id.get(fragment.id) or self._call_without_id(fragment.id, fragment)
-        if fragment.index is not None:
-            call = self.by_index.get(fragment.index)
-            if call is None:  # the index drifts, or the call starts without an id
-                return None if fragment.name else self.last
-            return None if call.id is None and _begins_call(fragment, after=call) else call
-        call = self.last
-        return None if call is None or _begins_call(fragment, after=call) else call
+            call = self.by_id.get(fragment.id)
+            if call is None:
+                return self._call_without_id(fragment.id, fragment, at)
+            if index is not None and index != call.wire_index is not None:
+                _check_same_call(fragment, call, at)
+            return call
+        if index is None:
+            return self._call_without_index(fragment)
+        if at is None:
+            return None if fragment.name else self._drifting_call(index)
+        return None if at.id is None and _begins_call(fragment, after=at) else at
 
-    def _call_without_id(self, id: str, fragment: CallFragment) -> Call | None:
+    def _call_without_id(self, id: str, fragment: CallFragment, at: Call | None) -> Call | None:
         """Set the late id of the call at the fragment's index, and return the call."""
-        call = self.by_index.get(fragment.index) if fragment.index is not None else None
-        if call is None or call.id is not None:
+        if at is None or at.id is not None:
             return None
-        if fragment.name and call.name and fragment.name != call.name:
+        if fragment.name and at.name and fragment.name != at.name:
             return None
-        call.id = id  # a block that has started keeps its minted id
-        self.by_id[id] = call
+        at.id = id  # a block that has started keeps its minted id
+        self.by_id[id] = at
+        return at
+
+    def _call_without_index(self, fragment: CallFragment) -> Call | None:
+        """Return the call of a fragment that has neither id nor index."""
+        last = self.all[-1] if self.all else None
+        if fragment.name:
+            return None if last is None or _begins_call(fragment, after=last) else last
+        growing = self._growing_calls()
+        if len(growing) > 1:
+            raise malformed(
+                f"arguments of any of {len(growing)} open tool calls, expected an index"
+            )
+        if growing:
+            return growing[0]
+        if last is None:
+            raise malformed("arguments before the id and the name of their tool call")
+        text = fragment.arguments.strip()
+        if text and text != last.arguments.text().strip():
+            raise malformed("arguments of no tool call: all of them are complete")
+        return last
+
+    def _drifting_call(self, index: int) -> Call:
+        """Return the call whose index drifts to one that no call has.
+
+        sgl-project/sglang#6310 and agno-agi/agno#8880: the arguments that begin at one index
+        end at another.
+        """
+        growing = self._growing_calls()
+        call = growing[0] if len(growing) == 1 else None
+        if call is None or call.kind == "custom" or call.arguments.is_empty():
+            raise malformed(f"arguments at index {index}, where no tool call has begun")
+        self._note("index_drift", "tool call")
+        if call.wire_index is not None:
+            self._left.add(call.wire_index)
+            del self.by_index[call.wire_index]
+        self._reached.add(index)
+        self.by_index[index], call.wire_index = call, index
         return call
+
+    def _growing_calls(self) -> list[Call]:
+        """Return the calls that a fragment may continue which names none of them."""
+        if not self.all:
+            return []
+        *earlier, last = self.all
+        growing = [call for call in earlier if call.can_grow(is_last=False)] if earlier else []
+        return [*growing, last] if last.can_grow(is_last=True) else growing
 
     def _stop(self, call: Call, events: list[Event]) -> None:
         call.stopped, call.is_appendable = True, False
         del self.open[call.index], self._unsettled[call.index]
         call.release(events)
 
-    def _add(self, fragment: CallFragment) -> Call:
-        call = Call(fragment.id, fragment.name, "custom" if fragment.is_custom else "function")
+    def _add(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
+        index, kind = fragment.index, _KINDS[fragment.is_custom]
+        if index in self._reached:
+            raise malformed(f"a tool call begins at index {index}, to which another had drifted")
+        call = Call(fragment.id, fragment.name, index, chunk_id, kind)
         self.all.append(call)
         if call.id is not None:
             self.by_id[call.id] = call
-        if fragment.index is not None:
-            self.by_index[fragment.index] = call
+        if index is not None:
+            self.by_index[index] = call
         return call
+
+
+def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> None:
+    """Raise `Fatal` if a fragment with the id of `call` names another call as well.
+
+    Args:
+        fragment: A fragment whose index is not that of `call`.
+        call: The call with its id.
+        at: The call at its index; None if there is none.
+    """
+    if at is not None:
+        raise malformed("a fragment with the id of one tool call and the index of another")
+    if fragment.name and call.name and fragment.name != call.name:
+        raise malformed("two tool calls with one id")
 
 
 def _begins_call(fragment: CallFragment, *, after: Call) -> bool:

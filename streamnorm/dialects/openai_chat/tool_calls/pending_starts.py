@@ -15,7 +15,7 @@ from msgspec import Struct
 from streamnorm._core.events import Event
 from streamnorm._core.provider_errors import too_large
 from streamnorm._core.text_buffer import TextBuffer
-from streamnorm.dialects.openai_chat.tool_calls.calls import Call
+from streamnorm.dialects.openai_chat.tool_calls.call import Call
 
 __all__ = ["HeldEvents", "HeldText", "PendingStarts", "TextKind"]
 

@@ -106,6 +106,7 @@ class ResponsesEncoder(Encoder):
         self._positions: dict[int, dict[str, Any]] = {}  # of stopped blocks, too
         self._message: MessageWriter | None = None  # the last one, if it accepts parts
         self._done: dict[int, bytes] = {}  # complete items by output index
+        self._unfinished_calls: list[ToolCallWriter] = []
         self._stored_bytes = 0
         self._has_tool_call = self._has_refusal = False
 
@@ -195,6 +196,8 @@ class ResponsesEncoder(Encoder):
             written = writer.write_late_added()
             written += b"".join([self._write_opaque(held) for held in writer.held])
         written += writer.stop()
+        if isinstance(writer, ToolCallWriter) and writer.is_unfinished:
+            self._unfinished_calls.append(writer)
         self._store_done(writer.message if isinstance(writer, PartWriter) else writer)
         return written
 
@@ -302,6 +305,9 @@ class ResponsesEncoder(Encoder):
         extra = dict(event.extra or {})
         self._note_tier(extra.pop("service_tier", None))
         released = self._release_message()
+        for call in self._unfinished_calls:
+            released += call.stop_unfinished()
+            self._store_done(call)
         reason = incomplete_reason_to_wire(
             event, has_tool_call=self._has_tool_call, has_refusal=self._has_refusal
         )

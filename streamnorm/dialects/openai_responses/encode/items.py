@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
-from streamnorm._core.json import FAST_ERRORS, dumps, is_object
+from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter
 
@@ -172,7 +172,10 @@ class ToolCallWriter(ItemWriter):
 
     Attributes:
         write: Returns a delta of the arguments.
+        is_unfinished: Whether the arguments, which have ended, are no whole JSON value.
     """
+
+    is_unfinished = False
 
     def __init__(self, head: ItemHead, call: ToolCall) -> None:
         super().__init__(head)
@@ -187,12 +190,28 @@ class ToolCallWriter(ItemWriter):
         )
 
     def stop(self) -> bytes:
-        """Return the events that end the item and its arguments."""
-        # Clients parse the arguments as JSON, which an empty text is not.
-        is_empty = self._arguments_key == "arguments" and not self._arguments.size
-        rest = self.write("{}") if is_empty else b""
+        """Return the events that end the item and its arguments.
+
+        Nothing if the call is unfinished: some clients execute it at its `done`, whatever
+        the response says later.
+        """
+        rest = b""
+        if self._arguments_key == "arguments":
+            if not self._arguments.size:  # clients parse the arguments as JSON
+                rest = self.write("{}")
+            if not is_json(self._arguments.text() or "{}"):
+                self.is_unfinished = True
+                return b""
+        return rest + self._arguments_done() + super().stop()
+
+    def stop_unfinished(self) -> bytes:
+        """Return the events that end an unfinished item, at the end of the message."""
+        item = dumps(self._item(self._fields("incomplete")))
+        return self._arguments_done() + self._write_done(item)
+
+    def _arguments_done(self) -> bytes:
         done = {**self.position, self._arguments_key: self._arguments.text()}
-        return rest + self.frames.write(f"{self._event_prefix}.done", done) + super().stop()
+        return self.frames.write(f"{self._event_prefix}.done", done)
 
     def _fields(self, status: str) -> dict[str, Any]:
         call = {"call_id": self._call.id, "name": self._call.name}

@@ -7,9 +7,9 @@ from typing import Any
 
 from streamnorm._core.blocks import Block, Refusal, ToolCall
 from streamnorm._core.codec import BlockOpener
-from streamnorm._core.events import Event
+from streamnorm._core.events import Event, StreamError
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import too_large
+from streamnorm._core.provider_errors import Fatal, too_large
 
 __all__ = ["ResponseBlockOpener"]
 
@@ -40,14 +40,25 @@ class ResponseBlockOpener:
         self._limits = limits
         self._opener = BlockOpener(limits, note)
         self._keys = 0
+        self._call_ids: set[str] = set()
+        self._argument_chars = 0
 
     def begin_response(self, id: str) -> None:
         """Mint missing call ids from the id of the response."""
         self._opener.seed = (id,)
 
     def open(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
-        """Append the start of a block and return its index."""
-        self.has_tool_call = self.has_tool_call or isinstance(block, ToolCall)
+        """Append the start of a block and return its index.
+
+        Raises:
+            Fatal: The block is a call of the client's tools with the id of another one.
+        """
+        if isinstance(block, ToolCall):
+            self.has_tool_call = True
+            if block.id in self._call_ids:  # the client could not tell their results apart
+                raise Fatal(StreamError("malformed", "second call with one id, expected another"))
+            if block.id:
+                self._call_ids.add(block.id)
         self.has_refusal = self.has_refusal or isinstance(block, Refusal)
         return self._opener.open(block, events, extra=extra)
 
@@ -61,3 +72,21 @@ class ResponseBlockOpener:
         self._opener.store(chars)
         if self._keys > _KEYS_PER_BLOCK * self._limits.max_blocks:
             raise too_large("max_blocks", self._limits.max_blocks)
+
+    def reserve_arguments(self, chars: int) -> bool:
+        """Count arguments to store; return whether the limits allow it.
+
+        The delta run cannot fail: `check_arguments` raises the error.
+        """
+        self._argument_chars += chars
+        return self._argument_chars <= self._limits.max_accumulated_bytes
+
+    def check_arguments(self) -> None:
+        """Check the size of the arguments of all calls.
+
+        Raises:
+            Fatal: It is larger than the limits allow.
+        """
+        bound = self._limits.max_accumulated_bytes
+        if self._argument_chars > bound:
+            raise too_large("max_accumulated_bytes", bound)

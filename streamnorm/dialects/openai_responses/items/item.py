@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Any, TypeVar
 
-from streamnorm._core.events import Event
+from streamnorm._core.events import Event, StreamError
 from streamnorm._core.json import string_of
-from streamnorm.dialects.openai_responses.delta_run import OpenText
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
-__all__ = ["Item", "align_parts", "extra_fields"]
+__all__ = ["Item", "align_parts", "extra_fields", "id_of", "malformed", "part_position"]
 
 T = TypeVar("T")
 
@@ -27,6 +27,7 @@ class Item(ABC):
 
     Attributes:
         type: Its type.
+        name: Its name; empty if it has none.
         id: Its first `id`, else its `call_id`; empty if it has neither.
         output_index: Its position in the output; None if no event stated it.
         is_done: Whether the complete item was received.
@@ -35,35 +36,65 @@ class Item(ABC):
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         self.type = string_of(initial, "type")
-        self.id = string_of(initial, "id") or string_of(initial, "call_id")
+        self.name = string_of(initial, "name")
+        self.id = id_of(initial)
         self.output_index: int | None = None
         self.is_done = False
         self.index = -1
         self._initial = initial
         self._opener = opener
 
+    @property
+    def can_grow(self) -> bool:
+        """Whether a delta may extend it."""
+        return not self.is_done
+
+    @property
+    def has_content(self) -> bool:
+        """Whether any of it has come since its start; False for kinds that are whole at once."""
+        return False
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the terminal's output cannot leave it out."""
+        return False
+
     def start(self, events: list[Event]) -> None:  # noqa: B027 - most kinds wait for content
         """Append the block start, if `initial` holds what it needs."""
 
-    def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        """Return the text that deltas like this one extend, if its block is open."""
-        return None
-
     @abstractmethod
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Append what no event has carried of the complete item, and stop its blocks."""
+        """Append what no event has carried of the complete item, and stop its blocks.
+
+        Raises:
+            Fatal: The complete item contradicts the events.
+        """
+
+    def compare(self, item: dict[str, Any]) -> None:  # noqa: B027 - few kinds compare
+        """Compare a second complete item with what is held.
+
+        Raises:
+            Fatal: They contradict each other.
+        """
 
     def close_incomplete(self, events: list[Event]) -> None:
         """Stop the blocks of an item whose complete form never came."""
         self.complete(self._initial, events)
 
-    def close_reopened(self, events: list[Event]) -> None:  # noqa: B027 - few kinds reopen
-        """Stop the blocks that later deltas opened after the item was complete."""
-
     def mark_done(self) -> None:
-        """Release the data of a complete item."""
+        """Release the data of a complete item, and accept nothing new for it."""
         self.is_done = True
         self._initial = {}
+
+
+def malformed(message: str) -> Fatal:
+    """Return the error that ends a stream which contradicts itself."""
+    return Fatal(StreamError("malformed", message))
+
+
+def id_of(item: dict[str, Any]) -> str:
+    """Return the id of an item: its `id`, else its `call_id`."""
+    return string_of(item, "id") or string_of(item, "call_id")
 
 
 def extra_fields(item: dict[str, Any], *mapped: str) -> dict[str, Any]:
@@ -75,6 +106,23 @@ def extra_fields(item: dict[str, Any], *mapped: str) -> dict[str, Any]:
     }
     id = string_of(item, "id")
     return {"item_id": id, **extra} if id else extra
+
+
+def part_position(part_index: int | None, parts: Collection[int]) -> int:
+    """Return the index of the part that an event belongs to.
+
+    Args:
+        part_index: The index in the event; None if it has none.
+        parts: The indexes of the parts that it may belong to.
+
+    Raises:
+        Fatal: The event has no index, and there are several parts.
+    """
+    if part_index is not None:
+        return part_index
+    if len(parts) > 1:
+        raise malformed(f"event without an index in an item of {len(parts)} parts, expected one")
+    return next(iter(parts), 0)
 
 
 def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:

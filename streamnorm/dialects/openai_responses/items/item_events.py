@@ -36,7 +36,7 @@ class ItemEvents:
 
     def read_unknown(self, event_type: str, value: _Value, events: list[Event]) -> None:
         """Append an event of an unknown type as `Opaque`, with the block of its item."""
-        item = self._output.find(_output_index(value), string_of(value, "item_id"))
+        item = self._output.peek(_output_index(value), string_of(value, "item_id"))
         value.pop("obfuscation", None)
         index = item.index if item is not None and item.index >= 0 else None
         event = opaque.event_from_wire(event_type, value, index)
@@ -89,7 +89,8 @@ class ItemEvents:
         annotation = value.get("annotation")
         if is_object(annotation):
             message = self._message(value, events)
-            message.add_citation(_content_index(value), annotation, events)
+            number = value.get("annotation_index")
+            message.add_citation(_content_index(value), number, annotation, events)
 
     def _message(self, value: _Value, events: list[Event]) -> MessageItem:
         id = string_of(value, "item_id")
@@ -127,16 +128,16 @@ class ItemEvents:
     def _arguments(self, value: _Value, events: list[Event]) -> None:
         call = self._call("function_call", value, events)
         call.append_arguments(_delta(value), events)
-        call.complete_arguments(string_of(value, "arguments"), events)
+        call.complete_arguments(value, events)
 
     def _input(self, value: _Value, events: list[Event]) -> None:
-        item = self._output.find(_output_index(value), string_of(value, "item_id"))
+        item = self._output.peek(_output_index(value), string_of(value, "item_id"))
         if isinstance(item, ServerToolItem):  # the complete item has the whole input
             self.read_unknown(string_of(value, "type"), value, events)
             return
         call = self._call("custom_tool_call", value, events)
         call.append_arguments(_delta(value), events)
-        call.complete_arguments(string_of(value, "input"), events)
+        call.complete_arguments(value, events)
 
     def _call(self, item_type: str, value: _Value, events: list[Event]) -> ToolCallItem:
         id = string_of(value, "item_id")

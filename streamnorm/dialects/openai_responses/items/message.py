@@ -8,12 +8,18 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Refusal, Text
 from streamnorm._core.events import BlockStop, CitationDelta, Event, RefusalDelta, TextDelta
-from streamnorm._core.json import is_array, is_object, objects_of, string_of
+from streamnorm._core.json import is_array, objects_of, string_of
 from streamnorm.dialects.openai_responses import opaque, wire
 from streamnorm.dialects.openai_responses.citations import citation_from_wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.items.item import Item, align_parts, extra_fields
+from streamnorm.dialects.openai_responses.items.item import (
+    Item,
+    align_parts,
+    extra_fields,
+    malformed,
+    part_position,
+)
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 
 __all__ = ["MessageItem"]
@@ -33,6 +39,7 @@ class _ContentPart(Struct):
         progress: Length and checksum of its text so far.
         index: Index of its block.
         is_open: Whether the block is open.
+        is_whole: Whether an event stated the text as a whole.
         citations: Number of annotations so far.
         has_logprobs: Whether its deltas carried log probabilities.
     """
@@ -41,6 +48,7 @@ class _ContentPart(Struct):
     progress: TextProgress
     index: int
     is_open: bool = True
+    is_whole: bool = False
     citations: int = 0
     has_logprobs: bool = False
 
@@ -55,105 +63,186 @@ class MessageItem(Item):
         self._parts: dict[PartKind, dict[int, _ContentPart]] = {Text: {}, Refusal: {}}
         self._opaque_parts: dict[int, None] = {}
 
+    @property
+    def has_content(self) -> bool:
+        return any(self._parts.values())
+
+    @property
+    def is_answer(self) -> bool:
+        return any(part.progress.length for part in self._all_parts())
+
     def append_text(
         self, kind: PartKind, part_index: int | None, delta: str, events: list[Event]
     ) -> None:
-        """Append a delta of a part."""
-        if delta:
-            part = self._open_part(kind, part_index, {}, events)
-            if text := part.progress.add(delta):
-                self._append(part, text, events)
+        """Append a delta of a part.
+
+        Raises:
+            Fatal: The text of the part is complete.
+        """
+        if not delta:
+            return
+        part = self._part(kind, part_index, events)
+        if part.is_whole or not part.is_open:
+            if not part.progress.holds(delta):
+                raise malformed("delta of a text that is complete, expected an open one")
+            self._opener.note("resent_text", kind.__name__)
+        elif text := part.progress.add(delta):
+            self._append(part, text, events)
 
     def open_text(self, delta: wire.DeltaEvent) -> OpenText | None:
-        if not isinstance(delta, wire.OutputTextDelta):
-            return None
-        part = self._parts[Text].get(delta.part or 0)
-        if part is None or not part.is_open or part.progress.high_surrogate:
+        """Return the text that deltas like this one extend, if it is open."""
+        part = self._find_part(Text, delta.part)
+        if part is None or part.is_whole or not part.is_open or part.progress.high_surrogate:
             return None
         return OpenText(TextDelta(part.index, ""), part.progress, delta.output_index, delta.part)
 
     def add_logprobs(self, part_index: int | None, tokens: Any, events: list[Event]) -> None:
         """Append the log probabilities of the last delta."""
         if is_array(tokens) and tokens:
-            part = self._open_part(Text, part_index, {}, events)
+            part = self._part(Text, part_index, events)
+            if not part.is_open:
+                self._opener.note("misplaced_delta", "logprobs")
+                return
             part.has_logprobs = True
             events.append(opaque.logprobs_from_wire(tokens, part.index))
 
     def add_citation(
-        self, part_index: int | None, annotation: dict[str, Any], events: list[Event]
+        self,
+        part_index: int | None,
+        number: object,
+        annotation: dict[str, Any],
+        events: list[Event],
     ) -> None:
-        """Append an annotation."""
-        self._cite(self._open_part(Text, part_index, {}, events), annotation, events)
+        """Append an annotation.
+
+        Args:
+            part_index: Index of its part.
+            number: Its number among those of the part; no integer if the event has none.
+            annotation: The annotation.
+            events: Receives the event.
+
+        Raises:
+            Fatal: The block of the part has stopped without it.
+        """
+        part = self._part(Text, part_index, events)
+        if part.is_open:
+            self._cite(part, annotation, events)
+        elif isinstance(number, int) and number < part.citations:
+            self._opener.note("late_citation", "text")
+        else:
+            raise malformed("annotation of a part that is complete, expected an open one")
 
     def start_part(self, part_index: int | None, part: dict[str, Any], events: list[Event]) -> None:
-        """Start the block of a part; a part of an unknown type waits until it is complete."""
+        """Start the block of a part; a part of an unknown type waits until it is complete.
+
+        Raises:
+            Fatal: The part has started with another text.
+        """
         kind = _KINDS.get(string_of(part, "type"))
         if kind is None:
             return
-        started = self._open_part(kind, part_index, part, events)
-        if text := started.progress.add_missing_tail(string_of(part, _TEXT_KEYS[kind])):
-            self._append(started, text, events)
+        started, text = self._find_part(kind, part_index), string_of(part, _TEXT_KEYS[kind])
+        if started is None:
+            started = self._open_part(kind, part_index or 0, part, events)
+            if text := started.progress.add_missing_tail(text) or "":
+                self._append(started, text, events)
+        elif text and not started.progress.holds(text):
+            raise malformed("second start of a part with another text, expected the same")
+        else:
+            self._opener.note("resent_item", "content part")
 
     def complete_text(
         self, part_index: int | None, event: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append what no delta carried of the complete text; its part stays open."""
+        """Append what no delta carried of the complete text; its part stays open.
+
+        Raises:
+            Fatal: The complete text contradicts what is held.
+        """
         kind: PartKind = Refusal if "refusal" in event else Text
-        part = self._parts[kind].get(part_index or 0)
+        part = self._find_part(kind, part_index)
         if part is None and string_of(event, _TEXT_KEYS[kind]):
-            part = self._open_part(kind, part_index, {}, events)
-        if part is not None and part.is_open:
+            part = self._open_part(kind, part_index or 0, {}, events)
+        if part is not None:
             self._reconcile(part, event, events)
 
     def complete_part(
         self, part_index: int | None, part: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append what no event carried of a complete part, and stop its block."""
-        position = part_index or 0
+        """Append what no event carried of a complete part, and stop its block.
+
+        Raises:
+            Fatal: The complete part contradicts what is held.
+        """
         kind = _KINDS.get(string_of(part, "type"))
         if kind is None:
-            self._add_opaque_part(position, part, events)
+            self._add_opaque_part(part_index or 0, part, events)
             return
-        self._complete_part(self._parts[kind].get(position), kind, position, part, events)
+        known = self._find_part(kind, part_index)
+        self._complete_part(known, kind, part_index or 0, part, events)
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         content = objects_of(item.get("content"))
+        self._check_start(content)
         kinds = [_KINDS.get(string_of(part, "type")) for part in content]
         received = {
-            kind: align_parts(parts, [n for n, found in enumerate(kinds) if found is kind])
+            kind: {**align_parts(parts, [n for n, found in enumerate(kinds) if found is kind])}
             for kind, parts in self._parts.items()
         }
         for position, (kind, part) in enumerate(zip(kinds, content, strict=True)):
             if kind is None:
                 self._add_opaque_part(position, part, events)
             else:
-                self._complete_part(received[kind].get(position), kind, position, part, events)
-        self.close_reopened(events)
+                known = received[kind].pop(position, None)
+                self._complete_part(known, kind, position, part, events)
+        missing = [part for parts in received.values() for part in parts.values()]
+        if content and any(part.progress.length for part in missing):
+            raise malformed(
+                f"message of {len(content)} parts without a text that came, expected all"
+            )
+        for received_part in self._all_parts():
+            self._stop(received_part, events)
 
-    def close_reopened(self, events: list[Event]) -> None:
-        """Stop the blocks that are open."""
-        for parts in self._parts.values():
-            for part in parts.values():
-                self._stop(part, events)
+    def compare(self, item: dict[str, Any]) -> None:
+        self.complete(item, [])
+
+    def close_incomplete(self, events: list[Event]) -> None:
+        """Stop the blocks; the content of the item's start counts unless it is empty."""
+        content = objects_of(self._initial.get("content"))
+        is_empty = not any(string_of(part, key) for part in content for key in _TEXT_KEYS.values())
+        self.complete({} if is_empty and self.is_answer else self._initial, events)
 
     # One part
 
+    def _all_parts(self) -> list[_ContentPart]:
+        return [part for parts in self._parts.values() for part in parts.values()]
+
+    def _find_part(self, kind: PartKind, part_index: int | None) -> _ContentPart | None:
+        """Return the part that an event belongs to; None if it never started."""
+        return self._parts[kind].get(part_position(part_index, self._parts[kind]))
+
+    def _part(self, kind: PartKind, part_index: int | None, events: list[Event]) -> _ContentPart:
+        """Return the part that a delta belongs to, opened if it never started."""
+        part = self._find_part(kind, part_index)
+        return part or self._open_part(kind, part_index or 0, {}, events)
+
     def _open_part(
-        self, kind: PartKind, part_index: int | None, part: dict[str, Any], events: list[Event]
+        self, kind: PartKind, position: int, part: dict[str, Any], events: list[Event]
     ) -> _ContentPart:
-        """Return an open part; one that is new or has stopped gets a new block."""
-        position = part_index or 0
-        known = self._parts[kind].get(position)
-        if known is not None and known.is_open:
-            return known
+        """Open a part that is new."""
+        if self.is_done:
+            raise malformed("new part of a message that is complete, expected those it has")
+        self._opener.count_stored()
         index = self.index = self._opener.open(kind(), self._pop_extra(part), events)
-        if known is None:
-            self._opener.count_stored()
-            known = self._parts[kind][position] = _ContentPart(kind, TextProgress(), index)
-        else:
-            self._opener.note("misplaced_delta", kind.__name__)
-            known.index, known.is_open = index, True
-        return known
+        opened = self._parts[kind][position] = _ContentPart(kind, TextProgress(), index)
+        return opened
+
+    def _check_start(self, content: list[dict[str, Any]]) -> None:
+        """Check that the texts of the item's start begin those of the complete item."""
+        for started, part in zip(objects_of(self._initial.get("content")), content, strict=False):
+            for key in _TEXT_KEYS.values():
+                if not string_of(part, key).startswith(string_of(started, key)):
+                    raise malformed("text that contradicts the start of its item, expected that")
 
     def _pop_extra(self, part: dict[str, Any]) -> dict[str, Any]:
         """Return the extra fields of a part, and with the first part those of the item."""
@@ -170,28 +259,46 @@ class MessageItem(Item):
         events: list[Event],
     ) -> None:
         if known is None:
+            if self.is_done and not string_of(part, _TEXT_KEYS[kind]):
+                return
             known = self._open_part(kind, position, part, events)
-        if known.is_open:
-            self._reconcile(known, part, events)
-            self._stop(known, events)
-        elif len(objects_of(part.get("annotations"))) > known.citations:
-            self._opener.note("late_citation", "text")
+        self._reconcile(known, part, events)
+        self._stop(known, events)
 
     def _reconcile(self, known: _ContentPart, part: dict[str, Any], events: list[Event]) -> None:
         """Append text, log probabilities and annotations that no event carried."""
-        if text := string_of(part, _TEXT_KEYS[known.kind]):
-            tail = known.progress.add_missing_tail(text)
-            if tail is None:
-                self._opener.note("resent_text", known.kind.__name__)
-            elif tail:
-                self._append(known, tail, events)
+        if isinstance(part.get(_TEXT_KEYS[known.kind]), str):
+            self._reconcile_text(known, string_of(part, _TEXT_KEYS[known.kind]), events)
         if known.kind is Refusal:
+            return
+        annotations = objects_of(part.get("annotations"))[known.citations :]
+        if not known.is_open:
+            if annotations:
+                self._opener.note("late_citation", "text")
             return
         if is_array(part.get("logprobs")) and part["logprobs"] and not known.has_logprobs:
             known.has_logprobs = True
             events.append(opaque.logprobs_from_wire(part["logprobs"], known.index))
-        for annotation in objects_of(part.get("annotations"))[known.citations :]:
+        for annotation in annotations:
             self._cite(known, annotation, events)
+
+    def _reconcile_text(self, known: _ContentPart, text: str, events: list[Event]) -> None:
+        """Append what no delta carried of a complete text."""
+        progress, length = known.progress, known.progress.length
+        if known.is_whole or not known.is_open or self.is_done:
+            tail = "" if progress.holds(text) else None
+        else:
+            tail = progress.add_missing_tail(text)
+        if tail is None:
+            raise malformed(
+                f"complete text of {len(text)} characters that contradicts {length} of deltas,"
+                " expected the same"
+            )
+        if tail:
+            if length:
+                self._opener.note("completed_by_whole", known.kind.__name__)
+            self._append(known, tail, events)
+        known.is_whole = True
 
     def _cite(self, part: _ContentPart, annotation: dict[str, Any], events: list[Event]) -> None:
         part.citations += 1
@@ -210,7 +317,7 @@ class MessageItem(Item):
 
     def _add_opaque_part(self, position: int, part: dict[str, Any], events: list[Event]) -> None:
         """Append a complete part of an unknown type, once."""
-        if position in self._opaque_parts or not is_object(part):
+        if position in self._opaque_parts or self.is_done:
             return
         self._opener.count_stored()
         self._opaque_parts[position] = None

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from streamnorm._core.events import Event
 from streamnorm._core.json import objects_of, string_of
+from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.items.item import Item
+from streamnorm.dialects.openai_responses.items.item import Item, id_of, malformed
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.reasoning import ReasoningItem
 from streamnorm.dialects.openai_responses.items.server_tools import (
@@ -43,16 +44,28 @@ class OutputItems:
 
     Args:
         opener: Opens the blocks of the response.
+
+    Attributes:
+        has_items: Whether an item has started.
+        ids_change: Whether ids differ between the events of one item, so that only
+            `output_index` names it.
     """
 
     def __init__(self, opener: ResponseBlockOpener) -> None:
+        self.ids_change = False
         self._opener = opener
         self._items: list[Item] = []
-        self._by_index: dict[int, Item] = {}
-        self._by_id: dict[str, Item] = {}
+        self._undone: dict[str, dict[Item, None]] = {}  # by type
+        # A key may be that of several items, if the other one tells them apart.
+        self._by_index: dict[int, list[Item]] = {}
+        self._by_id: dict[str, list[Item]] = {}
         self._by_call_id: dict[tuple[str, str], Item] = {}  # with the type of the call
-        self._latest: dict[type[Item], Item] = {}
+        self._changed_ids: set[str] = set()  # of complete items, no item's at its start
         self._declared_tools: frozenset[str] | None = None
+
+    @property
+    def has_items(self) -> bool:
+        return bool(self._items)
 
     def set_declared_tools(self, tools: object) -> None:
         """Store the names of the tools that the response lists, if it lists all."""
@@ -63,14 +76,38 @@ class OutputItems:
             self._declared_tools = frozenset(names)
 
     def find(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the item with an index and an id, of which one may be missing or wrong."""
-        indexed = self._by_index.get(output_index) if output_index is not None else None
-        if indexed is not None and (not item_id or indexed.id == item_id):
-            return indexed
-        named = self._by_id.get(item_id) if item_id else None
-        if named is not None and (indexed is None or named.output_index == output_index):
-            return named
-        return indexed
+        """Return the item with an index and an id, of which one may be missing; None if new.
+
+        Raises:
+            Fatal: The index is that of one item, and the id that of another one or of none.
+        """
+        if self.ids_change:
+            item_id = None
+        indexed = self._by_index.get(output_index, []) if output_index is not None else []
+        named = self._by_id.get(item_id, []) if item_id else []
+        if output_index is None or not item_id:
+            found = indexed or named
+        else:
+            found = [item for item in named if item.output_index == output_index]
+            if not found:  # an item that lacks one of the keys gets it here
+                found = [item for item in named if item.output_index is None and not indexed]
+                found += [item for item in indexed if not item.id and not named]
+                for item in found:
+                    self._set_keys(item, output_index, item_id)
+        if len(found) == 1:
+            return found[0]
+        if not indexed and not named:
+            return None
+        raise malformed(
+            f"event of an item that {len(found)} items match, expected output index and id of one"
+        )
+
+    def peek(self, output_index: int | None, item_id: str | None) -> Item | None:
+        """Return the item with an index and an id; None if it is not exactly one."""
+        try:
+            return self.find(output_index, item_id)
+        except Fatal:
+            return None
 
     def resolve(
         self,
@@ -80,97 +117,203 @@ class OutputItems:
         item_id: str | None,
         events: list[Event],
     ) -> K:
-        """Return the item that a delta belongs to; an item that never started starts here."""
-        item = self.find(output_index, item_id)
-        if isinstance(item, kind):
-            return item
-        latest = self._latest.get(kind)
-        if isinstance(latest, kind) and not latest.is_done and (item or output_index is None):
-            self._opener.note("misplaced_delta", item_type)
-            return latest
-        self._opener.note("missing_item", item_type)
-        id = {"id": item_id} if item_id and item is None else {}
-        implied = kind({"type": item_type, **id}, self._opener)
-        self._register(implied, output_index if item is None else None)
-        implied.start(events)
-        return implied
+        """Return the item that a delta belongs to; an item that never started starts here.
+
+        Raises:
+            Fatal: Its keys are those of an item of another type, or of no single item.
+        """
+        if output_index is None and (not item_id or self.ids_change):
+            item = self._growing(item_type)
+        else:
+            item = self.find(output_index, item_id)
+        if item is None:
+            self._opener.note("missing_item", item_type)
+            implied = kind(
+                {"type": item_type, **({"id": item_id} if item_id else {})}, self._opener
+            )
+            self._register(implied, output_index)
+            implied.start(events)
+            return implied
+        if not isinstance(item, kind) or item.type != item_type:
+            raise malformed(f"event of {item_type} for an item of another type, expected its own")
+        return item
 
     def start_item(
         self, data: dict[str, Any], output_index: int | None, events: list[Event]
     ) -> None:
-        """Start an item, unless its start is a resend."""
-        id, item_type = _id_of(data), string_of(data, "type")
-        item = self.find(output_index, id)
-        if (
-            item is not None
-            and (item.type, item.id, item.output_index) == (item_type, id, output_index)
-            and (id or not item.is_done)  # without an id it is the next one
-        ):
-            self._opener.note("resent_item", item_type)
+        """Start an item, unless its start is a resend.
+
+        Raises:
+            Fatal: Its keys are those of another item, or the item has content since its start.
+        """
+        id, item_type = "" if self.ids_change else id_of(data), string_of(data, "type")
+        if output_index is None:
+            known = self._by_id.get(id, [])
+        else:
+            known = self._by_index.get(output_index, [])
+        same = [item for item in known if self.ids_change or item.id == id]
+        if not same:
+            if known and not (id and all(item.id for item in known)):
+                raise malformed(f"second item at output index {output_index}, expected another one")
+            if known:
+                self._opener.note("reused_index", "item")
+            self._add(data, output_index, events)
             return
-        if output_index is not None and output_index in self._by_index:
-            self._opener.note("reused_index", "item")
-        self._add(data, output_index, events)
+        (item,) = same[:1]
+        has_another_name = string_of(data, "name") != item.name
+        if item.type != item_type or has_another_name or (not item.is_done and item.has_content):
+            raise malformed("second start of an item with other content, expected a resend")
+        if item.is_done and not id:  # the next item, or a resend?
+            raise malformed("second item without an id at one output index, expected another one")
+        self._opener.note("resent_item", item_type)
 
     def complete_item(
         self, data: dict[str, Any], output_index: int | None, events: list[Event]
     ) -> None:
-        """Complete an item; one that never started is emitted whole."""
-        item_type = string_of(data, "type")
-        item = self.find(output_index, _id_of(data))
-        if item is None and output_index is None and not _id_of(data):
-            item = self._latest.get(self._class_of(data))
-        if (
-            item is None
-            or item.type != item_type
-            or (item.is_done and item.output_index != output_index)
-        ):
+        """Complete an item; one that never started is emitted whole.
+
+        Raises:
+            Fatal: The item contradicts its events, or its keys are those of another one.
+        """
+        item = self._item_of(data, output_index)
+        if item is None:
             item = self._add(data, output_index, events)
+        elif item.type != string_of(data, "type"):
+            raise malformed("complete item of another type than its start, expected the same")
         elif item.is_done:
-            self._opener.note("resent_item", item_type)
+            self._opener.note("resent_item", item.type)
+            item.compare(data)
             return
+        elif self._has_another_id(item, data):
+            self._opener.note("id_changed", "item")
+            self._changed_ids.add(string_of(data, "id"))
+            item.mark_done()  # nothing but the id may differ
         item.complete(data, events)
         item.mark_done()
+        del self._undone[item.type][item]
 
-    def reconcile_with_terminal(self, output: object, events: list[Event]) -> None:
+    def reconcile_with_terminal(
+        self, output: object, events: list[Event], *, is_complete: bool
+    ) -> None:
         """Complete items from the terminal's `output`, then close all items.
 
-        An entry matches by call id, item id, then position; an unmatched one is emitted
-        whole.
+        An entry matches by call id and item id, else by position; an unmatched one is
+        emitted whole.
+
+        Args:
+            output: The output.
+            events: Receives the events.
+            is_complete: Whether the response is complete, so that all its calls are.
+
+        Raises:
+            Fatal: The output contradicts the events.
         """
-        matched: set[int] = set()
-        for position, data in enumerate(objects_of(output)):
-            item = self._match(position, data, matched)
+        entries = objects_of(output)
+        matches = self._match(entries)
+        streamed, matched = [*self._items], set(matches)
+        for data, item in zip(entries, matches, strict=True):
+            self._check_call_id(item, data)
+            if item is not None and item.is_done:
+                item.compare(data)
+                continue
             if item is None:
+                if streamed:
+                    self._opener.note("completed_by_whole", string_of(data, "type"))
                 item = self._add(data, None, events)
             else:
-                matched.add(id(item))
-                if item.is_done:
-                    continue
                 self._opener.note("missing_item_done", item.type)
+                if self._has_another_id(item, data):
+                    item.mark_done()  # nothing but the id may differ
             item.complete(data, events)
             item.mark_done()
-        for item in self._items:
-            if item.is_done:
-                item.close_reopened(events)
-            else:
+        for item in streamed:
+            if entries and item.is_answer and item not in matched:
+                raise malformed(f"output without the {item.type} that came, expected all items")
+            if not item.is_done:
+                if is_complete and isinstance(item, ToolCallItem) and item.is_bare:
+                    raise malformed("call without arguments or an end, expected one of them")
                 self._opener.note("missing_item_done", item.type)
                 item.close_incomplete(events)
 
-    def _match(self, position: int, data: dict[str, Any], matched: set[int]) -> Item | None:
-        """Return the item that stands at a position of the terminal's output."""
-        item_type = string_of(data, "type")
+    def note_unfinished(self) -> None:
+        """Note each function call whose arguments are no whole JSON."""
+        self._opener.check_arguments()
+        for item in self._items:
+            if isinstance(item, ToolCallItem) and item.is_unfinished:
+                self._opener.note("unfinished_arguments", "tool call")
+
+    def _growing(self, item_type: str) -> Item | None:
+        """Return the only item of a type that a delta may extend; None if there is none."""
+        growing = [item for item in self._undone.get(item_type, ()) if item.can_grow]
+        # A call without arguments that another one followed is complete.
+        growing = [item for item in growing if item.has_content or item is growing[-1]]
+        if len(growing) > 1:
+            raise malformed(f"event for one of {len(growing)} items, expected an index or an id")
+        return growing[0] if growing else None
+
+    def _item_of(self, data: dict[str, Any], output_index: int | None) -> Item | None:
+        """Return the item that a complete item is; None if it is new."""
+        item_type, id = string_of(data, "type"), string_of(data, "id")
         called = self._by_call_id.get((item_type, string_of(data, "call_id")))
-        indexed = self._by_index.get(position)
-        if not self._by_index and position < len(self._items):
-            indexed = self._items[position]
-        named = self._by_id.get(_id_of(data))
-        if indexed is not None and indexed.id == _id_of(data):
-            named = indexed  # items may share an id
-        for item in (called, named, indexed):
-            if item is not None and item.type == item_type and id(item) not in matched:
-                return item
-        return None
+        if not id and called is not None and called.id == id_of(data):
+            id = called.id
+        if output_index is None and (not id or self.ids_change):
+            return called or self._growing(item_type)
+        named = [] if self.ids_change else self._by_id.get(id, [])
+        indexed = self._by_index.get(output_index, []) if output_index is not None else []
+        if not named and len(indexed) == 1:  # ids alone may differ
+            item: Item | None = indexed[0]
+            if indexed[0].is_done and self._has_another_id(indexed[0], data):
+                raise malformed(f"second item at output index {output_index}, expected another one")
+        elif named and not indexed and output_index is not None and all(i.is_done for i in named):
+            item = None  # all items share one id
+        else:
+            item = self.find(output_index, id)
+        self._check_call_id(item, data)
+        return item
+
+    def _check_call_id(self, item: Item | None, data: dict[str, Any]) -> None:
+        called = self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
+        if called is not None and item is not called:
+            raise malformed("complete item with the call id of another item, expected its own")
+
+    def _has_another_id(self, item: Item, data: dict[str, Any]) -> bool:
+        id = string_of(data, "id")
+        return bool(id and item.id) and item.id != id and not self.ids_change
+
+    def _match(self, entries: list[dict[str, Any]]) -> list[Item | None]:
+        """Return the item of each entry of the terminal's output."""
+        matches: list[Item | None] = [None] * len(entries)
+        free = set(self._items)
+        placed = self._items_in_order(len(entries))
+        for key in ("call_id", "id", "position"):
+            for position, data in enumerate(entries):
+                if matches[position] is None:
+                    item = self._match_by(key, data, placed[position])
+                    if item in free and item.type == string_of(data, "type"):
+                        matches[position] = item
+                        free.remove(item)
+        return matches
+
+    def _match_by(self, key: str, data: dict[str, Any], placed: list[Item]) -> Item | None:
+        """Return the item that an entry matches by one key; `placed` are at its position."""
+        if key == "call_id":
+            return self._by_call_id.get((string_of(data, "type"), string_of(data, "call_id")))
+        if key == "position":
+            return placed[0] if len(placed) == 1 else None
+        id = id_of(data)
+        named = self._by_id.get(id, []) if len(placed) != 1 or placed[0].id != id else placed
+        return named[0] if len(named) == 1 else None
+
+    def _items_in_order(self, count: int) -> list[list[Item]]:
+        """Return the items at each position of the terminal's output of `count` entries."""
+        if not self._by_index:
+            found = [[item] for item in self._items]
+        elif len(self._by_index) == count:  # the indexes may have gaps
+            found = [self._by_index[index] for index in sorted(self._by_index)]
+        else:
+            found = [self._by_index.get(position, []) for position in range(count)]
+        return found[:count] + [[]] * (count - len(found))
 
     def _add(self, data: dict[str, Any], output_index: int | None, events: list[Event]) -> Item:
         item = self._class_of(data)(data, self._opener)
@@ -183,13 +326,21 @@ class OutputItems:
 
     def _register(self, item: Item, output_index: int | None) -> None:
         self._opener.count_stored(len(item.id))
-        item.output_index = output_index
+        if item.id in self._changed_ids:
+            raise malformed("item with an id that another complete item had, expected its own")
         self._items.append(item)
-        self._latest[type(item)] = item
-        if output_index is not None:
-            self._by_index[output_index] = item
-        if item.id:
-            self._by_id[item.id] = item
+        self._undone.setdefault(item.type, {})[item] = None
+        id, item.id = item.id, ""
+        self._set_keys(item, output_index, id)
+
+    def _set_keys(self, item: Item, output_index: int | None, id: str) -> None:
+        """Add the keys to those of an item that it does not have yet."""
+        if output_index is not None and item.output_index is None:
+            item.output_index = output_index
+            self._by_index.setdefault(output_index, []).append(item)
+        if id and not item.id:
+            item.id = id
+            self._by_id.setdefault(id, []).append(item)
 
     def _class_of(self, data: dict[str, Any]) -> type[Item]:
         item_type = string_of(data, "type")
@@ -203,7 +354,3 @@ class OutputItems:
         if self._declared_tools is None or data.get("namespace"):
             return False
         return string_of(data, "name") not in self._declared_tools
-
-
-def _id_of(data: dict[str, Any]) -> str:
-    return string_of(data, "id") or string_of(data, "call_id")

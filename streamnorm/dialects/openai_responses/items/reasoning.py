@@ -11,14 +11,16 @@ from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureD
 from streamnorm._core.json import objects_of, string_of
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.items.item import Item, align_parts, extra_fields
+from streamnorm.dialects.openai_responses.items.item import (
+    Item,
+    align_parts,
+    extra_fields,
+    malformed,
+    part_position,
+)
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
-from streamnorm.dialects.openai_responses.wire import (
-    DeltaEvent,
-    ReasoningTextDelta,
-    SummaryTextDelta,
-)
+from streamnorm.dialects.openai_responses.wire import DeltaEvent, SummaryTextDelta
 
 __all__ = ["CONTENT", "SUMMARY", "ReasoningItem", "field_of"]
 
@@ -26,7 +28,7 @@ SUMMARY, CONTENT = "summary", "content"
 """Fields of the item: its summaries, and its reasoning text."""
 
 
-def field_of(delta: SummaryTextDelta | ReasoningTextDelta) -> str:
+def field_of(delta: DeltaEvent) -> str:
     """Return the field that a delta extends."""
     return SUMMARY if isinstance(delta, SummaryTextDelta) else CONTENT
 
@@ -37,10 +39,12 @@ class _ReasoningPart(Struct):
     Attributes:
         part: Its number within the block.
         progress: Length and checksum of its text so far.
+        is_whole: Whether an event stated the text as a whole.
     """
 
     part: int
     progress: TextProgress
+    is_whole: bool = False
 
 
 class _FieldBlock(Struct):
@@ -76,27 +80,43 @@ class ReasoningItem(Item):
         self.index = self._opener.open(Reasoning(), extra, events)
         self._is_open = True
 
+    @property
+    def has_content(self) -> bool:
+        return bool(self._blocks)
+
     def start_part(
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
         """Start a part, and append the text that its start holds."""
-        part = self._open_part(field, part_index, events)
-        self._append(field, part, part.progress.add_missing_tail(text), events)
+        part = self._part(field, part_index, events)
+        if part.progress.length or self.is_done:
+            self._opener.note("resent_item", "reasoning part")
+            return
+        self._append(field, part, part.progress.add(text), events)
 
     def append_text(
         self, field: str, part_index: int | None, delta: str, events: list[Event]
     ) -> None:
-        """Append a delta of a part."""
-        if delta:
-            part = self._open_part(field, part_index, events)
+        """Append a delta of a part.
+
+        Raises:
+            Fatal: The text of the part is complete.
+        """
+        if not delta:
+            return
+        part = self._part(field, part_index, events)
+        if not (part.is_whole or self.is_done):
             self._append(field, part, part.progress.add(delta), events)
+        elif part.progress.holds(delta):
+            self._opener.note("resent_text", "Reasoning")
+        else:
+            raise malformed("delta of reasoning that is complete, expected an open one")
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        if not isinstance(delta, SummaryTextDelta | ReasoningTextDelta):
-            return None
+        """Return the text that deltas like this one extend, if it is open."""
         block = self._blocks.get(field_of(delta))
-        part = block.parts.get(delta.part or 0) if block is not None and block.is_open else None
-        if block is None or part is None or part.progress.high_surrogate:
+        part = self._find_part(block, delta.part) if block is not None and block.is_open else None
+        if block is None or part is None or part.is_whole or part.progress.high_surrogate:
             return None
         unified = ReasoningDelta(block.index, "", part.part)
         return OpenText(unified, part.progress, delta.output_index, delta.part)
@@ -105,8 +125,12 @@ class ReasoningItem(Item):
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
         """Append what no delta carried of the complete text of a part."""
-        if text and not self.is_done:
-            self._reconcile(field, part_index, None, text, events)
+        if not text:
+            return
+        if self.is_done:
+            self._opener.note("resent_text", "Reasoning")
+        else:
+            self._reconcile(field, self._part(field, part_index, events), text, events)
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         for field in (SUMMARY, CONTENT):
@@ -115,22 +139,28 @@ class ReasoningItem(Item):
             received = align_parts(block.parts if block is not None else {}, [*range(len(parts))])
             for position, part in enumerate(parts):
                 if text := string_of(part, "text"):
-                    self._reconcile(field, position, received.get(position), text, events)
+                    known = received.get(position) or self._part(field, position, events)
+                    self._reconcile(field, known, text, events)
         self._stop(item, events)
 
     def close_incomplete(self, events: list[Event]) -> None:
         """Stop the blocks without a signature: that of the item's start may not be final."""
         self.complete({**self._initial, "encrypted_content": None}, events)
 
-    def close_reopened(self, events: list[Event]) -> None:
-        self._stop({}, events)
-
     # Parts
 
-    def _open_part(self, field: str, part_index: int | None, events: list[Event]) -> _ReasoningPart:
+    @staticmethod
+    def _find_part(block: _FieldBlock, part_index: int | None) -> _ReasoningPart | None:
+        """Return the part that an event belongs to; None if it never started."""
+        return block.parts.get(part_position(part_index, block.parts))
+
+    def _part(self, field: str, part_index: int | None, events: list[Event]) -> _ReasoningPart:
+        """Return the part that an event belongs to, opened if it never started."""
         block = self._open_block(field, events)
-        part = block.parts.get(part_index or 0)
+        part = self._find_part(block, part_index)
         if part is None:
+            if self.is_done:
+                raise malformed("new part of reasoning that is complete, expected those it has")
             self._opener.count_stored()
             part = _ReasoningPart(len(block.parts), TextProgress())
             block.parts[part_index or 0] = part
@@ -138,6 +168,10 @@ class ReasoningItem(Item):
 
     def _open_block(self, field: str, events: list[Event]) -> _FieldBlock:
         block = self._blocks.get(field)
+        if self.is_done:
+            if block is None:
+                raise malformed("new part of reasoning that is complete, expected those it has")
+            return block
         if block is None:
             if not self._blocks:
                 block = _FieldBlock(self.index, self._is_open, {})
@@ -145,10 +179,10 @@ class ReasoningItem(Item):
                 index = self.index = self._opener.open(Reasoning(), None, events)
                 block = _FieldBlock(index, True, {})
             self._blocks[field] = block
-        if not block.is_open:
+        if not block.is_open:  # the block of redacted reasoning, which is whole
             self._opener.note("misplaced_delta", "Reasoning")
             block.index = self.index = self._opener.open(Reasoning(), None, events)
-            block.is_open, block.parts = True, {}
+            block.is_open = True
         return block
 
     def _append(
@@ -157,31 +191,28 @@ class ReasoningItem(Item):
         if text:
             events.append(ReasoningDelta(self._blocks[field].index, text, part.part))
 
-    def _reconcile(
-        self,
-        field: str,
-        part_index: int | None,
-        part: _ReasoningPart | None,
-        text: str,
-        events: list[Event],
-    ) -> None:
-        """Append what no delta carried of a complete text."""
-        if part is None:
-            part = self._open_part(field, part_index, events)
-        tail = part.progress.add_missing_tail(text)
+    def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
+        """Append what no delta carried of a complete text; the deltas win over another one."""
+        length = part.progress.length
+        if part.is_whole:
+            tail = "" if part.progress.holds(text) else None
+        else:
+            tail = part.progress.add_missing_tail(text)
         if tail is None:
             self._opener.note("resent_text", "Reasoning")
+        elif tail and length:
+            self._opener.note("completed_by_whole", "Reasoning")
+        part.is_whole = True
         self._append(field, part, tail, events)
 
     def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
         """Stop the open blocks, the first of them with the signature of the item."""
-        open_indexes = [block.index for block in self._blocks.values() if block.is_open]
+        open_indexes = [block.index for block in self._blocks.values()]
         if not self._blocks and self._is_open:
             open_indexes = [self.index]
         for field, block in self._blocks.items():
             for part in block.parts.values():
-                if block.is_open:
-                    self._append(field, part, part.progress.flush(), events)
+                self._append(field, part, part.progress.flush(), events)
             block.is_open = False
         self._is_open = False
         signature = signature_from_wire(item, self._opener.server)

@@ -5,11 +5,13 @@ Every text of a Responses stream is repeated when it is complete, up to four tim
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import StringIO
 from zlib import crc32
 
 from streamnorm._core.json import rejoin
 
-__all__ = ["TextProgress"]
+__all__ = ["StoredText", "TextProgress"]
 
 
 class TextProgress:
@@ -45,8 +47,7 @@ class TextProgress:
         except UnicodeEncodeError:
             delta, self.high_surrogate = rejoin("", delta)
             data = delta.encode()
-        self._length += len(delta)
-        self._crc = crc32(data, self._crc)
+        self._append(delta, data)
         return delta
 
     def count(self) -> None:
@@ -54,16 +55,25 @@ class TextProgress:
         if self.uncounted:
             text = "".join(self.uncounted)
             self.uncounted.clear()
-            self._length += len(text)
-            self._crc = crc32(text.encode(), self._crc)
+            self._append(text, text.encode())
 
     def add_missing_tail(self, complete_text: str) -> str | None:
         """Add and return what no delta carried of `complete_text`; None if they disagree."""
         length = self.length
         if len(complete_text) < length or crc32(complete_text[:length].encode()) != self._crc:
             return None
-        self.high_surrogate = ""
-        return self.add(complete_text[length:])
+        tail = complete_text[length:]
+        if self.high_surrogate:
+            half, _ = rejoin("", self.high_surrogate + "\udc00")
+            if not tail or (tail[0] != "\ufffd" and ord(tail[0]) >> 10 != ord(half) >> 10):
+                return None
+            self.high_surrogate = ""
+        return self.add(tail)
+
+    def holds(self, complete_text: str) -> bool:
+        """Return whether the text so far is `complete_text`."""
+        is_equal = len(complete_text) == self.length and crc32(complete_text.encode()) == self._crc
+        return is_equal and not self.high_surrogate
 
     def flush(self) -> str:
         """Return the replacement character for half a surrogate pair at the end, if any."""
@@ -71,3 +81,33 @@ class TextProgress:
             return ""
         self.high_surrogate = ""
         return self.add("\ufffd")
+
+    def _append(self, text: str, data: bytes) -> None:
+        self._length += len(text)
+        self._crc = crc32(data, self._crc)
+
+
+class StoredText(TextProgress):
+    """A text of which also the characters are stored, as long as a bound allows it.
+
+    Args:
+        reserve: Returns whether so many characters more may be stored.
+    """
+
+    __slots__ = ("_reserve", "_stored")
+
+    def __init__(self, reserve: Callable[[int], bool]) -> None:
+        super().__init__()
+        self._reserve = reserve
+        self._stored = StringIO(newline="")
+
+    @property
+    def text(self) -> str:
+        """The text so far; a part of it once the bound was exceeded."""
+        self.count()
+        return self._stored.getvalue()
+
+    def _append(self, text: str, data: bytes) -> None:
+        super()._append(text, data)
+        if self._reserve(len(text)):
+            self._stored.write(text)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from streamnorm._core.blocks import ToolCall
-from streamnorm._core.events import BlockStop, Event, JSONDelta, StreamError
-from streamnorm._core.json import string_of
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.events import BlockStop, Event, JSONDelta
+from streamnorm._core.json import FAST_ERRORS, compact, is_json, is_object, string_of
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.items.item import Item, extra_fields
-from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
-from streamnorm.dialects.openai_responses.wire import ArgumentsDelta, DeltaEvent
+from streamnorm.dialects.openai_responses.items.item import Item, extra_fields, malformed
+from streamnorm.dialects.openai_responses.items.text_progress import StoredText
+from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
 __all__ = ["ToolCallItem"]
 
 _CUSTOM = "custom_tool_call"
+_NO_ARGUMENTS = ("", "{}")
 
 
 class ToolCallItem(Item):
@@ -24,65 +26,122 @@ class ToolCallItem(Item):
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
-        self._arguments_key = "input" if self.type == _CUSTOM else "arguments"
-        self._progress = TextProgress()
+        self._is_function = self.type != _CUSTOM
+        self._arguments_key = "arguments" if self._is_function else "input"
+        self._call_id = string_of(initial, "call_id")
+        self._progress = StoredText(opener.reserve_arguments)
         self._is_open = False
+        self._is_whole = False  # whether an event stated the arguments as a whole
+        self._equal: str | None = None  # complete arguments that are the same JSON value
+
+    @property
+    def can_grow(self) -> bool:
+        return not (self.is_done or self._is_whole)
+
+    @property
+    def has_content(self) -> bool:
+        return self._is_whole or self._progress.text not in _NO_ARGUMENTS
+
+    @property
+    def is_answer(self) -> bool:
+        return True
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no event has said anything of the arguments, not even that there are none."""
+        has_arguments = self._progress.length or self._arguments_of(self._initial)
+        return self._is_open and not (self._is_whole or has_arguments)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the arguments are no whole JSON, though the tool expects it."""
+        text = self._progress.text
+        return self._is_function and text != "" and not is_json(text)
 
     def start(self, events: list[Event]) -> None:
         """Append the block start, if the name is known."""
-        if string_of(self._initial, "name"):  # else it comes with the complete item
+        if self.name:  # else it comes with the complete item
             self._open(self._initial, events)
 
     def append_arguments(self, delta: str, events: list[Event]) -> None:
-        """Append a fragment of the arguments."""
-        if self.index < 0 or not delta:
+        """Append a fragment of the arguments.
+
+        Raises:
+            Fatal: The arguments are complete.
+        """
+        if not delta:
             return
-        if not self._is_open:
-            if not delta.strip():
-                return
-            message = "arguments of a call that is complete, expected an open one"
-            raise Fatal(StreamError("malformed", message))
-        if text := self._progress.add(delta):
+        if not self.can_grow:
+            if delta.strip() and not self._progress.holds(delta):
+                raise malformed("arguments of a call that is complete, expected an open one")
+            self._opener.note("resent_arguments", "ToolCall")
+            return
+        text = self._progress.add(delta)
+        if text and self._is_open:
             events.append(JSONDelta(self.index, text))
 
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
-        is_arguments = isinstance(delta, ArgumentsDelta)
-        if not is_arguments or not self._is_open or self._progress.high_surrogate:
+        """Return the arguments that deltas like this one extend, if they are open."""
+        if not (self._is_open and self.can_grow) or self._progress.high_surrogate:
             return None
         return OpenText(JSONDelta(self.index, ""), self._progress, delta.output_index, delta.part)
 
-    def complete_arguments(self, arguments: str, events: list[Event]) -> None:
-        """Append what no delta carried of the complete arguments."""
-        if self.index < 0 or not arguments or not self._is_open:
+    def complete_arguments(self, event: dict[str, Any], events: list[Event]) -> None:
+        """Append what no delta carried of the complete arguments, if the event has them.
+
+        Raises:
+            Fatal: The arguments, or the name, contradict what is held.
+        """
+        self._check_name(string_of(event, "name"))
+        arguments = self._arguments_of(event)
+        if arguments is None:
             return
-        tail = self._progress.add_missing_tail(arguments)
+        progress, length = self._progress, self._progress.length
+        if self.can_grow:
+            tail = progress.add_missing_tail(arguments)
+        else:
+            tail = "" if progress.holds(arguments) else None
         if tail is None:
-            self._opener.note("resent_arguments", "ToolCall")
+            self._accept_equal(arguments, length)
         elif tail:
-            events.append(JSONDelta(self.index, tail))
+            if length:
+                self._opener.note("completed_by_whole", "ToolCall")
+            if self._is_open:
+                events.append(JSONDelta(self.index, tail))
+        self._is_whole = True
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
+        self._check_name(string_of(item, "name"))
+        call_id = string_of(item, "call_id")
+        if call_id and self._call_id not in ("", call_id):
+            self._opener.note("id_changed", "tool call")
+            self._is_whole = True  # nothing but the id may differ
+        self.complete_arguments(item, events)
+        self._check_start()
         if self.index < 0:
             if not string_of(item, "name"):
-                message = f"{self.type} without a name, expected one"
-                raise Fatal(StreamError("malformed", message))
-            self._open(item, events)
-        self.complete_arguments(string_of(item, self._arguments_key), events)
+                raise malformed(f"{self.type} without a name, expected one")
+            self._open({**self._initial, **item}, events)
+            if text := self._progress.text:
+                events.append(JSONDelta(self.index, text))
         self._stop(events)
+
+    def compare(self, item: dict[str, Any]) -> None:
+        self.complete(item, [])
 
     def close_incomplete(self, events: list[Event]) -> None:
         """Stop the block, with the arguments of the item's start if there was no delta."""
-        if self.index < 0 or not self._progress.length:
-            self.complete(self._initial, events)
-        self._stop(events)
+        initial = self._initial
+        if self._progress.length:
+            initial = {key: initial[key] for key in initial if key != self._arguments_key}
+        self.complete(initial, events)
 
     def _open(self, item: dict[str, Any], events: list[Event]) -> None:
         id = string_of(item, "call_id")
         if not id and (id := string_of(item, "id")):
             self._opener.note("minted_id", "tool call")
-        call = ToolCall(
-            id, string_of(item, "name"), kind="custom" if self.type == _CUSTOM else "function"
-        )
+        self.name, self._call_id = string_of(item, "name"), id
+        call = ToolCall(id, self.name, kind="function" if self._is_function else "custom")
         extra = extra_fields(item, "call_id", "name", self._arguments_key)
         self.index = self._opener.open(call, extra, events)
         self._is_open = True
@@ -93,3 +152,47 @@ class ToolCallItem(Item):
                 events.append(JSONDelta(self.index, text))
             self._is_open = False
             events.append(BlockStop(self.index))
+
+    def _accept_equal(self, arguments: str, length: int) -> None:
+        """Accept complete arguments that are other text, but the same JSON value."""
+        if arguments != self._equal:
+            if self._equal is not None or not self._is_same(self._progress.text, arguments):
+                raise malformed(
+                    f"complete arguments of {len(arguments)} characters that contradict"
+                    f" {length} of deltas, expected the same"
+                )
+            self._equal = arguments
+        self._opener.note("resent_arguments", "ToolCall")
+
+    def _check_start(self) -> None:
+        """Check that the arguments of the start, if any, begin or equal those held."""
+        initial = self._arguments_of(self._initial) or ""
+        if initial in _NO_ARGUMENTS:
+            return
+        text = self._progress.text
+        if not text.startswith(initial) and not self._is_same(text, initial):
+            raise malformed("arguments that contradict the start of their call, expected those")
+
+    def _check_name(self, name: str) -> None:
+        if name and self.name not in ("", name):
+            raise malformed("event with the name of another tool, expected that of its call")
+
+    def _arguments_of(self, value: dict[str, Any]) -> str | None:
+        """Return the arguments in an item or event as text; None if it has none."""
+        arguments = value.get(self._arguments_key)
+        if isinstance(arguments, str):
+            return string_of(value, self._arguments_key)
+        return compact(arguments) if is_object(arguments) else None
+
+    def _is_same(self, one: str, other: str) -> bool:
+        """Return whether two texts of arguments are equal as JSON."""
+        if not self._is_function:
+            return False
+        try:
+            values = [
+                msgspec.json.encode(msgspec.json.decode(text or "{}"), order="sorted")
+                for text in (one, other)
+            ]
+        except FAST_ERRORS:
+            return False
+        return values[0] == values[1]

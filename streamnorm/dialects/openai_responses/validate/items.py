@@ -142,18 +142,19 @@ def _item_of(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_complete(event_type: str, index: int, item: dict[str, Any]) -> Iterator[str]:
-    """Yield the problems of an item that was not cut short."""
-    arguments = item.get("arguments")
-    if item.get("status") == "incomplete":
+    """Yield the problems of an item that was not cut short.
+
+    A call whose arguments the model left unfinished may only be incomplete.
+    """
+    is_incomplete = item.get("status") == "incomplete"
+    arguments = item.get("arguments") if item.get("type") == "function_call" else None
+    if isinstance(arguments, str) and not holds_object(arguments):
+        if not is_incomplete:
+            size = f"{len(arguments)} characters"
+            yield f"arguments of item {index} in {size} are no JSON object, expected one"
+    elif is_incomplete:
         found = f"{event_type} with item {index} incomplete"
         yield f"{found}, expected at most the last of a cut response"
-    elif (
-        item.get("type") == "function_call"
-        and isinstance(arguments, str)
-        and not holds_object(arguments)
-    ):
-        size = f"{len(arguments)} characters"
-        yield f"arguments of item {index} in {size} are no JSON object, expected one"
 
 
 def _comparable(item: object) -> object:

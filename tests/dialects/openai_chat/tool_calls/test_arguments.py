@@ -234,3 +234,27 @@ def test_complete_arguments_of_every_length_stop_their_calls() -> None:
     stops = [n for n, event in enumerate(events) if isinstance(event, BlockStop)]
     starts = [n for n, event in enumerate(events) if isinstance(event, BlockStart)]
     assert [start - 1 for start in starts[1:]] == stops[:-1]
+
+
+def test_complete_arguments_are_broken_by_what_follows() -> None:
+    read = Arguments()
+    read.append("[1]")
+    assert read.is_complete()
+    read.append(" \n")
+    assert read.is_complete()
+    assert read.is_whole()
+    read.append("]")
+    assert not read.is_complete()
+    assert not read.is_whole()
+    read.append(" ")
+    assert not read.is_complete()
+
+
+def test_arguments_that_go_on_after_a_fragment_asked_whether_they_are_complete() -> None:
+    frames = [
+        calls(call(0, "x", "f", "[1]")),
+        calls(call(arguments=" ")),
+        calls(call(0, arguments="]")),
+    ]
+    decoded = decode(*frames, END)
+    assert decoded.notes == (Note("unfinished_arguments", "tool call"),)

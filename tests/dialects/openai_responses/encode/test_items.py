@@ -15,6 +15,8 @@ from streamnorm import (
     ReasoningDelta,
     RedactedReasoning,
     SignatureDelta,
+    StopReason,
+    StreamError,
     Text,
     TextDelta,
     ToolCall,
@@ -186,3 +188,33 @@ def test_overlapping_blocks_keep_their_output_index() -> None:
     assert [item["type"] for item in payloads[-1]["response"]["output"]] == [
         *("function_call", "message"),
     ]
+
+
+# Unfinished calls
+
+
+UNFINISHED = [BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"path":'), BlockStop(0)]
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "tool_use"])
+def test_unfinished_call_is_done_as_incomplete_at_the_end(reason: StopReason) -> None:
+    """Some clients execute a call at its `done`, whatever the response says later."""
+    answer = [BlockStart(1, Text()), TextDelta(1, "a"), BlockStop(1)]
+    payloads = encode(*UNFINISHED, *answer, MessageStop(reason))
+    names = [name for name in types(payloads) if name.endswith("item.done") or "arguments" in name]
+    assert names == [
+        "function_call_arguments.delta",
+        "output_item.done",  # of the text
+        "function_call_arguments.done",
+        "output_item.done",
+    ]
+    call, end = payloads[-2]["item"], payloads[-1]["response"]
+    assert (call["status"], call["arguments"]) == ("incomplete", '{"path":')
+    assert end["output"][0] == call
+    assert end["status"] == ("incomplete" if reason == "max_tokens" else "completed")
+
+
+def test_unfinished_call_of_a_failed_stream_is_never_done() -> None:
+    payloads = encode(*UNFINISHED, StreamError("truncated", "cut"))
+    assert types(payloads)[-3:] == ["function_call_arguments.delta", "error", "failed"]
+    assert payloads[-1]["response"].get("output", []) == []

@@ -109,6 +109,13 @@ def test_unknown_event_before_its_block_starts_has_no_index() -> None:
     assert body(*frames) == [Opaque(DIALECT, name, f'{{"type":"{name}","output_index":0}}')]
 
 
+def test_unknown_event_with_the_keys_of_two_items_has_no_index() -> None:
+    frames = [added(0, "web_search_call", id="a"), added(1, "web_search_call", id="b")]
+    news = event("vendor:news", output_index=0, item_id="b")
+    opaques = [event for event in body(*frames, news) if isinstance(event, Opaque)]
+    assert [event.index for event in opaques] == [None]
+
+
 def test_arguments_before_the_name_are_emitted_with_the_complete_item() -> None:
     frames = [
         args("{", 0),

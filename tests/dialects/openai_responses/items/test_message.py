@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.openai_chat.chunks import Decoded
 from support.openai_responses.frames import (
     START,
     added,
@@ -30,6 +31,7 @@ from streamnorm import (
     OpaqueBlock,
     Refusal,
     RefusalDelta,
+    StreamError,
     Text,
     TextDelta,
 )
@@ -37,6 +39,12 @@ from streamnorm import (
 ITEM = {"item_id": "msg_1"}
 ITEM_ADDED = added(0, "message", **messages())
 STARTED = BlockStart(0, Text(), extra=ITEM)
+REFUSED = {"type": "refusal", "refusal": "a"}
+
+
+def malformed(decoded: Decoded) -> bool:
+    last = decoded.events[-1]
+    return isinstance(last, StreamError) and last.kind == "malformed"
 
 
 def refusal(words: str) -> dict[str, str]:
@@ -86,10 +94,96 @@ def test_complete_text_belongs_to_its_part() -> None:
     assert [e for e in events if isinstance(e, TextDelta)][2:] == [TextDelta(1, "c")]
 
 
-def test_complete_text_that_contradicts_the_deltas_is_a_note() -> None:
-    decoded = decode(START, ITEM_ADDED, text("abd"), part_done(part("abc")), completed())
-    assert decoded.events[1:-1] == whole("abd")
-    assert Note("resent_text", "Text", 1) in decoded.notes
+@pytest.mark.parametrize("whole_text", ["abc", "ab", "", "abdd"])
+@pytest.mark.parametrize("kind", ["output_text.done", "part", "item", "terminal"])
+def test_complete_text_that_contradicts_the_deltas_is_malformed(kind: str, whole_text: str) -> None:
+    ends = {
+        "output_text.done": event(
+            "response.output_text.done", output_index=0, content_index=0, text=whole_text
+        ),
+        "part": part_done(part(whole_text)),
+        "item": done(0, "message", **messages(part(whole_text))),
+        "terminal": completed({"type": "message", **messages(part(whole_text))}),
+    }
+    decoded = decode(START, ITEM_ADDED, text("abd"), ends[kind], completed())
+    if whole_text == "abdd":
+        assert decoded.events[2:4] == [TextDelta(0, "abd"), TextDelta(0, "d")]
+        assert Note("completed_by_whole", "Text", 1) in decoded.notes
+        return
+    assert malformed(decoded)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        event("response.output_text.done", output_index=0, content_index=0, text="ab"),
+        part_done(part("ab")),
+        part_added(part("b")),
+        done(0, "message", **messages(part("ab"))),
+        done(0, "message", **messages(REFUSED)),
+        done(0, "message", **messages(part("a"), REFUSED)),
+        completed({"type": "message", **messages(part("ab"))}),
+        completed({"type": "message", **messages(part("a"), part("b"))}),
+        completed({"type": "reasoning", "summary": []}),
+        text("a", content_index=1),
+        text("b"),
+    ],
+)
+def test_second_statement_that_contradicts_the_first_is_malformed(again: bytes) -> None:
+    frames = [ITEM_ADDED, text("a"), done(0, "message", **messages(part("a")))]
+    assert malformed(decode(START, *frames, again, completed()))
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        event("response.output_text.done", output_index=0, content_index=0, text="a"),
+        part_done(part("a")),
+        part_added(part("")),
+        part_added(part("a")),
+        done(0, "message", **messages(part("a"))),
+        done(0, "message", **messages()),
+        completed({"type": "message", **messages(part("a"), part(""))}),
+        completed({"type": "message", **messages(part("a"), {"type": "audio"})}),
+        text(""),
+        text("a"),
+    ],
+)
+def test_second_statement_that_repeats_the_first_is_ignored(again: bytes) -> None:
+    frames = [ITEM_ADDED, text("a"), done(0, "message", **messages(part("a")))]
+    assert decode(START, *frames, again, completed()).events[1:-1] == whole("a")
+
+
+def test_text_that_contradicts_the_start_of_its_item_is_malformed() -> None:
+    begun = added(0, "message", **messages(part("ab")))
+    assert body(begun, text("ab"), done(0, "message", **messages(part("abc"))))[-1] == BlockStop(0)
+    assert malformed(
+        decode(START, begun, text("b"), done(0, "message", **messages(part("b"))), completed())
+    )
+    assert malformed(decode(START, begun, text("b"), completed()))
+    assert body(added(0, "message", **messages(part(""))), text("b")) == whole("b")
+
+
+def test_complete_message_without_a_text_that_came_is_malformed() -> None:
+    frames = [ITEM_ADDED, text("a"), text("b", content_index=1)]
+    assert malformed(decode(START, *frames, done(0, "message", **messages(part("a")))))
+    assert not malformed(decode(START, *frames, done(0, "message", **messages()), completed()))
+
+
+def test_complete_part_without_a_text_says_nothing_of_it() -> None:
+    assert body(ITEM_ADDED, text("a"), part_done({"type": "output_text"})) == whole("a")
+
+
+def test_empty_complete_text_starts_no_part() -> None:
+    end = event("response.output_text.done", output_index=0, content_index=0, text="")
+    assert body(ITEM_ADDED, end) == []
+
+
+def test_text_without_a_content_index_belongs_to_the_only_part() -> None:
+    frames = [ITEM_ADDED, text("a", content_index=1), text("b", content_index=None)]
+    assert body(*frames)[1:-1] == [TextDelta(0, "a"), TextDelta(0, "b")]
+    frames = [ITEM_ADDED, text("a", content_index=1), text("a", content_index=0)]
+    assert malformed(decode(START, *frames, text("b", content_index=None), completed()))
 
 
 def test_start_of_a_part_may_hold_text() -> None:
@@ -174,17 +268,19 @@ def test_parts_of_unknown_types_are_opaque_and_emitted_once() -> None:
     assert body(ITEM_ADDED, end)[-2:] == [BlockStart(1, block, extra=ITEM), BlockStop(1)]
 
 
-def test_delta_after_the_end_of_its_part_starts_a_new_block() -> None:
-    frames = [ITEM_ADDED, text("a"), part_done(part("a")), text("b")]
-    decoded = decode(START, *frames, done(0, "message", **messages(part("ab"))), completed())
-    assert decoded.events[1:-1] == [*whole("a"), *whole("b", 1)]
-    assert decoded.notes == (Note("misplaced_delta", "Text", 1),)
-
-
-def test_delta_after_the_end_of_its_item_starts_a_new_block() -> None:
-    frames = [ITEM_ADDED, text("a"), done(0, "message", **messages(part("a"))), text("b")]
-    decoded = decode(START, *frames, completed())
-    assert decoded.events[1:-1] == [*whole("a"), *whole("b", 1)]
+@pytest.mark.parametrize("words", ["b", "\n"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        event("response.output_text.done", output_index=0, content_index=0, text="a"),
+        part_done(part("a")),
+        done(0, "message", **messages(part("a"))),
+    ],
+)
+def test_delta_after_the_end_of_its_text_is_malformed(end: bytes, words: str) -> None:
+    message = "delta of a text that is complete, expected an open one"
+    decoded = decode(START, ITEM_ADDED, text("a"), end, text(words), completed())
+    assert decoded.events[-1] == StreamError("malformed", message)
 
 
 @pytest.mark.parametrize(("kind", "make"), [("output_text", TextDelta), ("refusal", RefusalDelta)])
@@ -194,7 +290,7 @@ def test_half_a_surrogate_pair_waits_for_the_other_half(kind: str, make: type[Te
 
 
 def test_complete_text_of_an_ended_part_is_ignored() -> None:
-    again = event("response.output_text.done", output_index=0, content_index=0, text="abc")
+    again = event("response.output_text.done", output_index=0, content_index=0, text="a")
     assert body(ITEM_ADDED, text("a"), part_done(part("a")), again) == whole("a")
 
 
@@ -236,6 +332,16 @@ def test_annotations_after_the_end_of_their_part_are_a_note() -> None:
     assert decoded.notes == (Note("late_citation", "text", 1),)
 
 
+@pytest.mark.parametrize(("number", "is_known"), [(0, True), (1, False)])
+def test_annotation_after_the_end_of_its_part_is_a_repetition_or_malformed(
+    number: int, *, is_known: bool
+) -> None:
+    frames = [ITEM_ADDED, text("a"), cite(), part_done(part("a", annotations=[SOURCE]))]
+    decoded = decode(START, *frames, cite(number), completed())
+    assert malformed(decoded) == (not is_known)
+    assert (Note("late_citation", "text", 1) in decoded.notes) == is_known
+
+
 def test_annotation_without_a_part_starts_one() -> None:
     assert body(ITEM_ADDED, cite()) == [STARTED, CITED, BlockStop(0)]
 
@@ -255,6 +361,13 @@ def test_logprobs_that_only_the_complete_part_has_are_emitted() -> None:
     assert body(ITEM_ADDED, text("a", logprobs=[]), end) == [
         *(STARTED, TextDelta(0, "a"), OPAQUE, BlockStop(0))
     ]
+
+
+def test_logprobs_after_the_end_of_their_part_are_a_note() -> None:
+    frames = [ITEM_ADDED, text("a"), part_done(part("a")), text("", logprobs=PROBABLE)]
+    decoded = decode(START, *frames, completed())
+    assert decoded.events[1:-1] == whole("a")
+    assert Note("misplaced_delta", "logprobs", 1) in decoded.notes
 
 
 def test_logprobs_without_text_start_a_block() -> None:

@@ -19,12 +19,12 @@ from support.openai_responses.frames import (
 from streamnorm import (
     BlockStart,
     BlockStop,
-    Event,
     Note,
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
     SignatureDelta,
+    StreamError,
 )
 from streamnorm._core.ids import seal_reasoning, tag_signature
 
@@ -168,19 +168,62 @@ def test_encrypted_content_of_the_start_is_not_final() -> None:
     assert body(begun) == [STARTED, BlockStop(0)]
 
 
-def test_delta_after_the_end_starts_a_new_block() -> None:
-    frames = [
-        ITEM_ADDED,
-        summary("a"),
-        item(summary=parts("a"), encrypted_content="s"),
-        summary("b", 1),
-    ]
+@pytest.mark.parametrize("late", [summary("b"), summary("b", 1), raw("b")])
+def test_delta_after_the_end_is_malformed(late: bytes) -> None:
+    end = item(summary=parts("a"), encrypted_content="s")
+    decoded = decode(START, ITEM_ADDED, summary("a"), end, late, completed())
+    assert isinstance(decoded.events[-1], StreamError)
+    assert decoded.events[-1].kind == "malformed"
+
+
+def test_repeated_delta_after_the_end_is_a_note() -> None:
+    frames = [ITEM_ADDED, summary("a"), item(summary=parts("a")), summary("a"), summary("")]
     decoded = decode(START, *frames, completed())
-    first: list[Event] = [STARTED, ReasoningDelta(0, "a"), SignatureDelta(0, "s", "openai")]
-    assert decoded.events[1:-1] == [
-        *(*first, BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "b"), BlockStop(1))
+    assert decoded.events[1:-1] == [STARTED, ReasoningDelta(0, "a"), BlockStop(0)]
+    assert decoded.notes == (Note("resent_text", "Reasoning", 1),)
+
+
+def test_delta_after_its_complete_text_is_malformed() -> None:
+    end = event("response.reasoning_summary_text.done", output_index=0, summary_index=0, text="a")
+    decoded = decode(START, ITEM_ADDED, summary("a"), end, summary("b"), completed())
+    message = "delta of reasoning that is complete, expected an open one"
+    assert decoded.events[-1] == StreamError("malformed", message)
+
+
+def test_empty_complete_text_is_ignored() -> None:
+    end = event("response.reasoning_text.done", output_index=0, content_index=0, text="")
+    assert body(ITEM_ADDED, raw("a"), end, raw("b"))[1:-1] == [
+        *(ReasoningDelta(0, "a"), ReasoningDelta(0, "b"))
     ]
-    assert decoded.notes == (Note("misplaced_delta", "Reasoning", 1),)
+
+
+def test_second_start_of_a_part_is_a_note() -> None:
+    begun = event(
+        "response.reasoning_summary_part.added",
+        output_index=0,
+        summary_index=0,
+        part={"type": "summary_text", "text": "a"},
+    )
+    for frames in ([begun, begun], [begun, item(), begun]):
+        decoded = decode(START, ITEM_ADDED, *frames, completed())
+        assert decoded.events[1:-1] == [STARTED, ReasoningDelta(0, "a"), BlockStop(0)]
+        assert Note("resent_item", "reasoning part", 1) in decoded.notes
+
+
+def test_complete_text_that_differs_from_the_one_before_is_a_note() -> None:
+    end = event("response.reasoning_summary_text.done", output_index=0, summary_index=0, text="a")
+    decoded = decode(START, ITEM_ADDED, summary("a"), end, item(summary=parts("ab")), completed())
+    assert decoded.events[1:-1] == [STARTED, ReasoningDelta(0, "a"), BlockStop(0)]
+    assert decoded.notes == (Note("resent_text", "Reasoning", 1),)
+
+
+def test_delta_without_an_index_belongs_to_the_only_part() -> None:
+    bare = delta("reasoning_summary_text", "c")
+    deltas = [summary("a", 0), summary("b", 1)]
+    assert ReasoningDelta(0, "c") in body(ITEM_ADDED, summary("b", 1), bare)
+    last = decode(START, ITEM_ADDED, *deltas, bare, completed()).events[-1]
+    message = "event without an index in an item of 2 parts, expected one"
+    assert last == StreamError("malformed", message)
 
 
 def test_half_a_surrogate_pair_waits_for_the_other_half() -> None:

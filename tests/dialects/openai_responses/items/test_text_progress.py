@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
+from streamnorm.dialects.openai_responses.items.text_progress import StoredText, TextProgress
 
 
 def progress_after(*deltas: str) -> TextProgress:
@@ -48,3 +48,27 @@ def test_lone_half_of_a_surrogate_pair_is_replaced() -> None:
     assert progress.flush() == "\ufffd"
     assert progress.add("\udf0a") == "\ufffd"
     assert progress.length == 3
+
+
+@pytest.mark.parametrize(
+    ("complete_text", "tail"),
+    [("a🌊b", "🌊b"), ("a\ufffd", "\ufffd"), ("a", None), ("ab", None), ("a🀀", "🀀"), ("a😀", None)],
+)
+def test_complete_text_goes_on_from_half_a_surrogate_pair(
+    complete_text: str, tail: str | None
+) -> None:
+    assert progress_after("a", "\ud83c").add_missing_tail(complete_text) == tail
+
+
+def test_text_holds_what_arrived() -> None:
+    assert progress_after("a", "b").holds("ab")
+    for text in ("a", "abc", "ba"):
+        assert not progress_after("a", "b").holds(text)
+    assert not progress_after("a", "\ud83c").holds("a")
+
+
+def test_stored_text_ends_at_its_bound() -> None:
+    stored = StoredText(lambda chars: chars < 3)
+    for delta in ("ab", "\r\n", "cde"):
+        stored.add(delta)
+    assert (stored.text, stored.length) == ("ab\r\n", 7)

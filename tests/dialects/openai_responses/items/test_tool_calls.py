@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import anonymous
+from support.openai_chat.chunks import Decoded, anonymous
 from support.openai_responses.frames import (
     START,
     added,
@@ -19,11 +19,25 @@ from support.openai_responses.frames import (
     event,
 )
 
-from streamnorm import BlockStart, BlockStop, JSONDelta, MessageStop, Note, StreamError, ToolCall
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    JSONDelta,
+    Limits,
+    MessageStop,
+    Note,
+    StreamError,
+    ToolCall,
+)
 
 ITEM_ADDED = added(0, "function_call", **call())
 STARTED = BlockStart(0, ToolCall("call_1", "f"), extra={"item_id": "fc_1"})
 ALL = "response.function_call_arguments.done"
+
+
+def malformed(decoded: Decoded) -> bool:
+    last = decoded.events[-1]
+    return isinstance(last, StreamError) and last.kind == "malformed"
 
 
 def test_argument_deltas_pass_unchanged() -> None:
@@ -48,11 +62,159 @@ def test_each_done_event_adds_what_no_delta_carried(
     assert events[1:-1] == [STARTED, *deltas, BlockStop(0)]
 
 
-def test_complete_arguments_that_contradict_the_deltas_are_a_note() -> None:
-    frames = [ITEM_ADDED, args('{"a":1}'), done(0, "function_call", **call('{"a": 1}'))]
-    decoded = decode(START, *frames, completed())
-    assert decoded.events[1:-1] == [STARTED, JSONDelta(0, '{"a":1}'), BlockStop(0)]
-    assert decoded.notes == (Note("resent_arguments", "ToolCall", 1),)
+@pytest.mark.parametrize("pieces", ['{"a":1}', '{"a":tru', '{"b": 1}', '{"a": true}', '{"a": 1.0}'])
+@pytest.mark.parametrize("type", ["arguments.done", "output_item.done", "completed"])
+def test_complete_arguments_that_contradict_the_deltas_are_malformed(
+    type: str, pieces: str
+) -> None:
+    whole = '{"a": 1}'
+    ends = {
+        "arguments.done": event(ALL, output_index=0, arguments=whole),
+        "output_item.done": done(0, "function_call", **call(whole)),
+        "completed": completed({"type": "function_call", **call(whole)}),
+    }
+    decoded = decode(START, ITEM_ADDED, args(pieces), ends[type], completed())
+    if pieces == '{"a":1}':  # the same value
+        assert decoded.events[1:-1] == [STARTED, JSONDelta(0, pieces), BlockStop(0)]
+        assert Note("resent_arguments", "ToolCall", 1) in decoded.notes
+        return
+    sizes = f"8 characters that contradict {len(pieces)} of deltas"
+    message = f"complete arguments of {sizes}, expected the same"
+    assert decoded.events[-1] == StreamError("malformed", message)
+
+
+def test_arguments_that_are_equal_as_json_stay_equal() -> None:
+    ends = [event(ALL, output_index=0, arguments=text) for text in ("[ 1]", "[ 1]", "[1 ]")]
+    frames = [ITEM_ADDED, args("[1]"), *ends]
+    assert body(*frames[:-1]) == [STARTED, JSONDelta(0, "[1]"), BlockStop(0)]
+    assert malformed(decode(START, *frames, completed()))
+
+
+def test_call_named_at_its_end_may_have_no_arguments() -> None:
+    frames = [added(0, "function_call", **call(name=None)), done(0, "function_call", **call())]
+    assert body(*frames) == [STARTED, BlockStop(0)]
+
+
+def test_empty_complete_arguments_contradict_deltas() -> None:
+    empty = done(0, "function_call", **call(""))
+    assert malformed(decode(START, ITEM_ADDED, args('{"a":1}'), empty, completed()))
+    assert body(ITEM_ADDED, args("{}"), empty) == [STARTED, JSONDelta(0, "{}"), BlockStop(0)]
+
+
+def test_complete_item_without_arguments_says_nothing_of_them() -> None:
+    item = {key: value for key, value in call().items() if key != "arguments"}
+    expected = [STARTED, JSONDelta(0, '{"a":1}'), BlockStop(0)]
+    assert body(ITEM_ADDED, args('{"a":1}'), done(0, "function_call", **item)) == expected
+
+
+def test_arguments_may_be_an_object() -> None:
+    item = {**call(), "arguments": {"a": 1}}
+    expected = [STARTED, JSONDelta(0, '{"a":1}'), BlockStop(0)]
+    assert body(done(0, "function_call", **item)) == expected
+
+
+@pytest.mark.parametrize("type", ["custom_tool_call", "function_call"])
+def test_only_arguments_of_functions_are_compared_as_json(type: str) -> None:
+    key = "input" if type == "custom_tool_call" else "arguments"
+    item = {"id": "x", "call_id": "c", "name": "f"}
+    fragment = "custom_tool_call_input" if key == "input" else "function_call_arguments"
+    frames = [
+        added(0, type, **item),
+        delta(fragment, "[1]"),
+        done(0, type, **{**item, key: "[ 1]"}),
+    ]
+    assert malformed(decode(START, *frames, completed())) == (key == "input")
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        event(ALL, output_index=0, arguments='{"a":12}'),
+        event(ALL, output_index=0, arguments='{"a":1}', name="g"),
+        done(0, "function_call", **call("")),
+        done(0, "function_call", **call('{"a":1}', name="g")),
+        done(0, "custom_tool_call", **call(input='{"a":1}')),
+        completed({"type": "function_call", **call('{"a":2}')}),
+        completed({"type": "function_call", **call('{"a":1}', name="g")}),
+        completed({"type": "function_call", **call('{"a":2}', id="fc_2", call_id="call_2")}),
+        completed({"type": "message", "content": []}),
+    ],
+)
+@pytest.mark.parametrize("is_done", [False, True])
+def test_second_statement_that_contradicts_the_first_is_malformed(
+    again: bytes, *, is_done: bool
+) -> None:
+    end = done(0, "function_call", **call('{"a":1}')) if is_done else b""
+    frames = [ITEM_ADDED, args('{"a":1}'), event(ALL, output_index=0, arguments='{"a":1}'), end]
+    assert malformed(decode(START, *frames, again, completed()))
+
+
+def test_terminal_may_have_ids_of_its_own() -> None:
+    """As vLLM's does."""
+    entry = {"type": "function_call", **call("{}", id="fc_2", call_id="call_2")}
+    frames = [ITEM_ADDED, args("{}"), done(0, "function_call", **call("{}"))]
+    decoded = decode(START, *frames, completed(entry))
+    assert decoded.events[1:-1] == [STARTED, JSONDelta(0, "{}"), BlockStop(0)]
+    assert decoded.notes == (Note("id_changed", "tool call", 1),)
+
+
+def test_arguments_do_not_go_on_under_another_id() -> None:
+    entry = {"type": "function_call", **call('{"a":1}', id="fc_2", call_id="call_2")}
+    assert malformed(decode(START, ITEM_ADDED, args('{"a"'), completed(entry)))
+    entry["call_id"] = "call_1"
+    assert malformed(decode(START, ITEM_ADDED, args('{"a"'), completed(entry)))
+
+
+@pytest.mark.parametrize("deltas", ['{"a":1}', '{"a": 1}', '{"a":1} '])
+def test_arguments_of_the_start_may_be_repeated(deltas: str) -> None:
+    begun = added(0, "function_call", **call('{"a":1}'))
+    assert body(begun, args(deltas)) == [STARTED, JSONDelta(0, deltas), BlockStop(0)]
+
+
+def test_arguments_that_contradict_their_start_are_malformed() -> None:
+    begun = added(0, "function_call", **call('{"a":1}'))
+    assert malformed(decode(START, begun, args('{"b":1}'), completed()))
+    assert malformed(decode(START, begun, done(0, "function_call", **call("{}")), completed()))
+
+
+def test_second_call_with_one_id_is_malformed() -> None:
+    first, second = call("{}"), call("{}", id="fc_2")
+    message = "second call with one id, expected another"
+    frames = [done(0, "function_call", **first), added(1, "function_call", **second)]
+    assert decode(START, *frames).events[-1] == StreamError("malformed", message)
+    assert malformed(decode(START, frames[0], done(1, "function_call", **second)))
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+@pytest.mark.parametrize("pieces", ["{", "tru", " ", '{"a":1}x'])
+def test_arguments_that_are_no_whole_json_are_a_note(pieces: str, status: str) -> None:
+    decoded = decode(START, ITEM_ADDED, args(pieces), completed(status=status))
+    assert decoded.events[-2] == BlockStop(0)
+    assert Note("unfinished_arguments", "tool call", 1) in decoded.notes
+
+
+def test_other_arguments_are_finished() -> None:
+    custom = done(1, "custom_tool_call", **call(id="c", call_id="c", input="{"))
+    empty = done(2, "function_call", **call(id="e", call_id="e"))
+    decoded = decode(START, ITEM_ADDED, args("null"), custom, empty, completed())
+    assert {note.kind for note in decoded.notes} == {"missing_item_done"}
+
+
+def test_call_of_which_nothing_came_is_malformed_in_a_complete_response() -> None:
+    message = "call without arguments or an end, expected one of them"
+    last = decode(START, ITEM_ADDED, completed()).events[-1]
+    assert last == StreamError("malformed", message)
+    end = completed(status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    decoded = decode(START, ITEM_ADDED, end)
+    assert decoded.events[-1] == MessageStop("max_tokens", "max_output_tokens")
+
+
+def test_stored_arguments_are_bounded() -> None:
+    limits = Limits(max_accumulated_bytes=199)
+    frames = [ITEM_ADDED, *(args('"' + "a" * 98) for _ in range(2)), args('"'), args('"')]
+    for count, kind in ((4, None), (5, "too_large")):
+        last = decode(START, *frames[:count], completed(), limits=limits).events[-1]
+        assert getattr(last, "kind", None) == kind
 
 
 def test_call_without_deltas_is_emitted_whole() -> None:
@@ -102,7 +264,18 @@ def test_call_named_only_at_its_end_is_emitted_whole_there() -> None:
 def test_call_without_a_start_is_emitted_whole_at_its_end() -> None:
     decoded = decode(START, args('{"a'), done(0, "function_call", **call('{"a":1}')), completed())
     assert decoded.events[1:-1] == [STARTED, JSONDelta(0, '{"a":1}'), BlockStop(0)]
-    assert decoded.notes == (Note("missing_item", "function_call", 1),)
+    assert decoded.notes == (
+        Note("missing_item", "function_call", 1),
+        Note("completed_by_whole", "ToolCall", 1),
+    )
+
+
+def test_deltas_of_a_call_without_a_name_are_its_arguments() -> None:
+    item = {key: value for key, value in call().items() if key != "arguments"}
+    frames = [args('{"a'), args('":1}'), done(0, "function_call", **item)]
+    assert body(*frames) == [STARTED, JSONDelta(0, '{"a":1}'), BlockStop(0)]
+    assert malformed(decode(START, *frames[:2], done(0, "function_call", **call("")), completed()))
+    assert malformed(decode(START, *frames[:2], completed()))
 
 
 @pytest.mark.parametrize("type", ["function_call", "custom_tool_call"])
@@ -118,7 +291,14 @@ def test_arguments_after_the_end_of_the_call_are_malformed() -> None:
         "tool_use", "completed"
     )
     message = "arguments of a call that is complete, expected an open one"
-    assert decode(START, *frames, args("{}")).events[-1] == StreamError("malformed", message)
+    assert decode(START, *frames, args("x")).events[-1] == StreamError("malformed", message)
+    again = decode(START, *frames, args("{}"), completed())
+    assert again.notes == (Note("resent_arguments", "ToolCall", 1),)
+
+
+def test_arguments_after_their_done_event_are_malformed() -> None:
+    frames = [ITEM_ADDED, args("{}"), event(ALL, output_index=0, arguments="{}"), args("x")]
+    assert malformed(decode(START, *frames, completed()))
 
 
 def test_item_id_replaces_a_missing_call_id() -> None:

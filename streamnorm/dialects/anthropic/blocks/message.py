@@ -1,8 +1,9 @@
 """The open content blocks of one message: Anthropic's block events to unified ones.
 
-Anthropic sends one block after the other.  Compatible servers interleave blocks, reuse an
-index, omit a `content_block_stop`, or send a delta to a block of another type.  If the
-intended block is known, the deviation is a note.
+Anthropic sends one block after the other.  Compatible servers interleave blocks, omit a
+`content_block_stop`, or send text amid a tool's input.  What names the index of a block
+belongs to that block: a delta for another one is never moved, since a fragment of input in
+the wrong call would be executed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from streamnorm._core.blocks import (
     Block,
-    Citation,
     OpaqueBlock,
     Reasoning,
     ServerToolCall,
@@ -29,27 +27,24 @@ from streamnorm._core.events import (
     JSONDelta,
     ReasoningDelta,
     SignatureDelta,
-    StreamError,
     TextDelta,
 )
-from streamnorm._core.json import clean, is_json, objects_of, rejoin, string_of
+from streamnorm._core.json import clean, is_json, rejoin
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.anthropic import wire
+from streamnorm.dialects.anthropic.blocks.open_block import OpenBlock, malformed, open_block
 from streamnorm.dialects.anthropic.citations import citation_from_wire
-from streamnorm.dialects.anthropic.opaque import event_from_wire, opaque_from_wire, with_compaction
-from streamnorm.dialects.anthropic.reasoning import redacted_from_wire, signature_from_wire
-from streamnorm.dialects.anthropic.tool_calls import (
-    CALL_TYPES,
-    call_from_wire,
-    input_from_wire,
-    result_from_wire,
-)
+from streamnorm.dialects.anthropic.opaque import event_from_wire, with_compaction
+from streamnorm.dialects.anthropic.reasoning import signature_from_wire
+from streamnorm.dialects.anthropic.tool_calls import same_input
 
-__all__ = ["MessageBlocks", "OpenBlock"]
+__all__ = ["MessageBlocks"]
 
-_CALLS = (ToolCall, ServerToolCall)
-_IMPLIED = "implied"  # key of a block that has no start on the wire
+_KINDS: dict[type[Block], tuple[type[Block], ...]] = {
+    Text: (Text,),
+    Reasoning: (Reasoning,),
+    ToolCall: (ToolCall, ServerToolCall),
+}
 _DELTAS: dict[type[Block], type[Delta]] = {
     Text: TextDelta,
     Reasoning: ReasoningDelta,
@@ -61,38 +56,6 @@ _WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
     wire.ThinkingDelta: ReasoningDelta,
     wire.InputJSONDelta: JSONDelta,
 }
-
-
-class OpenBlock(Struct):
-    """A content block between its start and its stop.
-
-    Attributes:
-        unified: The unified block, empty if it grows by deltas.
-        extra: Fields of the start that are not mapped to `unified`.
-        start_text: Text or thinking in the start.
-        start_signature: Signature in the start; a signature delta replaces it.
-        start_input: Input in the start; deltas replace it.
-        start_citations: Citations in the start.
-        index: Unified index; -1 while the `BlockStart` is held.
-        delta: An empty delta of the block; None before `BlockStart` and if it does not grow.
-        has_deltas: Whether a delta with text, thinking or input has arrived.
-        fragments: Arguments of a client tool call so far; None for other blocks.
-        carry: High surrogate at the end of the last delta.
-        signature: Signature of the last signature delta, as spelt on the wire.
-    """
-
-    unified: Block
-    extra: dict[str, Any] = {}
-    start_text: str = ""
-    start_signature: str = ""
-    start_input: str = ""
-    start_citations: tuple[Citation, ...] = ()
-    index: int = -1
-    delta: Delta | None = None
-    has_deltas: bool = False
-    fragments: list[str] | None = None
-    carry: str = ""
-    signature: str = ""
 
 
 class MessageBlocks:
@@ -108,7 +71,7 @@ class MessageBlocks:
 
     Attributes:
         has_client_call: Whether the message contains a client tool call.
-        has_unfinished_call: Whether one has stopped with incomplete arguments.
+        unfinished_calls: Number of client tool calls that stopped with incomplete arguments.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
     """
 
@@ -116,17 +79,25 @@ class MessageBlocks:
         self, server: str | None, limits: Limits, note: Callable[[str, str], None]
     ) -> None:
         self.has_client_call = False
-        self.has_unfinished_call = False
+        self.unfinished_calls = 0
         self.may_split_pairs = False
         self._server = server
         self._opener = BlockOpener(limits, note)
         self._note = note
         self._open: dict[object, OpenBlock] = {}
         self._indexes: dict[object, int] = {}  # unified by wire index, stopped blocks too
+        self._contents: dict[object, int] = {}  # hash of what a stopped block holds, by wire index
+        self._implied: tuple[object, object] | None = None  # key of the open block without a start
+        self._call_ids: set[str] = set()
 
     def begin_message(self, id: str) -> None:
         """Mint ids of calls from the id of the message."""
         self._opener.seed = (id,)
+
+    def is_unknown(self, wire_index: object) -> bool:
+        """Return whether the open block at an index is of a type that has no unified block."""
+        block = self._open.get(wire_index)
+        return block is not None and isinstance(block.unified, OpaqueBlock)
 
     @property
     def is_open(self) -> bool:
@@ -152,34 +123,39 @@ class MessageBlocks:
             events: Where to append.
 
         Raises:
-            Fatal: It lacks a required field, or passes a bound.
+            Fatal: It lacks a required field, its index or the id of its call was used
+                before, or it passes a bound.
         """
-        opened = _open_block(block, raw_input, self._server)
+        opened = open_block(block, raw_input, self._server)
         self._stop_implied(events)
-        if wire_index in self._open:
-            self._note("reused_index", "block")
-            self.stop(wire_index, events)
-        self._open[object() if wire_index is None else wire_index] = opened
+        if wire_index in self._indexes or wire_index in self._open:
+            raise malformed("content_block_start at an index in use, expected a new index")
+        key = object() if wire_index is None else wire_index
+        self._open[key] = opened
         if isinstance(opened.unified, OpaqueBlock) and opened.unified.kind == "compaction":
             return  # held until its delta, which completes it
-        self._emit_start(wire_index, opened, events)
+        self._emit_start(key, opened, events)
         if opened.start_text:
             events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
         events += [CitationDelta(opened.index, citation) for citation in opened.start_citations]
 
-    def whole(self, block: dict[str, Any], raw_input: str | None, events: list[Event]) -> None:
-        """Emit a block of `message_start`, which has no events of its own."""
-        key = object()
-        self.start(key, block, raw_input, events)
-        self.stop(key, events)
+    def whole(
+        self, position: int, block: dict[str, Any], raw_input: str | None, events: list[Event]
+    ) -> None:
+        """Emit a block of `message_start`, which has no events of its own.
+
+        Blocks that follow have later indexes: the SDKs append them.
+        """
+        self.start(position, block, raw_input, events)
+        self.stop(position, events)
 
     def text(self, wire_index: object, text: str, events: list[Event]) -> None:
         """Append a text delta."""
-        if not text:
+        if not text or self._repeats(wire_index, Text, text):
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Text):
-            block = self._resolve_misplaced(Text, events)
+            block = self._implied_at(wire_index, Text, events)
         if (text := self._without_repeat(block, text)) and (
             text := self._join_surrogates(block, text)
         ):
@@ -191,7 +167,7 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
-            block = self._resolve_misplaced(Reasoning, events)
+            block = self._implied_at(wire_index, Reasoning, events)
         if not (text := self._without_repeat(block, text)):
             return
         if block.signature:
@@ -201,24 +177,23 @@ class MessageBlocks:
 
     def input(self, wire_index: object, text: str, events: list[Event]) -> None:
         """Append a delta of a tool's input."""
-        if not text:
+        if not text or self._repeats(wire_index, ToolCall, text):
             return
         block = self._open.get(wire_index)
-        if block is None or not isinstance(block.unified, _CALLS):
-            block = self._resolve_misplaced(ToolCall, events)
+        if block is None or not isinstance(block.unified, _KINDS[ToolCall]):
+            block = self._only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
-            if block.fragments is not None:
-                block.fragments.append(text)
+            block.fragments.append(text)
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
         """Sign a thinking block; a second, different signature signs an empty block."""
-        if not signature:
+        if not signature or self._repeats(wire_index, Reasoning, signature):
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
-            block = self._resolve_misplaced(Reasoning, events)
+            block = self._only_open(wire_index, Reasoning)
         if block.signature == signature:
             self._note("resent_signature", "thinking")
             return
@@ -233,7 +208,7 @@ class MessageBlocks:
         """Add a citation to a text block."""
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Text):
-            block = self._resolve_misplaced(Text, events)
+            block = self._only_open(wire_index, Text)
         events.append(CitationDelta(block.index, citation_from_wire(citation)))
 
     def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
@@ -251,43 +226,68 @@ class MessageBlocks:
         events.append(event_from_wire(name, value, index))
 
     def stop(self, wire_index: object, events: list[Event]) -> None:
-        """Close a block."""
+        """Close a block; a stop without an index closes the only open one."""
+        if wire_index is None and len(self._open) == 1:
+            (wire_index,) = self._open
         block = self._open.pop(wire_index, None)
         if block is None:
             self._note("extra_block_stop", "block")
             return
         self._emit_stop(wire_index, block, events)
+        if self._implied is not None and self._implied[1] == wire_index:
+            self._stop_implied(events)
 
     def finish(self, events: list[Event]) -> None:
-        """Close all blocks that are still open."""
+        """Close all blocks that are still open, at the end of the message."""
         self._stop_implied(events)
         for key, block in sorted(self._open.items(), key=lambda item: item[1].index):
             self._note("missing_block_stop", "block")
             self._emit_stop(key, block, events)
         self._open.clear()
+        for _ in range(self.unfinished_calls):
+            self._note("unfinished_arguments", "tool call")
 
-    def _emit_start(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
+    def _emit_start(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         started = block.unified
-        if isinstance(started, ToolCall):
-            self.has_client_call, block.fragments = True, []
+        if isinstance(started, ToolCall | ServerToolCall):
+            if started.id in self._call_ids:
+                raise malformed("second call of one id, expected another id")
+            if started.id:
+                self._call_ids.add(started.id)
+            self.has_client_call = self.has_client_call or isinstance(started, ToolCall)
         block.index = self._opener.open(started, events, extra=block.extra)
         if type(started) in _DELTAS:
             block.delta = _DELTAS[type(started)](block.index, "")
-        if isinstance(wire_index, int):
-            self._indexes[wire_index] = block.index
+        if isinstance(key, int):
+            self._indexes[key] = block.index
 
-    def _emit_stop(self, wire_index: object, block: OpenBlock, events: list[Event]) -> None:
+    def _emit_stop(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         if block.index < 0:
-            self._emit_start(wire_index, block, events)
+            self._emit_start(key, block, events)
         self._flush_carry(block, events)
+        content: str = block.signature or block.start_signature
+        if isinstance(block.unified, ToolCall | ServerToolCall):
+            content = self._whole_input(block)
+        elif not block.has_deltas and not content:
+            content = block.start_text
+        if content and isinstance(key, int):
+            self._contents[key] = hash((_DELTAS[type(block.unified)], content))
         if block.start_input and not block.has_deltas:
             events.append(JSONDelta(block.index, block.start_input))
         if block.start_signature and not block.signature:
             issued = signature_from_wire(block.start_signature, self._server)
             events.append(SignatureDelta(block.index, *issued))
         events.append(BlockStop(block.index))
-        if block.fragments and not is_json("".join(block.fragments)):
-            self.has_unfinished_call = True
+
+    def _whole_input(self, call: OpenBlock) -> str:
+        """Return the input of a call that stops, and count a client call with broken input."""
+        told, whole = call.start_input, "".join(call.fragments)
+        if told and whole and not same_input(told, whole):
+            raise malformed("deltas of another input than that of the start, expected the same")
+        whole = whole or told
+        if isinstance(call.unified, ToolCall) and whole and not is_json(whole):
+            self.unfinished_calls += 1
+        return whole
 
     def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
         """Replace a signed block by a new one: a signature covers only what precedes it."""
@@ -299,27 +299,47 @@ class MessageBlocks:
         return block
 
     def _stop_implied(self, events: list[Event]) -> None:
-        if _IMPLIED in self._open:
-            self.stop(_IMPLIED, events)
+        if self._implied is not None:
+            key, self._implied = self._implied, None
+            self._emit_stop(key, self._open.pop(key), events)
 
-    def _resolve_misplaced(
-        self, kind: type[Text | Reasoning | ToolCall], events: list[Event]
-    ) -> OpenBlock:
-        """Return the block that a misplaced delta extends: the last open one of its kind.
+    def _repeats(self, wire_index: object, kind: type[Block], content: str) -> bool:
+        """Return whether a delta only repeats what a stopped block holds, and note that."""
+        held = self._contents.get(wire_index)
+        if held is None or held != hash((_DELTAS[kind], content)):
+            return False
+        self._note("resent_delta", kind.__name__)
+        return True
 
-        If there is none, text and thinking open a block; input is malformed.
-        """
+    def _only_open(self, wire_index: object, kind: type[Block]) -> OpenBlock:
+        """Return the block of a delta without an index: the only open one of its kind."""
+        alike = [block for block in self._open.values() if isinstance(block.unified, _KINDS[kind])]
+        if wire_index is not None or len(alike) != 1:
+            raise malformed(f"delta of no open {kind.__name__} block, expected one at its index")
         self._note("misplaced_delta", kind.__name__)
-        kinds = _CALLS if kind is ToolCall else (kind,)
-        for block in reversed(self._open.values()):
-            if isinstance(block.unified, kinds):
-                return block
-        if kind is ToolCall:
-            raise _malformed("input of no open tool call, expected one")
-        self._stop_implied(events)
-        implied = self._open[_IMPLIED] = OpenBlock(Text() if kind is Text else Reasoning())
-        self._emit_start(_IMPLIED, implied, events)
-        return implied
+        return alike[0]
+
+    def _implied_at(
+        self, wire_index: object, kind: type[Text | Reasoning], events: list[Event]
+    ) -> OpenBlock:
+        """Return the block of text or thinking at the index of an open block of another kind.
+
+        SGLang sends text amid a tool's input (sgl-project/sglang#24293), LiteLLM thinking amid
+        text (BerriAI/litellm#33224): that is a block of its own, until the next block starts,
+        if no other block of the kind is open.
+        """
+        key = (kind, wire_index)
+        if key not in self._open:
+            alike = any(isinstance(block.unified, kind) for block in self._open.values())
+            host = self._open.get(wire_index)
+            if alike or host is None or host.delta is None:
+                return self._only_open(wire_index, kind)
+            self._stop_implied(events)
+            self._implied = key
+            self._open[key] = OpenBlock(Text() if kind is Text else Reasoning())
+            self._emit_start(key, self._open[key], events)
+        self._note("misplaced_delta", kind.__name__)
+        return self._open[key]
 
     def _without_repeat(self, block: OpenBlock, text: str) -> str:
         """Return `text`, or "" if it is a first delta that repeats the text of the start."""
@@ -340,43 +360,3 @@ class MessageBlocks:
         if block.carry:
             carry, block.carry = clean(block.carry), ""
             events.append(_DELTAS[type(block.unified)](block.index, carry))
-
-
-def _open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
-    """Return the block of a `content_block_start`, not yet numbered."""
-    match block:
-        case {"type": "text"}:
-            return OpenBlock(
-                Text(),
-                wire.unmapped(block, "type", "text", "citations"),
-                start_text=string_of(block, "text"),
-                start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
-            )
-        case {"type": "thinking"}:
-            return OpenBlock(
-                Reasoning(),
-                wire.unmapped(block, "type", "thinking", "signature"),
-                start_text=string_of(block, "thinking"),
-                start_signature=string_of(block, "signature"),
-            )
-        case {"type": "redacted_thinking", "data": str(data)}:
-            return OpenBlock(redacted_from_wire(data, server), wire.unmapped(block, "type", "data"))
-        case {"type": str(kind), "name": str(name)} if kind in CALL_TYPES and name:
-            return OpenBlock(
-                call_from_wire(kind, name, block),
-                wire.unmapped(block, "type", "id", "name", "input"),
-                start_input=input_from_wire(block, raw_input),
-            )
-        case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
-            extra = wire.unmapped(block, "type", "tool_use_id", "content")
-            return OpenBlock(result_from_wire(kind, id, block), extra)
-        case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
-            raise _malformed(f"{kind} lacks a field, expected all that are required")
-        case {"type": str(kind)}:
-            return OpenBlock(opaque_from_wire(kind, block))
-        case _:
-            raise _malformed("content block without a type, expected one")
-
-
-def _malformed(message: str) -> Fatal:
-    return Fatal(StreamError("malformed", message))
