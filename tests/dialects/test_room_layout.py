@@ -34,6 +34,7 @@ COMMON = (
 
 # What one dialect alone has, with the reason.
 OWN = {
+    "openai_chat": {"stream_state": "all choices share bounds, quirks and options"},
     "gemini": {
         "body_format": "streams may also be JSON arrays",
     },

@@ -210,9 +210,10 @@ def _begun(d: Draws, server: _Server, response: _Value) -> list[_Value]:
     """Return the events before the first item."""
     types = [*(["created"] if d.flag(8) else []), *(["queued"] if d.flag(6) else [])]
     types += ["in_progress"] if d.flag() else []
-    # One that is created again under another id would be another.
-    rotates = server.places == "rotating" and "created" not in types
-    later = {**response, "id": "resp_3"} if rotates else response
+    # Ids that change are known by the first event behind `created`.
+    if server.places == "rotating":
+        types = ["in_progress"]
+    later = {**response, "id": "resp_3"} if server.places == "rotating" else response
     created: _Value = {"type": "response.created", "response": response}
     return [created, *({"type": f"response.{type}", "response": later} for type in types)]
 
