@@ -195,7 +195,7 @@ def _is_another(call: Call, id: str, name: str | None) -> bool:
     """Return whether a fragment at the index of a call names another call."""
     if id and call.id:
         return bool(id != call.id)
-    return bool(id and name and call.name and name != call.name)
+    return bool(name and call.name and name != call.name and (id or call.pieces))
 
 
 def _drifted(at: dict[Any, tuple[Call, Any]], key: tuple[int, Any]) -> tuple[Call, Any] | None:
