@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import Document, Image, OpaqueBlock, Reasoning, Text, ToolCall, UnknownDialect
+from streamnorm._core.codec import DialectOptions
 from streamnorm._registry import DIALECTS, capabilities
 
 WRITTEN = {
@@ -93,3 +94,8 @@ def test_encoder_options_change_the_capabilities(dialect: str) -> None:
 def test_unknown_dialect_has_no_capabilities() -> None:
     with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon', expected one of"):
         capabilities("klingon")
+
+
+def test_options_of_a_dialect_change_no_capability_by_default() -> None:
+    can = capabilities("openai_chat")
+    assert DialectOptions().limit(can) is can

@@ -162,8 +162,8 @@ class Sequencer:
         queue.latest = max(queue.latest, event.index)
         if queue.head is not None:
             index = event.index
-            position = (index, 0) if index >= 0 else (queue.latest, -index)
-            heappush(queue.order, (*position, index))
+            first, second = (index, 0) if index >= 0 else (queue.latest, -index)
+            heappush(queue.order, (first, second, index))
             queue.held[index] = []
             return self._hold(queue.held[event.index], event)
         if not isinstance(event.block, self._overlapping):

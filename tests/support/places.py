@@ -169,6 +169,8 @@ def read_chat(payloads: Iterable[Any]) -> Places:
                 late = None if key[1] is None else at.get(key)  # the id of a call at an index
                 if known is None and late is not None and not late[0].id:
                     known = None if _is_another(late[0], id, function.get("name")) else late
+                if key[1] is None and not id and not function.get("name"):
+                    known = _growing(at, number) or known
                 if known is None and not id and not function.get("name"):
                     if not piece:
                         continue
@@ -195,7 +197,15 @@ def _is_another(call: Call, id: str, name: str | None) -> bool:
     """Return whether a fragment at the index of a call names another call."""
     if id and call.id:
         return bool(id != call.id)
-    return bool(name and call.name and name != call.name and (id or call.pieces))
+    is_new = id or (call.pieces and not call.id)
+    return bool(name and call.name and name != call.name and is_new)
+
+
+def _growing(at: dict[Any, tuple[Call, Any]], choice: int) -> tuple[Call, Any] | None:
+    """Return the one incomplete call of a choice, to which a piece without a place goes."""
+    calls = {id(known[0]): known for key, known in at.items() if key[0] == choice}
+    growing = [known for known in calls.values() if not _is_json(known[0].pieces)]
+    return growing[0] if len(growing) == 1 else None
 
 
 def _drifted(at: dict[Any, tuple[Call, Any]], key: tuple[int, Any]) -> tuple[Call, Any] | None:

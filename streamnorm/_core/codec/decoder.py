@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
@@ -201,7 +202,7 @@ class Decoder(ABC):
         if self._body is None:
             self._begin_stream()
         else:
-            self.split = self._split_body
+            self.split = partial(self._split_body, self._body)
 
     @property
     def is_body(self) -> bool:
@@ -342,8 +343,8 @@ class Decoder(ABC):
             return self.framing.split(data)
         self.is_plain = False
         self._body = Body(self.sniffer(start), b"\n\n" * self._blank)
-        self.split = self._split_body
-        return self._split_body(start)
+        self.split = partial(self._split_body, self._body)
+        return self.split(start)
 
     def _begin_stream(self) -> None:
         self.split = self.framing.split
@@ -351,11 +352,8 @@ class Decoder(ABC):
             self.run = self._delta_run
             self.run.framing = self.framing
 
-    def _split_body(self, data: bytes) -> list[RawFrame]:
+    def _split_body(self, body: Body, data: bytes) -> list[RawFrame]:
         """Split a body in another format, once it is known to be one; else buffer it."""
-        body = self._body
-        if body is None:
-            return []
         events = body.feed(data if self.outcome is None else b"")
         if self.outcome is not None:
             return []

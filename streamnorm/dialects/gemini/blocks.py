@@ -104,6 +104,11 @@ class CandidateBlocks:
         self._metadata: dict[str, Any] = {}  # last value of each
 
     @property
+    def ends_in_code(self) -> bool:
+        """Whether the last part with content is code that the server runs."""
+        return self.last_content == "executableCode"
+
+    @property
     def text_offsets(self) -> TextOffsets | None:
         """Text of the open block, for its citations; None if no text is open."""
         return None if self._text is None else self._text.offsets

@@ -257,7 +257,7 @@ class GeminiDecoder(Decoder):
                 self._opener.store(size)
                 blocks.extra[key] = without_half_characters(key, item)
         word = ending_word(candidate.get("finishReason"))
-        if word and blocks.last_content != "executableCode":  # its result and more follow
+        if word and not blocks.ends_in_code:  # its result and more follow
             blocks.finish, blocks.blocked = word, False
         error = failed_finish(word, string_of(candidate, "finishMessage"))
         return None if error is None else Fatal(error)

@@ -30,9 +30,7 @@ from streamnorm import (
     decoder,
     validate,
 )
-from streamnorm.dialects.gemini import DIALECT
 from streamnorm.dialects.gemini.decode import GeminiDecoder
-from streamnorm.sse import Frame
 
 BEGUN = MessageStart(BEGUN_ID, "gemini-1")
 HELLO = [BlockStart(0, Text()), TextDelta(0, "Hello"), BlockStop(0)]
@@ -392,40 +390,3 @@ def test_any_bytes_give_legal_events_whatever_the_chunks(pieces: list[bytes], si
     assert validate(events) == []
     assert whole.outcome == cut.outcome
     assert sum(isinstance(event, StreamError) for event in events) <= 1
-
-
-# Detection
-
-
-@pytest.mark.parametrize(
-    ("payload", "ours"),
-    [
-        ({"candidates": []}, True),
-        ({"usageMetadata": {}}, True),
-        ({"promptFeedback": {}}, True),
-        ({"response": {"candidates": []}}, True),
-        ({"response": {"id": "resp_1"}}, False),
-        ({"choices": []}, False),
-        ({"candidates": 1}, False),
-        ([], False),
-    ],
-    ids=json.dumps,
-)
-def test_frame_is_recognised_by_its_fields(payload: object, ours: bool) -> None:
-    assert DIALECT.recognises(Frame("message", json.dumps(payload))) is ours
-
-
-@pytest.mark.parametrize(
-    ("payload", "expected"),
-    [
-        ({"candidates": [{"finishReason": "STOP"}]}, True),
-        ({"candidates": [{}, {"finishReason": 1}]}, True),
-        ({"promptFeedback": {"blockReason": "SAFETY"}}, True),
-        ({"candidates": [{"finishReason": ""}, None]}, False),
-        ({"candidates": 5, "promptFeedback": {}}, False),
-        ([], False),
-    ],
-    ids=json.dumps,
-)
-def test_terminal_has_a_finish_or_block_reason(payload: object, expected: bool) -> None:
-    assert DIALECT.is_terminal(Frame("message", json.dumps(payload))) is expected

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.gemini.payloads import NAMES, START, chunk, encode
 
 from streamnorm import (
     BlockStart,
@@ -33,25 +34,8 @@ from streamnorm import (
     Transcoder,
     Usage,
     UsageUpdate,
-    encoder,
 )
 from streamnorm.dialects.gemini.encode import GeminiEncoder
-
-START = MessageStart("r1", "gemini-2.5-flash")
-NAMES = {"modelVersion": "gemini-2.5-flash", "responseId": "r1"}
-
-
-def encode(*events: Event, **options: Any) -> list[dict[str, Any]]:
-    """Return the payload of each frame behind the first, without what all of them hold."""
-    writer = encoder("gemini", **options)
-    wire = b"".join(writer.encode(event) for event in (START, *events)) + writer.close()
-    payloads = []
-    for frame in wire.decode().removesuffix("\r\n\r\n").split("\r\n\r\n"):
-        payload = json.loads(frame.removeprefix("data: "))
-        if "error" not in payload:
-            assert {key: payload.pop(key) for key in NAMES} == NAMES
-        payloads.append(payload)
-    return payloads[1:]
 
 
 def losses(*events: Event) -> tuple[Loss, ...]:
@@ -59,11 +43,6 @@ def losses(*events: Event) -> tuple[Loss, ...]:
     for event in (START, *events):
         writer.encode(event)
     return writer.losses
-
-
-def chunk(*parts: dict[str, Any], beside: dict[str, Any] | None = None, **of: Any) -> Any:
-    content = {"parts": list(parts), "role": "model"}
-    return {"candidates": [{"content": content, **of, "index": 0}], **(beside or {})}
 
 
 def end(reason: str, **beside: Any) -> Any:
@@ -340,47 +319,6 @@ def test_tokens_that_the_client_has_seen_are_not_repeated() -> None:
     out = b"".join(transcoder.feed(original) + transcoder.close())
     assert out.startswith(original)
     assert b"usageMetadata" not in out[len(original) :]
-
-
-@pytest.mark.parametrize(
-    ("error", "wire"),
-    [
-        (
-            StreamError("upstream", "slow", "rate_limit_exceeded", 429),
-            {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"},
-        ),
-        (
-            StreamError("upstream", "busy", "overloaded_error", 529),
-            {"code": 529, "message": "busy", "status": "UNAVAILABLE"},
-        ),
-        (
-            StreamError("upstream", "odd", None, 418),
-            {"code": 418, "message": "odd", "status": "INVALID_ARGUMENT"},
-        ),
-        (
-            StreamError("stalled", "no byte"),
-            {"code": 504, "message": "no byte", "status": "DEADLINE_EXCEEDED"},
-        ),
-        (
-            StreamError("malformed", "no JSON"),
-            {"code": 500, "message": "no JSON", "status": "INTERNAL"},
-        ),
-    ],
-    ids=lambda value: getattr(value, "message", ""),
-)
-def test_error_comes_first_in_its_frame(error: StreamError, wire: dict[str, Any]) -> None:
-    """The client looks for `{"error":` at the start."""
-    writer = GeminiEncoder()
-    frame = b"data: " + json.dumps({"error": wire}, separators=(",", ":")).encode() + b"\r\n\r\n"
-    assert writer.encode(error) == frame
-    assert writer.error_body(error) == frame[6:-4]
-    assert writer.close() == b""
-
-
-@pytest.mark.parametrize("word", ["UNEXPECTED_TOOL_CALL", "malformed_function_call"])
-def test_failed_finish_is_written_as_finish_reason(word: str) -> None:
-    failed = chunk({"text": ""}, finishReason=word.upper(), finishMessage="sorry")
-    assert encode(StreamError("upstream", "sorry", word)) == [failed]
 
 
 def test_unicode_line_ends_are_escaped() -> None:

@@ -96,6 +96,11 @@ LEGAL: dict[str, list[Event | str]] = {
         )
     ),
     "sealed anew at the end": sealed_anew(),
+    "arguments left unfinished, and an item behind them": answer(
+        *call(0, '{"a')[:-1],
+        done(0, **{**call(0, '{"a')[-1]["item"], "status": "incomplete"}),
+        *text(1),
+    ),
     "arguments that tokens cut short": cut(*call(0, '{"a')),
     "message that tokens cut short": cut(
         *text()[:-1], done(0, **{**text()[-1]["item"], "status": "incomplete"})
