@@ -210,11 +210,12 @@ def _growing(at: dict[Any, tuple[Call, Any]], choice: int) -> tuple[Call, Any] |
 
 def _drifted(at: dict[Any, tuple[Call, Any]], key: tuple[int, Any]) -> tuple[Call, Any] | None:
     """Return the one incomplete call of a choice, whose index becomes `key` (SGLang)."""
-    keys = [k for k, known in at.items() if k[0] == key[0] and known[0].pieces]
-    keys = [k for k in keys if not (isinstance(k[1], str) or _is_json(at[k][0].pieces))]
-    if len(keys) != 1:
+    known = _growing(at, key[0])
+    if known is None or not known[0].pieces:
         return None
-    known = at[key] = at.pop(keys[0])
+    for other in [k for k, call in at.items() if call is known and not isinstance(k[1], str)]:
+        del at[other]
+    at[key] = known
     return known
 
 
