@@ -41,9 +41,6 @@ EXCUSED = {
     r".*\.safetyRatings\[\d\]\.category is missing, expected a string": (
         "what Google says of safety goes out as it came"
     ),
-    r"candidates.*\.thoughtSignature is a string of \d+ characters, expected padded Base64": (
-        "what Google signs goes back to its clients as it came"
-    ),
     r"usageMetadata\.totalTokenCount is \d+, expected \d+": (
         "Google's own total, where it is another than the sum"
     ),
