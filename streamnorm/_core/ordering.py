@@ -7,11 +7,11 @@ other dialects append at a block's start and ignore the index of its deltas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from streamnorm._core.block_order import BlockOrder
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
@@ -68,17 +68,12 @@ class _ChoiceQueue(Struct):
     """The blocks of one choice.
 
     Attributes:
-        head: The open block that holds back all later ones; None if there is none.
+        order: Which blocks are held, and which one holds them back.
         held: Held events by block.
-        order: Heap of the held blocks.  Those that a projection has added, whose indexes are
-            below zero, go behind the blocks that started before them.
-        latest: Highest index of its blocks.
     """
 
-    head: int | None = None
+    order: BlockOrder
     held: dict[int, list[Event | _HeldDeltas]] = {}
-    order: list[tuple[int, int, int]] = []
-    latest: int = -1
 
 
 class Sequencer:
@@ -128,7 +123,7 @@ class Sequencer:
         queue = self._queue_of[index]
         if index in queue.held:
             return self._hold(queue.held[index], event)
-        if isinstance(event, BlockStop) and index == queue.head:
+        if isinstance(event, BlockStop) and index == queue.order.open:
             return [event, *self._release(queue)]
         return [event]
 
@@ -157,25 +152,22 @@ class Sequencer:
         return hold
 
     def _start(self, event: BlockStart) -> list[Event]:
-        queue = self._queues.setdefault(event.choice, _ChoiceQueue())
+        queue = self._queues.get(event.choice)
+        if queue is None:
+            queue = self._queues[event.choice] = _ChoiceQueue(BlockOrder())
         self._queue_of[event.index] = queue
-        queue.latest = max(queue.latest, event.index)
-        if queue.head is not None:
-            index = event.index
-            first, second = (index, 0) if index >= 0 else (queue.latest, -index)
-            heappush(queue.order, (first, second, index))
-            queue.held[index] = []
-            return self._hold(queue.held[event.index], event)
+        if queue.order.start(event.index):
+            items = queue.held[event.index] = []
+            return self._hold(items, event)
         if not isinstance(event.block, self._overlapping):
-            queue.head = event.index
+            queue.order.open = event.index
         return [event]
 
     def _release(self, queue: _ChoiceQueue) -> list[Event]:
         """Return held blocks in order, up to the first open one that holds others back."""
         out: list[Event] = []
-        queue.head = None
-        while queue.held and queue.head is None:
-            *_, index = heappop(queue.order)
+        queue.order.open = None
+        while (index := queue.order.next()) is not None:
             items = queue.held.pop(index)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
@@ -185,7 +177,7 @@ class Sequencer:
                 first.block, self._overlapping
             )
             if waits and BlockStop(index) not in items:
-                queue.head = index
+                queue.order.open = index
         return out
 
     def _hold(self, items: list[Event | _HeldDeltas], event: Event) -> list[Event]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from streamnorm._core.block_order import BlockOrder
 from streamnorm._core.blocks import Citation, Reasoning, Refusal, Text
 from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import MessageStop, Usage
@@ -101,20 +102,19 @@ class _WrittenBlock(Struct):
     previous: int | None = None
     signed: bool = False
     stopped: bool = False
+    dropped: bool = False
 
 
-class _WriteOrder(Struct):
+class _WrittenChoice(Struct):
     """The blocks of one choice, in the order in which a `Sequencer` writes them.
 
     Attributes:
-        open: Index of the open block that holds others back; None if there is none.
+        order: Which blocks are held back, and which one holds them back.
         last: Index of the block written last.
-        held: Indexes of the blocks held back.
     """
 
-    open: int | None = None
+    order: BlockOrder
     last: int | None = None
-    held: set[int] = set()
 
 
 class Boundaries:
@@ -133,7 +133,7 @@ class Boundaries:
         self._can = capabilities
         self._losses = losses
         self._blocks: dict[int, _WrittenBlock] = {}
-        self._orders: dict[int, _WriteOrder] = {}
+        self._choices: dict[int, _WrittenChoice] = {}
 
     def start(self, index: int, choice: int, type: type, *, signature_only: bool) -> None:
         """Add a block that the target writes.
@@ -146,11 +146,11 @@ class Boundaries:
                 that to the previous block, if a block of its type can have one.
         """
         self._blocks[index] = _WrittenBlock(type, choice, signature_only)
-        order = self._orders.setdefault(choice, _WriteOrder())
-        if order.open is None:
-            self._write(index, order)
-        else:
-            order.held.add(index)
+        blocks = self._choices.get(choice)
+        if blocks is None:
+            blocks = self._choices[choice] = _WrittenChoice(BlockOrder())
+        if not blocks.order.start(index):
+            self._write(index, blocks)
 
     def sign(self, index: int) -> None:
         """Mark a block as signed: whatever follows a signature is a new block."""
@@ -164,28 +164,25 @@ class Boundaries:
             written: Whether the encoder writes it; if not, its neighbours become adjacent.
         """
         block = self._blocks[index]
-        order = self._orders[block.choice]
-        block.stopped = True
-        if not written:
-            order.held.discard(index)
-            if index == order.last:
-                order.last = block.previous
-        if index == order.open:
-            order.open = None
-            while order.held and order.open is None:
-                first = min(order.held)
-                order.held.discard(first)
-                self._write(first, order)
+        choice = self._choices[block.choice]
+        block.stopped, block.dropped = True, not written
+        if block.dropped and index == choice.last:
+            choice.last = block.previous
+        if index == choice.order.open:
+            choice.order.open = None
+            while (held := choice.order.next()) is not None:
+                if not self._blocks[held].dropped:
+                    self._write(held, choice)
 
-    def _write(self, index: int, order: _WriteOrder) -> None:
+    def _write(self, index: int, choice: _WrittenChoice) -> None:
         """Append a block to the written ones, and count the boundary before it if it is lost."""
         block = self._blocks[index]
-        if order.last is not None and self._merge(self._blocks[order.last], block):
-            self._losses.add("boundaries", self._blocks[order.last].type.__name__, _MERGED)
-            self.merged[index] = order.last
-        block.previous, order.last = order.last, index
+        if choice.last is not None and self._merge(self._blocks[choice.last], block):
+            self._losses.add("boundaries", self._blocks[choice.last].type.__name__, _MERGED)
+            self.merged[index] = choice.last
+        block.previous, choice.last = choice.last, index
         if not block.stopped and not issubclass(block.type, self._can.overlapping):
-            order.open = index
+            choice.order.open = index
 
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
         """Return whether readers join a block to the previous one."""

@@ -109,6 +109,29 @@ def test_neighbours_of_an_unwritten_block_merge() -> None:
     assert found.merged == {2: 0}
 
 
+def test_added_block_separates_those_that_it_is_written_between() -> None:
+    """A block that a projection adds has an index below zero, and goes behind earlier starts."""
+    found, losses = boundaries()
+    found.start(0, 0, ToolCall, signature_only=False)
+    found.start(1, 0, Text, signature_only=False)
+    found.start(-1, 0, ToolCall, signature_only=False)
+    found.start(2, 0, Text, signature_only=False)
+    for index in (-1, 1, 2, 0):
+        found.stop(index, written=True)
+    assert found.merged == {}
+    assert losses.list() == ()
+
+
+def test_held_block_that_is_not_written_separates_nothing() -> None:
+    found, _ = boundaries()
+    found.start(0, 0, ToolCall, signature_only=False)
+    for index, kind in ((1, Text), (2, ToolCall), (3, Text)):
+        found.start(index, 0, kind, signature_only=False)
+        found.stop(index, written=kind is Text)
+    found.stop(0, written=True)
+    assert found.merged == {3: 1}
+
+
 def test_message_with_a_refusal_stops_with_refusal() -> None:
     body = [BlockStart(0, Refusal()), RefusalDelta(0, "no"), BlockStop(0)]
     events, _ = project([START, *body, USAGE, MessageStop("end_turn", "stop")], "anthropic")
