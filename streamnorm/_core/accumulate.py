@@ -43,7 +43,7 @@ from streamnorm._core.text_buffer import TextBuffer
 __all__ = ["Accumulator", "UsageAccumulator", "accumulate", "message_events"]
 
 # Text is packed in batches, which costs a tenth of packing each delta.
-_BATCH_BYTES = 1200  # of memory that is held until then
+_BATCH_BYTES = 900  # of memory that is held until then
 _STRING_BYTES = 48  # of memory that a string takes besides its characters
 _MAX_BYTES_PER_CHAR = 4
 

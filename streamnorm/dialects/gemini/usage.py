@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Raw
+
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of
 from streamnorm.dialects.gemini.wire import Counts
 
 __all__ = ["UsageReader", "usage_to_wire"]
 
+_NOTHING = Raw()
+_DETAILS = (
+    *("prompt_tokens_details", "candidates_tokens_details", "cache_tokens_details"),
+    *("tool_use_prompt_tokens_details", "traffic_type", "service_tier"),
+)
 _TOOLS, _TOTAL = "toolUsePromptTokenCount", "totalTokenCount"
 _COUNTS = {
     "promptTokenCount": "prompt_token_count",
@@ -36,7 +43,8 @@ class UsageReader:
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self._last: Counts | None = None  # of the last chunk; None if `read` read it
+        self._last: Counts | None = None  # whose fields besides the numbers are those of the
+        # last chunk; None if `read` read that
         self._known = Counts()
         self._before = self._known  # the counts before `add_pending`
         self._is_stale = False  # whether counts have changed since the snapshot
@@ -44,6 +52,8 @@ class UsageReader:
 
     def set_last(self, counts: Counts) -> None:
         """Store the counts that `read` has just read, for `matches_last`."""
+        for name in _DETAILS:  # which would keep the memory of the whole frame
+            setattr(counts, name, getattr(counts, name).copy())
         self._last = counts
 
     def matches_last(self, counts: Counts) -> bool:
@@ -60,7 +70,10 @@ class UsageReader:
 
     def add_pending(self, counts: Counts) -> None:
         """Add counts that match the last; `refresh` brings them into the snapshot."""
-        self._last = counts
+        # Equal to those of `_last`; each would keep the memory of a whole frame.
+        counts.prompt_tokens_details = counts.candidates_tokens_details = _NOTHING
+        counts.cache_tokens_details = counts.tool_use_prompt_tokens_details = _NOTHING
+        counts.traffic_type = counts.service_tier = _NOTHING
         self._before = self._known
         self._known = counts
         self._is_stale = True

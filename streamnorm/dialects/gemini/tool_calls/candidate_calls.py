@@ -54,7 +54,7 @@ class CandidateCalls:
 
     def __init__(self) -> None:
         self._by_id: dict[tuple[str, str], tuple[str, int]] = {}  # name and hash of the content
-        self._cut: set[str] = set()  # names of calls whose arguments never ended
+        self._cut: dict[str, None] = {}  # names of calls whose arguments never ended
         self._unfinished = 0
         self._unanswered: dict[str, str] = {}  # names of client tool calls by id
         self._running: list[str] = []  # ids of the provider's calls
@@ -107,7 +107,7 @@ class CandidateCalls:
     def cut(self, name: str) -> None:
         """Store that the arguments of a call never ended."""
         self._unfinished += 1
-        self._cut.add(name)
+        self._cut[name] = None
 
     def answer(self, id: str, name: str) -> str:
         """Return the id of the client tool call that a result answers; its tool has run."""

@@ -40,7 +40,7 @@ class ResponseBlockOpener:
         self._limits = limits
         self._opener = BlockOpener(limits, note)
         self._keys = 0
-        self._call_ids: set[str] = set()
+        self._call_ids: dict[str, None] = {}
         self._argument_chars = 0
 
     def begin_response(self, id: str) -> None:
@@ -58,7 +58,7 @@ class ResponseBlockOpener:
             if block.id in self._call_ids:  # the client could not tell their results apart
                 raise Fatal(StreamError("malformed", "second call with one id, expected another"))
             if block.id:
-                self._call_ids.add(block.id)
+                self._call_ids[block.id] = None
         self.has_refusal = self.has_refusal or isinstance(block, Refusal)
         return self._opener.open(block, events, extra=extra)
 

@@ -60,7 +60,7 @@ class OutputItems:
         self._by_index: dict[int, list[Item]] = {}
         self._by_id: dict[str, list[Item]] = {}
         self._by_call_id: dict[tuple[str, str], Item] = {}  # with the type of the call
-        self._changed_ids: set[str] = set()  # of complete items, no item's at its start
+        self._changed_ids: dict[str, None] = {}  # of complete items, no item's at its start
         self._declared_tools: frozenset[str] | None = None
 
     @property
@@ -186,7 +186,7 @@ class OutputItems:
             return
         elif self._has_another_id(item, data):
             self._opener.note("id_changed", "item")
-            self._changed_ids.add(string_of(data, "id"))
+            self._changed_ids[string_of(data, "id")] = None
             item.mark_done()  # nothing but the id may differ
         item.complete(data, events)
         item.mark_done()
