@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Mutant", "mutants"]
+__all__ = ["Mutant", "mutants", "mutated", "unchanged"]
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -21,6 +20,7 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -31,31 +31,50 @@ _BOOLEANS: dict[type[ast.boolop], type[ast.boolop]] = {ast.And: ast.Or, ast.Or: 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module with one change.
+    """One change of a module.
 
     Attributes:
         line: Line of the change.
         change: The kind of change.
-        source: The whole module.
+        node: Number of the changed node, in the order of `ast.walk`.
     """
 
     line: int
     change: str
-    source: str
+    node: int
 
 
 def mutants(source: str) -> list[Mutant]:
     """Return all mutants of a module, in order of their lines."""
     tree = ast.parse(source)
-    found: list[Mutant] = []
-    for number, node in enumerate(ast.walk(tree)):
-        for change in _changes(node):
-            mutated = copy.deepcopy(tree)
-            twin = next(other for n, other in enumerate(ast.walk(mutated)) if n == number)
-            _apply(change, twin)
-            text = ast.unparse(ast.fix_missing_locations(mutated))
-            found.append(Mutant(getattr(node, "lineno", 0), change, text))
+    untried = set(_for_type_checkers(tree))
+    found = [
+        Mutant(getattr(node, "lineno", 0), change, number)
+        for number, node in enumerate(ast.walk(tree))
+        if node not in untried
+        for change in _changes(node)
+    ]
     return sorted(found, key=lambda mutant: mutant.line)
+
+
+def mutated(source: str, mutant: Mutant) -> str:
+    """Return a module with the change of a mutant."""
+    tree = ast.parse(source)
+    node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
+    _apply(mutant.change, node)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def unchanged(source: str) -> str:
+    """Return a module as its mutants are written, with no change in it."""
+    return ast.unparse(ast.parse(source))
+
+
+def _for_type_checkers(tree: ast.AST) -> Iterator[ast.AST]:
+    """Return the nodes that only type checkers read."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from ast.walk(node)
 
 
 def _changes(node: ast.AST) -> Iterator[str]:
@@ -70,8 +89,9 @@ def _changes(node: ast.AST) -> Iterator[str]:
                 yield f"{type(op).__name__} to {_OPERATORS[type(op)].__name__}"
         case ast.UnaryOp(op=ast.Not()):
             yield "not removed"
-        case ast.If() | ast.While() | ast.IfExp():
-            yield "condition negated"
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            if not _is_negated_elsewhere(test):
+                yield "condition negated"
         case ast.Constant(value=bool()):
             yield "constant flipped"
         case ast.Constant(value=int()):
@@ -80,6 +100,16 @@ def _changes(node: ast.AST) -> Iterator[str]:
             yield "returns None"
         case ast.Expr(value=ast.Call()):
             yield "call removed"
+
+
+def _is_negated_elsewhere(test: ast.expr) -> bool:
+    """Return whether another mutant is the negation of a condition."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Compare(ops=[op]):
+            return not isinstance(op, _ORDERS)
+    return False
 
 
 def _is_none(value: ast.expr | None) -> bool:

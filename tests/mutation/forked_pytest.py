@@ -1,0 +1,90 @@
+"""Runs of pytest on a copy of the project, each forked from a process that has imported pytest."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NoReturn
+
+import pytest
+
+__all__ = ["Result", "run_tests"]
+
+# A mutant may loop for ever, or fill a list while it does.
+_MAX_MEMORY_BYTES = 4 << 30
+_MAX_WAIT_S = 600
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run of pytest ended.
+
+    Attributes:
+        fails: Whether it ended by anything but success; no tests at all are a success.
+        cpu_s: Processor time that it took, in seconds.
+        output: The end of what it printed.
+    """
+
+    fails: bool
+    cpu_s: float
+    output: str
+
+
+def run_tests(
+    copy: Path, paths: Sequence[str], *, max_cpu_s: float, writes_bytecode: bool
+) -> Result:
+    """Run the tests of some paths of a copy up to the first failure.
+
+    Args:
+        copy: A copy of the project; the package is imported from it.
+        paths: Files and folders below the copy.
+        max_cpu_s: Processor time after which the run is stopped, and has failed.
+        writes_bytecode: Whether what is imported is kept compiled beside its source.
+    """
+    with tempfile.TemporaryFile() as output:
+        pid = os.fork()
+        if pid == 0:
+            _be_pytest(copy, paths, max_cpu_s, writes_bytecode, output)
+        _, status, usage = os.wait4(pid, 0)
+        output.seek(0)
+        printed = output.read()[-2000:].decode(errors="replace")
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGKILL:
+        raise RuntimeError(f"pytest was killed from outside, expected its own end: {paths}")
+    ends_well = code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return Result(not ends_well, usage.ru_utime + usage.ru_stime, printed)
+
+
+def _be_pytest(
+    copy: Path,
+    paths: Sequence[str],
+    max_cpu_s: float,
+    writes_bytecode: bool,
+    output: IO[bytes],
+) -> NoReturn:
+    code = 1
+    try:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        os.chdir(copy)
+        for name in [name for name in os.environ if name.startswith("STREAMNORM_")]:
+            del os.environ[name]
+        os.environ["PYTHONPATH"] = str(copy)
+        os.environ["HYPOTHESIS_PROFILE"] = "quick"
+        os.environ["PYTEST_ADDOPTS"] = ""
+        sys.path[0] = str(copy)  # before: the folder of this file
+        sys.dont_write_bytecode = not writes_bytecode
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 1))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_MAX_WAIT_S)
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *paths]))
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
