@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
+import hypothesis  # noqa: F401 - imported once for all forks
 import pytest
+import trio  # noqa: F401
 
 __all__ = ["Result", "run_tests"]
 
 # A mutant may loop for ever, or fill a list while it does.
 _MAX_MEMORY_BYTES = 4 << 30
 _MAX_WAIT_S = 600
+_PLUGINS = ("anyio.pytest_plugin", "_hypothesis_pytestplugin", "streamnorm.testing.plugin")
+_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", *(f"-p{name}" for name in _PLUGINS))
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,15 @@ def _be_pytest(
         os.environ["PYTHONPATH"] = str(copy)
         os.environ["HYPOTHESIS_PROFILE"] = "quick"
         os.environ["PYTEST_ADDOPTS"] = ""
+        # Plugins of other packages take longer to import than most mutants to be killed.
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         sys.path[0] = str(copy)  # before: the folder of this file
         sys.dont_write_bytecode = not writes_bytecode
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 1))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(_MAX_WAIT_S)
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *paths]))
+        code = int(pytest.main([*_OPTIONS, *paths]))
         sys.stdout.flush()
     finally:
         os._exit(code)

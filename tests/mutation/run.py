@@ -38,7 +38,10 @@ _DEFAULT = (
         if (room / "__init__.py").exists()
     ),
 )
-_LAWS = ("tests/laws", "tests/transcoder", "tests/test_adversarial.py", "tests/test_cost.py")
+_LAWS = (
+    *("tests/laws", "tests/transcoder"),
+    *sorted(f"tests/{file.name}" for file in (_ROOT / "tests").glob("test_*.py")),
+)
 _WANTED = 0.9
 
 # Seconds of processor time that each group of tests may take.

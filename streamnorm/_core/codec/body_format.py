@@ -109,14 +109,14 @@ class Body:
             self._events = self._reader.feed(data)
             return self._events
         self.buffered += data
-        is_stream = False if self._sniffer is None else self._sniffer.feed(data)
-        if self._sniffer is not None and is_stream is not None:
-            if is_stream:
-                self._reader = self._sniffer.format.reader()
-                # Blank lines that came before, and went on, must not stand in the first line.
-                self._events = self._before + self._reader.feed(bytes(self.buffered))
-                self.buffered.clear()
-            self._sniffer = None
+        if self._sniffer is None or (is_stream := self._sniffer.feed(data)) is None:
+            return b""
+        if is_stream:
+            self._reader = self._sniffer.format.reader()
+            # Blank lines that came before, and went on, must not stand in the first line.
+            self._events = self._before + self._reader.feed(bytes(self.buffered))
+            self.buffered.clear()
+        self._sniffer = None
         return self._events
 
     def last_events(self) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -15,15 +16,18 @@ from support.run_comparison import every_frame_in_full
 from support.streams import DIALECTS
 
 from streamnorm import (
+    BlockStop,
     Completed,
     Failed,
     Limits,
     LossyEncoding,
     Reasoning,
+    TextDelta,
     Transcoder,
     Truncated,
 )
-from streamnorm._core.codec import Decoder
+from streamnorm._core.codec import Decoder, DeltaForwarder, DeltaRun
+from streamnorm.sse import SSEDecoder
 
 NAMES = [
     *(
@@ -240,3 +244,81 @@ def test_source_that_is_not_named_has_the_same_run(name: str, reads: str) -> Non
         named, other = feed(chunks, stream.dialect, target, **stream.options)
         assert [b"".join(out) for out in outs] == [b"".join(out) for out in named]
         assert (run.message, run.usage) == (other.message, other.usage)
+
+
+# One frame, one read
+
+
+class NumberedRun(DeltaRun):
+    """Frames whose payload is the number of a block and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.framing = SSEDecoder()
+        self.framing.split(b": begins\n\n")
+        self.framing.frames = 0
+        self._deltas = [TextDelta(0, ""), TextDelta(1, "")]
+
+    def decode(self, payload: bytes) -> str | None:
+        self.delta = self._deltas[int(payload[:1])]
+        return payload[1:].decode()
+
+
+class CountedSinks:
+    """The texts of a message, and for which blocks a sink was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.texts: list[list[str]] = [[], []]
+
+    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+        self.asked.append(index)
+        return self.texts[index].append
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+def test_read_of_one_event_is_decoded_without_splitting_it(end: bytes) -> None:
+    run = NumberedRun()
+    assert run.text_of_read(b"data: 0ab" + end) == "ab"
+    assert run.framing.frames == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"data: 0ab",
+        b"data: 0ab\n",
+        b"data: 0ab\r\n\n",
+        b"data:0ab\n\n",
+        b"event: x\ndata: 0ab\n\n",
+        b"data: 0ab\ndata: 0cd\n\n",
+        b"data: 0ab\rdata: 0cd\n\n",
+        b"data: 0ab\r\ndata: 0cd\r\n\r\n",
+        b"data: 0ab\n\ndata: 0cd\n\n",
+    ],
+)
+def test_read_of_anything_else_is_left_to_be_split(data: bytes) -> None:
+    run = NumberedRun()
+    assert run.text_of_read(data) is None
+    assert run.framing.frames == 0
+
+
+def test_read_that_goes_on_with_an_event_is_left_to_be_split() -> None:
+    run = NumberedRun()
+    run.framing.split(b"data: 0a")
+    assert run.text_of_read(b"data: 0ab\n\n") is None
+
+
+def test_sinks_of_a_block_serve_it_until_something_else_happens_to_it() -> None:
+    run, sinks = NumberedRun(), CountedSinks()
+    forwarder = DeltaForwarder(run, sinks, None)
+    frames = [b"data: 0a", b"data: 1b", b"data: 0c", b"data: 1d"]
+    assert forwarder.forward(list(frames), []) == 4
+    assert sinks.asked == [0, 1]
+    assert sinks.texts == [["a", "c"], ["b", "d"]]
+    forwarder.invalidate([TextDelta(0, "a")])
+    forwarder.forward(list(frames), [])
+    assert sinks.asked == [0, 1]
+    forwarder.invalidate([BlockStop(0)])
+    forwarder.forward(list(frames), [])
+    assert sinks.asked == [0, 1, 0, 1]

@@ -1,0 +1,78 @@
+"""Events on their way to the bytes of a dialect: blocks that wait, and what a failure drops."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.streams import DIALECTS
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Event,
+    JSONDelta,
+    Limits,
+    MessageStart,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    encoder,
+)
+from streamnorm._core.codec import StreamWriter
+
+TWO_CALLS: list[Event] = [
+    MessageStart("m", "gpt"),
+    BlockStart(0, ToolCall("t0", "f")),
+    BlockStart(1, ToolCall("t1", "g")),
+    JSONDelta(0, '{"a":'),
+    JSONDelta(1, '{"b":2}'),
+    BlockStop(1),
+]
+
+
+def test_calls_are_written_one_after_the_other() -> None:
+    writer = StreamWriter(encoder("anthropic"))
+    out = b"".join(writer.write([*TWO_CALLS, JSONDelta(0, "1}"), BlockStop(0)])).decode()
+    events = [json.loads(line[6:]) for line in out.split("\n") if line.startswith("data: ")]
+    indexes = [event["index"] for event in events if "index" in event]
+    assert indexes == sorted(indexes)
+    assert set(indexes) == {0, 1}
+
+
+def test_calls_are_written_as_they_arrive_where_no_order_is_kept() -> None:
+    writer = StreamWriter(encoder("openai_chat"), ordered=False)
+    written = b"".join(writer.write(TWO_CALLS))
+    assert b'{\\"b\\":2}' in written
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+def test_text_that_waits_when_the_source_fails_is_a_loss(dialect: str) -> None:
+    writing = encoder(dialect)
+    writer = StreamWriter(writing)
+    writer.write(TWO_CALLS)
+    assert "held" not in [loss.feature for loss in writing.losses]
+    writer.write([StreamError("transport", "reset")])
+    assert [loss.count for loss in writing.losses if loss.feature == "held"] == [1]
+    assert writer.failure is None
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_source_that_fails_while_nothing_waits_loses_nothing(dialect: str) -> None:
+    writing = encoder(dialect)
+    writer = StreamWriter(writing)
+    writer.write([MessageStart("m", "gpt"), BlockStart(0, Text()), TextDelta(0, "a")])
+    writer.write([StreamError("transport", "reset")])
+    assert writing.losses == ()
+
+
+def test_more_text_than_may_wait_ends_the_stream() -> None:
+    writing = encoder("anthropic")
+    writer = StreamWriter(writing, limits=Limits(max_held_bytes=200))
+    writer.write(TWO_CALLS[:4])
+    written = b"".join(writer.write([JSONDelta(1, " " * 201), BlockStop(0)]))
+    assert writer.failure is not None
+    assert writer.failure.code == "max_held_bytes"
+    assert written.count(b"event: ") == written.count(b"event: error") == 1
+    assert [loss.feature for loss in writing.losses] == ["held"]
