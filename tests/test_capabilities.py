@@ -27,6 +27,10 @@ def test_anthropic_capabilities_follow_its_reference() -> None:
     }
     for name in ("choices", "refusal", "reasoning_parts", "blank_text", "custom_tools"):
         assert getattr(row, name) is False
+    for name in ("redacted_reasoning", "broken_arguments", "unnamed_stop_sequence"):
+        assert getattr(row, name) is True
+    for name in ("cited_text", "cache_write", "excess_reasoning", "boundaries", "reasoning"):
+        assert getattr(row, name) is True
     assert (row.url_citation, row.null_arguments) == (None, False)
 
 

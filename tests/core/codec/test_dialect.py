@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import Transcoder, decoder
-from streamnorm._core.codec import Checker, Decoder, Dialect, DialectOptions, Encoder, Feed
+from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, Feed
 from streamnorm._registry import DIALECTS
 from streamnorm.sse import SSEDecoder
 
@@ -40,9 +40,3 @@ def test_dialect_makes_what_bears_its_name(dialect: Dialect) -> None:
     assert writer.dialect == dialect.name
     assert dialect.checker is not None
     assert isinstance(dialect.checker(), Checker)
-
-
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
-def test_options_limit_nothing_unless_a_dialect_says_so(dialect: Dialect) -> None:
-    if dialect.capabilities is not None:
-        assert DialectOptions().limit(dialect.capabilities) is dialect.capabilities

@@ -210,3 +210,12 @@ def test_empty_misplaced_delta_is_ignored() -> None:
     ]
     assert body(*empty) == []
     assert notes(*empty) == {}
+
+
+def test_stop_that_names_another_block_closes_none() -> None:
+    a, b = (delta(0, "text_delta", text=piece) for piece in "ab")
+    frames = [block(0, "text", text=""), a, stop(3), b, stop(0)]
+    assert body(*frames) == [
+        *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
+    ]
+    assert notes(*frames) == {"extra_block_stop": 1}
