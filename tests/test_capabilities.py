@@ -43,6 +43,8 @@ def test_chat_capabilities_follow_its_reference() -> None:
         assert getattr(row, name) is True
     for name in ("boundaries", "reasoning_parts", "redacted_reasoning", "unnamed_stop_sequence"):
         assert getattr(row, name) is False
+    for name in ("reasoning", "broken_arguments", "cited_text", "cache_write", "excess_reasoning"):
+        assert getattr(row, name) is True
     assert (row.url_citation, row.server_tools) == ("url_citation", ())
 
 
@@ -54,6 +56,8 @@ def test_responses_capabilities_follow_its_reference() -> None:
     for name in ("boundaries", "blank_text", "refusal", "reasoning_parts", "redacted_reasoning"):
         assert getattr(row, name) is True
     for name in ("custom_tools", "null_arguments", "broken_arguments", "cited_text", "cache_write"):
+        assert getattr(row, name) is True
+    for name in ("reasoning", "excess_reasoning"):
         assert getattr(row, name) is True
     assert (row.choices, row.unnamed_stop_sequence) == (False, False)
     assert (row.url_citation, row.usage, row.not_round_tripped) == (
@@ -78,7 +82,10 @@ def test_gemini_capabilities_follow_its_reference() -> None:
         assert getattr(row, name) is False
     for name in ("custom_tools", "null_arguments", "broken_arguments", "cited_text", "cache_write"):
         assert getattr(row, name) is False
+    for name in ("excess_reasoning", "unnamed_stop_sequence"):
+        assert getattr(row, name) is False
     assert (row.url_citation, row.usage, row.blank_text) == ("web", "known", True)
+    assert (row.reasoning, row.redacted_reasoning) == (True, True)
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)

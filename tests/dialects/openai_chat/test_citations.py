@@ -183,6 +183,14 @@ def test_sources_before_the_first_text_are_citations_of_it() -> None:
     ]
 
 
+def test_sources_before_the_first_text_are_those_of_no_later_one() -> None:
+    annotation = {"type": "url_citation", "url_citation": {**URL}}
+    source = Citation("url_citation", "https://e.org", "E", "words", 1, 3)
+    deltas = [{"annotations": [annotation]}, {"content": "a"}, {"reasoning": "r"}, {"content": "b"}]
+    first, _, last = blocks_of(*deltas)
+    assert (first, last) == (Text("a", (source,)), Text("b"))
+
+
 def test_sources_that_are_held_are_bounded() -> None:
     annotation = {"type": "url_citation", "url_citation": {**URL}}
     limits = Limits(max_accumulated_bytes=200)

@@ -243,7 +243,6 @@ class MessageBlocks:
         for key, block in sorted(self._open.items(), key=lambda item: item[1].index):
             self._note("missing_block_stop", "block")
             self._emit_stop(key, block, events)
-        self._open.clear()
         for _ in range(self.unfinished_calls):
             self._note("unfinished_arguments", "tool call")
 
