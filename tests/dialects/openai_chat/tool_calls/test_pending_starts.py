@@ -103,6 +103,28 @@ def test_signature_behind_a_nameless_call_is_held_with_its_reasoning() -> None:
     ]
 
 
+def test_encrypted_reasoning_behind_a_named_call_starts_the_call() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(chunk({}))
+    assert reader.feed(calls(call(0, "x", "f"))) == []
+    assert reader.feed(detail(type="reasoning.encrypted", data="e")) == [
+        *(BlockStart(0, ToolCall("x", "f")), BlockStart(1, RedactedReasoning("e")), BlockStop(1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "behind", [content("a"), detail(type="reasoning.encrypted", data="e")], ids=["text", "event"]
+)
+def test_call_waits_for_its_name_whatever_was_held_before_it(behind: bytes) -> None:
+    reader = decoder("openai_chat")
+    for frame in (calls(call(0, "x")), behind, calls(call(0, None, "f", "["))):
+        reader.feed(frame)
+    assert reader.feed(calls(call(1, "y", "g"))) == []
+    assert reader.feed(calls(call(1, None, "o", "{")))[-2:] == [
+        *(BlockStart(2, ToolCall("y", "go")), JSONDelta(2, "{")),
+    ]
+
+
 def test_annotation_and_opaque_data_behind_a_nameless_call_have_no_block() -> None:
     annotation = {"type": "url_citation", "url_citation": {"url": "u"}}
     decoded = decode(
