@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
 import pytest
 from support.delta_runs import read_chunks
-from support.openai_chat.chunks import chunk, content
+from support.openai_chat.chunks import call, calls, chunk, content, reasoning
 
 from streamnorm import ReasoningDelta, TextDelta
-from streamnorm.dialects.openai_chat.delta_run import Template, learn_template
+from streamnorm.dialects.openai_chat.delta_run import ChatRun, Template, learn_template
 
 read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '"},"logprobs":null', "", "z"]
@@ -127,3 +128,18 @@ def test_chunk_that_does_not_fit_the_template_reads_as_in_full(
     odd = content("~", obfuscation="xx").replace(part, replacement)
     assert odd != content("~", obfuscation="xx")
     read(*chunks, odd, *chunks)
+
+
+@pytest.mark.parametrize("of", [content, reasoning])
+def test_template_is_learned_from_the_first_chunk_of_the_run(of: Callable[[str], bytes]) -> None:
+    run = read(of("a"), of("b")).decoder.run
+    assert isinstance(run, ChatRun)
+    assert run._template is not None
+    assert run._template(of("c").removeprefix(b"data: ").strip()) == "c"
+
+
+def test_no_template_is_learned_from_arguments() -> None:
+    pieces = [calls(call(0, arguments=text)) for text in ('"', "b")]
+    run = read(calls(call(0, "x", "f", "[")), *pieces).decoder.run
+    assert isinstance(run, ChatRun)
+    assert run._template is None
