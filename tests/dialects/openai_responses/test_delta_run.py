@@ -35,7 +35,9 @@ from streamnorm import (
     RefusalDelta,
     StreamError,
     TextDelta,
+    decoder,
 )
+from streamnorm.dialects.openai_responses.delta_run import ResponsesRun
 from streamnorm.sse import Frame
 
 
@@ -65,6 +67,19 @@ def test_deltas_without_sequence_numbers_are_on_the_run(delta_type: str) -> None
     reading = read(START, OPENING[delta_type], *[item_delta(delta_type, "a")] * 3)
     assert reading.events[2:] == [[MAKE[delta_type](0, "a")]] * 3
     assert reading.on_run[2:] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 15), (300, 0)])
+def test_run_stores_few_deltas_until_they_are_counted(size: int, most: int) -> None:
+    stored = []
+    for count in range(1, 40):
+        deltas = [item_delta("response.output_text.delta", "a" * size)] * count
+        reader = decoder("openai_responses")
+        reader.feed(b"".join([START, OPENING["response.output_text.delta"], *deltas]))
+        assert isinstance(reader.run, ResponsesRun)
+        (text,) = reader.run._texts.values()
+        stored.append(len(text.progress.uncounted))
+    assert max(stored) == most
 
 
 def test_items_without_an_output_index_are_distinguished_by_their_ids() -> None:

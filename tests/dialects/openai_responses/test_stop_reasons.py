@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from support.openai_responses.frames import START, added, args, call, completed, decode, done, text
+from support.openai_responses.frames import (
+    START,
+    added,
+    args,
+    call,
+    completed,
+    decode,
+    done,
+    messages,
+    text,
+)
 
 from streamnorm import MessageStop, StopReason, StreamError
 from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_from_wire
@@ -49,6 +59,13 @@ def test_stop_reason_of_a_complete_response_follows_from_its_blocks(
 def test_server_tool_calls_are_no_tool_use() -> None:
     frames = [START, done(0, "web_search_call", id="ws"), text("a", 1), completed()]
     assert decode(*frames).events[-1] == MessageStop("end_turn", "completed")
+
+
+@pytest.mark.parametrize("after", [[], [text("a", 1)]])
+def test_response_that_holds_a_refusal_stops_by_it(after: list[bytes]) -> None:
+    refused = done(0, "message", **messages({"type": "refusal", "refusal": "no"}))
+    events = decode(START, refused, *after, completed()).events
+    assert events[-1] == MessageStop("refusal", "completed")
 
 
 def test_raw_reason_is_the_incomplete_reason() -> None:
