@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from support.gemini.payloads import chunk, encode
 
-from streamnorm import (
-    StreamError,
-)
+from streamnorm import StreamError
 from streamnorm.dialects.gemini.encode import GeminiEncoder
 
 
@@ -47,6 +45,33 @@ def test_error_comes_first_in_its_frame(error: StreamError, wire: dict[str, Any]
     assert writer.encode(error) == frame
     assert writer.error_body(error) == frame[6:-4]
     assert writer.close() == b""
+
+
+# HTTP codes of google.rpc.Code, and those that other vendors use for the same.
+STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    402: "RESOURCE_EXHAUSTED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    502: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+
+
+@pytest.mark.parametrize(("code", "status"), STATUSES.items())
+def test_error_has_the_status_of_its_http_code(code: int, status: str) -> None:
+    body = json.loads(GeminiEncoder().error_body(StreamError("upstream", "m", None, code)))
+    assert body == {"error": {"code": code, "message": "m", "status": status}}
 
 
 @pytest.mark.parametrize("word", ["UNEXPECTED_TOOL_CALL", "malformed_function_call"])
