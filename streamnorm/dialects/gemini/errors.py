@@ -12,14 +12,12 @@ from streamnorm._core.events import StreamError
 __all__ = ["error_to_wire"]
 
 _STATUSES = {
-    400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     402: "RESOURCE_EXHAUSTED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     408: "DEADLINE_EXCEEDED",
     409: "ABORTED",
-    413: "INVALID_ARGUMENT",
     429: "RESOURCE_EXHAUSTED",
     499: "CANCELLED",
     501: "UNIMPLEMENTED",

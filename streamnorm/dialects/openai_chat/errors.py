@@ -15,16 +15,13 @@ _FAILED = frozenset(
     {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
 )
 
-# The vendor's type and code by HTTP status.
+# The vendor's type and code by HTTP status, where they say more than its class.
 _TO_WIRE = {
-    400: ("invalid_request_error", None),
     401: ("invalid_request_error", "invalid_api_key"),
     402: ("insufficient_quota", "insufficient_quota"),
     403: ("permission_error", None),
     404: ("invalid_request_error", "model_not_found"),
     409: ("conflict", None),
-    413: ("invalid_request_error", None),
-    422: ("invalid_request_error", None),
     429: ("rate_limit_error", "rate_limit_exceeded"),
     503: ("server_error", "overloaded"),
     504: ("server_error", "timeout"),

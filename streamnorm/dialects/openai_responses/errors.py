@@ -11,7 +11,7 @@ __all__ = ["error_from_wire", "error_to_wire"]
 
 _EVENT_HEAD = ("type", "sequence_number", "event_id", "stream_id")
 
-# Type and code by HTTP status.
+# Type and code by HTTP status; other client errors have those of 400.
 _TYPES_AND_CODES = {
     400: ("invalid_request_error", "invalid_prompt"),
     401: ("authentication_error", "authentication_error"),
@@ -19,7 +19,6 @@ _TYPES_AND_CODES = {
     403: ("permission_error", "permission_error"),
     404: ("invalid_request_error", "model_not_found"),
     413: ("invalid_request_error", "context_length_exceeded"),
-    422: ("invalid_request_error", "invalid_prompt"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
     503: ("server_error", "server_is_overloaded"),
     529: ("server_error", "server_is_overloaded"),
