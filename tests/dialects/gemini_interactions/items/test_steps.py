@@ -129,6 +129,19 @@ def test_delta_without_a_step_starts_one_of_its_kind_in_a_resumed_stream() -> No
     assert kinds(got) == {"missing_start": 1, "misplaced_delta": 2}
 
 
+def test_step_that_a_resumed_stream_has_stopped_takes_no_delta() -> None:
+    said, more = (delta(4, "text", text=words) for words in ("a", "b"))
+    got = decode(said, stop(4), more)
+    message = "delta of step 4, which is not open"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
+def test_step_of_a_resumed_stream_may_not_start_again_as_another() -> None:
+    got = decode(delta(4, "text", text="a"), start(4, "thought"))
+    message = "step 4 starts again, expected another index"
+    assert got.events[-1] == StreamError("malformed", message)
+
+
 def test_unknown_delta_without_a_step_is_opaque() -> None:
     got = blocks(delta(3, "news", n=1), event("step.delta", index=3), event("step.start", index=3))
     assert got[:2] == [Opaque(OWN, "news", '{"type":"news","n":1}'), Opaque(OWN, "delta", "{}")]
