@@ -106,7 +106,6 @@ class Transcoder:
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
         self._wrote_first_usage = False
-        self._wrote_end = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         self._verbatim = verbatim and not changes
         self._passthrough: Passthrough | None = None  # where the original bytes are passed on
@@ -286,8 +285,7 @@ class Transcoder:
         if error is not None and kept is not events:  # the message is too large
             return b"".join([*self._writer.write(kept[:-1]), self._fail(error)])
         parts = self._writer.write(kept)
-        if self._decoder.outcome is not None and not self._wrote_end:
-            self._wrote_end = True
+        if self._decoder.outcome is not None:  # of which these are the last events
             parts.append(self._encoder.close())
         return b"".join(parts)
 
