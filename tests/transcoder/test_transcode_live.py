@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,9 @@ from support.anthropic import frames as wire
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, reasoning
 from support.openai_responses import frames as responses
-from support.streams import DIRECTIONS, transcode
+from support.streams import DIALECTS, DIRECTIONS, transcode
 
-from streamnorm import Completed, Failed, Limits, Reasoning, ToolCall, Transcoder, Truncated
+from streamnorm import Completed, Failed, Limits, Reasoning, ToolCall, Transcoder, Truncated, Usage
 
 PIECES = [*"abcd", 'e"\\', "é😀", "", "\n\n", "x" * 300, "y"]
 
@@ -190,3 +191,41 @@ def test_cut_arguments_write_no_call_if_the_target_needs_them_whole(
     assert [(loss.feature, loss.detail) for loss in run.losses] == [
         ("broken_arguments", "call dropped")
     ]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_tokens_that_each_chunk_reports_are_known_at_once(target: str) -> None:
+    run = Transcoder("openai_chat", target)
+    for count in range(1, 6):
+        run.feed(content("a", usage={"prompt_tokens": 9, "completion_tokens": count}))
+        assert run.usage == Usage(9, count)
+        assert run.message.usage == Usage(9, count)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_tokens_that_a_chunk_has_reported_are_kept_by_the_chunks_that_report_none(
+    target: str,
+) -> None:
+    run = Transcoder("openai_chat", target)
+    for count in range(1, 6):
+        run.feed(content("a", usage={"prompt_tokens": 9, "completion_tokens": count}))
+    run.feed(chunk({}, "stop") + DONE)
+    run.close()
+    assert (run.usage, run.message.usage) == (Usage(9, 5), Usage(9, 5))
+
+
+def test_tokens_that_the_source_counts_at_its_start_are_written_with_the_start() -> None:
+    run = Transcoder("anthropic", "anthropic", verbatim=False)
+    (written,) = run.feed(wire.start(usage={"input_tokens": 9, "output_tokens": 1}))
+    message = json.loads(written.split(b"data: ")[1])["message"]
+    assert (message["usage"]["input_tokens"], message["usage"]["output_tokens"]) == (9, 1)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_limit_that_a_single_event_passes_is_told_behind_its_original_bytes(dialect: str) -> None:
+    limits = Limits(max_accumulated_bytes=5000)
+    run = Transcoder(dialect, dialect, limits=limits)
+    outs = [b"".join(run.feed(event)) for event in BODIES[dialect]("text", ["x" * 300] * 20)]
+    (last,) = (out for out in outs if b"expected at most 5000" in out)
+    assert b"x" * 300 in last
+    assert isinstance(run.outcome, Failed)
