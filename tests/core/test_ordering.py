@@ -358,3 +358,21 @@ def test_added_block_goes_behind_those_that_started_before_it() -> None:
     ]
     starts = [event.index for event in sequenced(events) if isinstance(event, BlockStart)]
     assert starts == [0, 1, -1, -2, 2]
+
+
+def test_sinks_of_two_parts_hold_their_text_in_its_order() -> None:
+    sequencer = Sequencer()
+    for event in (BlockStart(0, Text()), BlockStart(1, Reasoning())):
+        sequencer.push(event)
+    first, second = (sequencer.held_sink(ReasoningDelta(1, "", part)) for part in (0, 1))
+    assert first is not None
+    assert second is not None
+    first("a")
+    first("b")
+    second("c")
+    first("d")
+    sequencer.push(BlockStop(1))
+    assert sequencer.push(BlockStop(0)) == [
+        *(BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "ab")),
+        *(ReasoningDelta(1, "c", 1), ReasoningDelta(1, "d"), BlockStop(1)),
+    ]

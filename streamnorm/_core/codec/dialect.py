@@ -90,7 +90,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return "" if found is None else found[1]
 
 
-class DialectOptions(Struct, frozen=True, kw_only=True):
+class DialectOptions(Struct, frozen=True):
     """Options that one dialect alone has.
 
     Each field has the name of a keyword of `streamnorm.decoder` or `streamnorm.encoder`; both

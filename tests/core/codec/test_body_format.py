@@ -124,8 +124,10 @@ def test_bytes_are_known_as_the_event_stream_that_they_are() -> None:
     ]:
         reader.feed(data)
         assert reader.framed(data) == told
+    assert not reader.is_plain
     plain = LinesDecoder()
     plain.feed(b"data: a\n\n")
+    assert plain.is_plain
     assert plain.framed(b"data: a\n\n") == b"data: a\n\n"
 
 
