@@ -271,6 +271,13 @@ def test_body_is_read_up_to_its_bound(status: int, size: int) -> None:
         assert error.message == "HTTP 500"
 
 
+def test_body_that_ends_at_its_bound_is_told_whole() -> None:
+    door = gate(200, "application/json", max_error_body_bytes=100)
+    run(door, [b"[" * 100])
+    assert door.error is not None
+    assert door.error.message == "JSON of 100 bytes, expected an event stream"
+
+
 def test_leading_white_space_is_bounded() -> None:
     door = gate(200, "application/json", max_error_body_bytes=100)
     run(door, [b"\n"] * 101)
