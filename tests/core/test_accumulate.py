@@ -129,6 +129,17 @@ def test_many_small_deltas_are_joined() -> None:
     assert accumulator.message().text == "".join(f"{number}," for number in range(500))
 
 
+def test_block_waits_once_for_its_text_to_be_packed() -> None:
+    accumulator = Accumulator()
+    accumulator.extend([BlockStart(0, Text()), BlockStart(1, Reasoning())])
+    append = accumulator.text_sink(1)
+    for _ in range(500):
+        accumulator.push(TextDelta(0, "a"))
+        append("b")
+        assert len(accumulator._unpacked) <= 2
+    assert accumulator.message().blocks == (Text("a" * 500), Reasoning(("b" * 500,)))
+
+
 TEXT = BlockStart(0, Text())  # {"type":"text"} is 15 bytes
 BOUNDED: dict[str, tuple[list[Event], int]] = {
     "text": ([TEXT, TextDelta(0, "é" * 5)], 25),

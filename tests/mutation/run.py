@@ -39,7 +39,8 @@ _DEFAULT = (
     ),
 )
 _LAWS = (
-    *("tests/test_capabilities.py", "tests/test_endpoints.py", "tests/test_registry.py"),
+    *("tests/test_capabilities.py", "tests/test_endpoints.py", "tests/test_keep_message.py"),
+    "tests/test_registry.py",
     *("tests/transcoder", "tests/test_adversarial.py", "tests/test_cost.py", "tests/laws"),
 )
 _WANTED = 0.9
