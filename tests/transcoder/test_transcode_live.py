@@ -193,13 +193,21 @@ def test_cut_arguments_write_no_call_if_the_target_needs_them_whole(
     ]
 
 
+READ_USAGE: dict[str, Callable[[Transcoder], Usage]] = {
+    "usage": lambda run: run.usage,
+    "message": lambda run: run.message.usage,
+}
+
+
+@pytest.mark.parametrize("read", READ_USAGE.values(), ids=READ_USAGE)
 @pytest.mark.parametrize("target", DIALECTS)
-def test_tokens_that_each_chunk_reports_are_known_at_once(target: str) -> None:
+def test_tokens_that_each_chunk_reports_are_known_at_once(
+    target: str, read: Callable[[Transcoder], Usage]
+) -> None:
     run = Transcoder("openai_chat", target)
     for count in range(1, 6):
         run.feed(content("a", usage={"prompt_tokens": 9, "completion_tokens": count}))
-        assert run.usage == Usage(9, count)
-        assert run.message.usage == Usage(9, count)
+        assert read(run) == Usage(9, count)
 
 
 @pytest.mark.parametrize("target", DIALECTS)
