@@ -40,6 +40,7 @@ from streamnorm import (
     accumulate,
     message_events,
 )
+from streamnorm._core.accumulate import UsageAccumulator
 
 
 @given(messages())
@@ -306,3 +307,27 @@ def test_partial_arguments_beyond_the_message_bound_raise() -> None:
         accumulator.push(JSONDelta(0, "[" * 50))
     with pytest.raises(LimitExceeded):
         accumulator.partial_input(0)
+
+
+def test_start_and_usage_are_stored_without_the_message() -> None:
+    accumulator = UsageAccumulator()
+    events: list[Event] = [
+        *(MessageStart("m", "gpt"), BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)),
+        *(UsageUpdate(Usage(1)), UsageUpdate(Usage(1, 2)), MessageStop("end_turn")),
+    ]
+    assert accumulator.take(events) is events
+    accumulator.text_sink(0)("more")
+    assert (accumulator.start, accumulator.usage) == (MessageStart("m", "gpt"), Usage(1, 2))
+    with pytest.raises(LocalProtocolError, match="keep_message=False"):
+        accumulator.message()
+
+
+@pytest.mark.parametrize("make", [Accumulator, UsageAccumulator])
+@pytest.mark.parametrize("event", [MessageStart("m"), UsageUpdate(Usage(1))])
+def test_accumulator_is_empty_until_a_start_or_usage_arrives(
+    make: type[Accumulator | UsageAccumulator], event: Event
+) -> None:
+    accumulator = make()
+    assert accumulator.is_empty
+    accumulator.take([event])
+    assert not accumulator.is_empty
