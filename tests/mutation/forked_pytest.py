@@ -87,7 +87,8 @@ def _be_pytest(
         sys.path[0] = str(copy)  # before: the folder of this file
         sys.dont_write_bytecode = not writes_bytecode
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 1))
+        # At the second of these the signal would be that of a kill from outside.
+        resource.setrlimit(resource.RLIMIT_CPU, (int(max_cpu_s) + 1, int(max_cpu_s) + 10))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(_MAX_WAIT_S)
         code = int(pytest.main([*_OPTIONS, *paths]))
