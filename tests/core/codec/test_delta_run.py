@@ -303,6 +303,15 @@ def test_read_of_anything_else_is_left_to_be_split(data: bytes) -> None:
     assert run.framing.frames == 0
 
 
+@pytest.mark.parametrize(
+    "raw", [b"dato: 0ab", b"data: 0ab\nid: 7", b"id: 7\ndata: 0ab", b"data:0ab"]
+)
+def test_frame_that_is_more_or_less_than_a_payload_is_left_to_be_read_in_full(raw: bytes) -> None:
+    run = NumberedRun()
+    assert run.text_of(b"data: 0ab") == "ab"
+    assert run.text_of(raw) is None
+
+
 def test_read_that_goes_on_with_an_event_is_left_to_be_split() -> None:
     run = NumberedRun()
     run.framing.split(b"data: 0a")
