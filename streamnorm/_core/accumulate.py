@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
-    GROWING_BLOCKS,
     Block,
     Citation,
     Reasoning,
@@ -278,8 +277,6 @@ class Accumulator:
         growing = _Growing(block, event.choice, event.extra, [], [])
         if isinstance(block, Reasoning):
             growing.parts = [TextBuffer(text) for text in block.parts]
-        elif isinstance(block, GROWING_BLOCKS):
-            growing.part(0)
         self._blocks[event.index] = growing
         self._count(compact(block))
         if event.extra:

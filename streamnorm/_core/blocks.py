@@ -17,7 +17,6 @@ from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.partial_json import decode_arguments
 
 __all__ = [
-    "GROWING_BLOCKS",
     "Block",
     "Citation",
     "Document",
@@ -258,9 +257,6 @@ Block: TypeAlias = (
     | ToolResult
     | OpaqueBlock
 )
-
-GROWING_BLOCKS = (Text, Reasoning, Refusal, ToolCall, ServerToolCall)
-"""The blocks that deltas add to; all others are whole in their `BlockStart`."""
 
 
 def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:

@@ -181,6 +181,7 @@ def test_message_beyond_its_bound_stops_growing() -> None:
         for call in (lambda: accumulator.push(TextDelta(0, "x" * 200)), accumulator.message):
             with pytest.raises(LimitExceeded, match="of 215 bytes, expected at most 100"):
                 call()
+        assert accumulator._blocks[0].part(0).size == 200
 
 
 def test_message_events_have_one_delta_for_each_text() -> None:

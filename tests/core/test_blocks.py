@@ -26,7 +26,7 @@ from streamnorm import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.blocks import GROWING_BLOCKS, file_block
+from streamnorm._core.blocks import file_block
 
 BLOCKS: list[tuple[Block, str]] = [
     (Text(), '{"type":"text"}'),
@@ -96,11 +96,6 @@ def test_block_is_immutable_and_matches_by_position(block: Block) -> None:
         with pytest.raises(AttributeError):
             setattr(block, field, None)
     assert type(block)(*(getattr(block, field) for field in type(block).__match_args__)) == block
-
-
-def test_appendable_blocks_are_distinguished_from_complete_ones() -> None:
-    whole = {RedactedReasoning, ServerToolResult, Image, Document, ToolResult, OpaqueBlock}
-    assert set(GROWING_BLOCKS) == set(Block.__args__) - whole
 
 
 def test_text_of_reasoning_joins_its_parts_by_a_blank_line() -> None:
