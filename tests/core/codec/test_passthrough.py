@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.chunkings import events_of
+from support.openai_chat.chunks import content
 
-from streamnorm import Transcoder
+from streamnorm import Failed, Limits, Transcoder
 from streamnorm._core.codec import Passthrough
 from streamnorm.sse import SSEDecoder
 
@@ -209,3 +211,18 @@ def test_events_before_one_that_is_too_large_pass() -> None:
             framing.parse(raw)
         assert framing.overflowed
         assert passthrough.take(data) == b"data: 1\n\ndata: 2\n\n"
+
+
+def test_largest_event_is_passed_on_before_one_that_is_too_large() -> None:
+    largest, larger = content("x" * 100), content("x" * 101)
+
+    def passes(bound: int) -> bool:
+        run = Transcoder("openai_chat", "openai_chat", limits=Limits(max_event_bytes=bound))
+        return run.feed(largest) == [largest] and run.outcome is None
+
+    bound = bisect_left(range(1000), True, key=passes)
+    run = Transcoder("openai_chat", "openai_chat", limits=Limits(max_event_bytes=bound))
+    (out,) = run.feed(largest + larger)
+    assert out.startswith(largest + b"data: ")
+    assert b"x" * 101 not in out
+    assert isinstance(run.outcome, Failed)
