@@ -117,6 +117,12 @@ def test_empty_parts_start_no_block() -> None:
     assert blocks_of({"content": ["", {"type": "text", "text": ""}, thinking]}) == ()
 
 
+@pytest.mark.parametrize("signature", ["", None, 5])
+def test_thinking_part_without_a_signature_signs_nothing(signature: object) -> None:
+    part = {"type": "thinking", "thinking": [{"text": "t"}], "signature": signature}
+    assert blocks_of({"content": [part]}) == (Reasoning(("t",)),)
+
+
 def test_signed_thinking_part_keeps_its_signature() -> None:
     part = {"type": "thinking", "thinking": [{"text": "t"}], "signature": "s"}
     assert blocks_of({"content": [part]}) == (Reasoning(("t",), "s", "mistral"),)

@@ -165,6 +165,10 @@ def test_audio_outside_the_prompt_is_added() -> None:
     wire = {**COUNTS, "total_tokens": 35, "prompt_audio_seconds": 4}
     assert usage_from_wire(Usage(), wire) == Usage(30, 5, extra={"prompt_audio_seconds": 4})
     assert usage_from_wire(Usage(), {**wire, "total_tokens": 1}).input_tokens == 10
+    bare = {"total_tokens": 7, "prompt_audio_seconds": 4}
+    assert usage_from_wire(Usage(), bare).input_tokens == 7
+    none = {"completion_tokens": 7, **bare}
+    assert usage_from_wire(Usage(), none).input_tokens == 0
 
 
 def test_absent_counts_stay() -> None:

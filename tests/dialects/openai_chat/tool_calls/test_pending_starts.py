@@ -169,6 +169,11 @@ def test_signature_whose_call_never_arrives_is_a_block_of_its_own() -> None:
     )
 
 
+def test_signature_whose_call_never_arrives_signs_the_open_reasoning() -> None:
+    frames = [early("c2ln", "x"), reasoning("r"), chunk({}, "stop"), DONE]
+    assert message(*frames).blocks == (Reasoning(("r",), "c2ln", "google"),)
+
+
 @pytest.mark.parametrize("size", [9, 10, 11])
 def test_held_signatures_are_bounded(size: int) -> None:
     frames = [early("s" * (size - 3), "x"), early("sss", "y"), chunk({}, "stop"), DONE]
