@@ -23,13 +23,12 @@ class SequenceNumbers:
         last_payload: Payload of the last event that had a number.
     """
 
-    __slots__ = ("_first", "_is_constant", "_note", "last_payload", "next")
+    __slots__ = ("_first", "_note", "last_payload", "next")
 
     def __init__(self, note: Callable[[str, str], None]) -> None:
         self.next: int | None = None
         self.last_payload: str | bytes = ""
         self._first = 0
-        self._is_constant = False  # whether two events have shared the first number
         self._note = note
 
     def accept(self, number: object, payload: str) -> bool:
@@ -55,7 +54,7 @@ class SequenceNumbers:
     def _accept_again(self, number: int, last_number: int, payload: str) -> bool:
         """Accept an event whose number is not higher than the last one."""
         has_advanced = last_number > self._first
-        if number == last_number and (has_advanced or not self._is_constant):
+        if number == last_number:
             last = self.last_payload
             if payload == (last if isinstance(last, str) else last.decode(errors="replace")):
                 self._note("resent_event", "frame")
@@ -63,5 +62,5 @@ class SequenceNumbers:
         if number < last_number or has_advanced:
             message = f"sequence number {number} after {last_number}, expected a higher one"
             raise Fatal(StreamError("malformed", message))
-        self._is_constant, self.last_payload = True, ""
+        self.last_payload = ""  # numbers that stay the first one show no repetition
         return True
