@@ -111,7 +111,6 @@ class ToolCallItem(Item):
         self._is_whole = True
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        self._check_name(string_of(item, "name"))
         call_id = string_of(item, "call_id")
         if call_id and self._call_id not in ("", call_id):
             self._opener.note("id_changed", "tool call")

@@ -31,6 +31,8 @@ LEGAL: dict[str, list[Chunk | str]] = {
     "no index": [parts({"text": "Hi"}, index=None), parts(index=None, finishReason="STOP")],
     "no names": [{"candidates": [candidate({"text": "Hi"}, finishReason="STOP")]}],
     "finishReason in every chunk": [parts({"text": "Hi"}, finishReason="STOP"), FINISH, FINISH],
+    "finishReason, then a candidate without content": [text(), FINISH, parts()],
+    "text after finishReason, and another": [text(), FINISH, text(), FINISH],
     "candidates that interleave": [
         text(),
         OTHER,
@@ -142,6 +144,10 @@ BROKEN: dict[str, tuple[list[Chunk | str], int, str]] = {
     ),
     # Ends
     "finishReason missing": ([text()], 1, "no finishReason of candidate 0, expected one"),
+    "finishReason missing after more text": (
+        [text(), FINISH, text()],
+        *(3, "no finishReason of candidate 0, expected one"),
+    ),
     "finishReason of one candidate missing": (
         [text(), OTHER, FINISH],
         *(3, "no finishReason of candidate 1, expected one"),

@@ -95,6 +95,13 @@ def test_steps_without_an_index_are_numbered_in_order() -> None:
     ]
 
 
+def test_start_without_an_index_has_the_next_one() -> None:
+    begun = event("step.start", step={"type": "model_output"})
+    got = decode(CREATED, step("thought"), begun, delta(1, "text", text="a"), stop(1), completed())
+    assert got.events[3:-1] == [BlockStart(1, Text()), TextDelta(1, "a"), BlockStop(1)]
+    assert kinds(got) == {}
+
+
 @pytest.mark.parametrize("action", ["delta", "stop"])
 def test_event_without_an_index_belongs_to_the_only_open_step(action: str) -> None:
     both = start(0, "model_output") + start(1, "model_output")

@@ -322,3 +322,12 @@ def test_half_a_surrogate_pair_at_the_end_is_replaced() -> None:
     assert body(ITEM_ADDED, args("{\ud83c"))[1:] == [
         *(JSONDelta(0, "{"), JSONDelta(0, "\ufffd"), BlockStop(0))
     ]
+
+
+@pytest.mark.parametrize("delta_first", [False, True])
+def test_complete_item_with_the_name_of_another_tool_is_malformed(delta_first: bool) -> None:
+    deltas = [args("{}")] if delta_first else []
+    frames = [added(0, "function_call", **call()), *deltas]
+    decoded = decode(START, *frames, done(0, "function_call", **call("{}", name="g")), completed())
+    message = "event with the name of another tool, expected that of its call"
+    assert decoded.events[-1] == StreamError("malformed", message)
