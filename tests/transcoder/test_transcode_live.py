@@ -237,3 +237,14 @@ def test_limit_that_a_single_event_passes_is_told_behind_its_original_bytes(dial
     (last,) = (out for out in outs if b"expected at most 5000" in out)
     assert b"x" * 300 in last
     assert isinstance(run.outcome, Failed)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_tokens_that_deltas_alone_report_are_written(target: str) -> None:
+    counted = [
+        content("a", usage={"prompt_tokens": 9, "completion_tokens": count})
+        for count in range(1, 6)
+    ]
+    out, _ = transcode([*counted, chunk({}, "stop"), DONE], "openai_chat", target, verbatim=False)
+    _, back = transcode([out], target, "openai_chat")
+    assert (back.usage.input_tokens, back.usage.output_tokens) == (9, 5)

@@ -367,3 +367,13 @@ def test_counts_of_tools_are_part_of_the_input() -> None:
     events = decode(CREATED, HI, completed(usage=told)).events
     extra = {"x": 1, "toolUsePromptTokenCount": 2, "totalTokenCount": 9}
     assert events[-2] == UsageUpdate(Usage(5, extra=extra))
+
+
+def test_usage_beside_a_delta_is_read_amid_others() -> None:
+    plain = {"index": 0, "delta": {"type": "text", "text": "a"}}
+    counted = event("step.delta", **plain, metadata={"total_usage": {"total_input_tokens": 3}})
+    say = event("step.delta", **plain)
+    frames = [start(0, "model_output"), say, say, counted, say, stop(0)]
+    got = decode(CREATED, *frames, completed()).events
+    assert got.count(TextDelta(0, "a")) == 4
+    assert UsageUpdate(Usage(3)) in got
