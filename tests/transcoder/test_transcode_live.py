@@ -248,3 +248,21 @@ def test_tokens_that_deltas_alone_report_are_written(target: str) -> None:
     out, _ = transcode([*counted, chunk({}, "stop"), DONE], "openai_chat", target, verbatim=False)
     _, back = transcode([out], target, "openai_chat")
     assert (back.usage.input_tokens, back.usage.output_tokens) == (9, 5)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_tokens_are_those_before_the_event_that_passes_a_limit(target: str) -> None:
+    run = Transcoder("openai_chat", target, limits=Limits(max_accumulated_bytes=5000))
+    count = 0
+    while run.outcome is None:
+        count += 1
+        run.feed(content("x" * 300, usage={"prompt_tokens": 9, "completion_tokens": count}))
+    assert isinstance(run.outcome, Failed)
+    assert run.usage == Usage(9, count - 1)
+
+
+def test_think_tags_are_text_unless_asked_for() -> None:
+    _, run = transcode(
+        [content("<think>a</think>b"), chunk({}, "stop"), DONE], "openai_chat", "gemini"
+    )
+    assert run.message.text == "<think>a</think>b"

@@ -105,6 +105,8 @@ def test_call_without_an_id_gets_a_deterministic_one() -> None:
     assert len(set(ids)) == 3
     assert blocks == message(start(), *frames, end(), STOP).blocks
     assert notes(*frames) == {"minted_id": 3}
+    others = message(start(id="msg_2"), *frames, end(), STOP).blocks
+    assert not {getattr(block, "id", "") for block in others} & set(ids)
 
 
 def test_tool_input_is_sent_by_deltas_alone() -> None:
