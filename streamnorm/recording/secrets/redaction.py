@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
+from urllib.parse import parse_qsl
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.secrets.credentials import (
-    in_form,
     in_header,
     in_json,
-    in_url,
-    public_url,
+    is_secret_field,
     replace_strings,
 )
 from streamnorm.recording.secrets.forms import Forms
 from streamnorm.recording.secrets.scrubbing import Finder, Scrubber
+from streamnorm.recording.secrets.urls import in_url, public_url
 
 __all__ = ["Secrets"]
 
@@ -133,7 +133,7 @@ class Secrets:
             if any(
                 "form-urlencoded" in v for n, v in request.headers if n.lower() == "content-type"
             ):
-                self._learn(in_form(text))
+                self._learn(v for n, v in parse_qsl(text) if is_secret_field(n))
             return {"text": self._scrub_text(text)}
         self._learn(in_json(value))
         return {"body": self._public(value)}
