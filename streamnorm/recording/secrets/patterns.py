@@ -157,10 +157,13 @@ _FIELD_NAMES = (
     b"private_key",
     b"refresh_token",
 )
+# The value may stand in an object, unless that is a schema.
 _FIELD = re.compile(
-    rb'(?<=[A-Za-z])(?:"\s*:\s*"((?:[^"\\\0]|\\.){1,6000})"'
+    rb'(?<=[A-Za-z])(?:"\s*:\s*(?:\{\s*"(?!type"|name"|title"|description")\w{1,40}"\s*:\s*)?'
+    rb'"((?:[^"\\\0]|\\.){1,6000})"'
     # The same in a string of JSON, where each quote has backslashes before it.
-    rb'|(\\{1,8})"\s*:\s*\2"((?:[^"\\\0]|(?!\2")\\{1,8}[^\\\0]){1,6000})\2")',
+    rb'|(\\{1,8})"\s*:\s*(?:\{\s*\2"(?!(?:type|name|title|description)\\)\w{1,40}\2"\s*:\s*)?'
+    rb'\2"((?:[^"\\\0]|(?!\2")\\{1,8}[^\\\0]){1,6000})\2")',
     re.DOTALL,
 )
 

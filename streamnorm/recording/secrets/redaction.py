@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
-from urllib.parse import parse_qsl
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.secrets.bodies import Field, in_text, text_of
 from streamnorm.recording.secrets.credentials import (
     in_header,
     in_json,
-    is_secret_field,
     replace_strings,
 )
 from streamnorm.recording.secrets.forms import Forms
@@ -123,20 +122,31 @@ class Secrets:
     def _body(self, request: WireRequest) -> _Body:
         if not request.body:
             return {}
-        try:
-            text = request.body.decode()
-        except UnicodeDecodeError:
+        text, is_whole = text_of(request.body, request.headers)
+        if is_whole:
+            try:
+                value = decode_any(text, max_depth=_MAX_DEPTH)
+            except InvalidJSON:
+                pass
+            else:
+                self._learn(in_json(value))
+                return {"body": self._public(value)}
+        kinds = [value for name, value in request.headers if name.lower() == "content-type"]
+        fields = sorted(in_text(text, ", ".join(kinds)))
+        self._learn(field.value for field in fields)
+        if not is_whole:
             return {"bytes": len(request.body)}
-        try:
-            value = decode_any(text, max_depth=_MAX_DEPTH)
-        except InvalidJSON:
-            if any(
-                "form-urlencoded" in v for n, v in request.headers if n.lower() == "content-type"
-            ):
-                self._learn(v for n, v in parse_qsl(text) if is_secret_field(n))
-            return {"text": self._scrub_text(text)}
-        self._learn(in_json(value))
-        return {"body": self._public(value)}
+        return {"text": self._scrub_text(self._without(fields, text))}
+
+    def _without(self, fields: Iterable[Field], text: str) -> str:
+        """Return a text with the fields replaced; they are in order, and may overlap."""
+        pieces: list[str] = []
+        at = 0
+        for start, end, _ in fields:
+            if end > at:
+                pieces += (text[at:start], self._hide(text[max(at, start) : end]))
+                at = end
+        return "".join([*pieces, text[at:]])
 
     def _public(self, value: Any) -> Any:
         """Return a decoded JSON value without secrets."""

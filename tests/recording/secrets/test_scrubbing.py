@@ -37,6 +37,9 @@ def test_signatures_stay_byte_for_byte() -> None:
         ('{"api_key": "ab", "n": 1}', "ab"),
         ('{"x-apiKey":"a\\"b\\\\","n":1}', 'a\\"b\\\\'),
         ('{"access_token" :\n"a b", "n": 1}', "a b"),
+        ('{"api_key":{"value":"abc"},"n":1}', "abc"),
+        ('{"api_key" : { "key_value" : "a\\"b" }, "n": 1}', 'a\\"b'),
+        ('{"args":"{\\"api_key\\": {\\"value\\":\\"ab\\"}}"}', "ab"),
         ('{"args":"{\\"password\\": \\"it\\\\\\"s\\", \\"n\\": 1}"}', 'it\\\\\\"s'),
     ],
 )
@@ -49,6 +52,9 @@ def test_fields_with_secret_names_are_replaced(text: str, hidden: str) -> None:
     [
         '{"type": "password", "name": "n"}',
         '{"password": {"type": "string"}, "required": ["password", "name"]}',
+        '{"password": {"type": "string", "description": "of the user"}}',
+        '{"api_key": {"name": "prod"}, "password": {"title": "Password", "n": "m"}}',
+        '{"a":"{\\"password\\": {\\"type\\": \\"string\\"}}"}',
         '{"password": null, "api_key": "", "next": "name"}',
         'password", "api_key": 3, "n": "m"',
         '{"prompt_tokens": "many", "password_hint": "none"}',
