@@ -1,8 +1,8 @@
 """The command line, `streamnorm COMMAND`.
 
 `streams` reads streams, `recordings` records and replays on a loopback server (`serving`),
-`converting` imports and exports recordings.  `console` has the parser and the messages of all.
-What one command alone needs is imported when it runs.
+`converting` imports and exports recordings, `scanning` finds secrets in them.  `console` has
+the parser and the messages of all.  What one command alone needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 from typing import NoReturn
 
-from streamnorm.cli import converting, recordings, streams
+from streamnorm.cli import converting, recordings, scanning, streams
 from streamnorm.cli.console import Parser, UsageError, complain
 
 __all__ = ["main"]
@@ -63,4 +63,5 @@ def _parser() -> Parser:
     streams.add_commands(commands.add_parser)
     recordings.add_commands(commands.add_parser)
     converting.add_commands(commands.add_parser)
+    scanning.add_commands(commands.add_parser)
     return parser

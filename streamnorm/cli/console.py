@@ -20,6 +20,7 @@ exit status:
   4  not a stream, or malformed
   5  losses with --strict
   6  a request without a recording, or an exchange that was not recorded
+  7  scan found a secret
 """
 
 

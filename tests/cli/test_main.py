@@ -23,7 +23,16 @@ def test_help_lists_the_exit_statuses_and_version_is_printed(
     out = capsys.readouterr().out
     assert out.startswith("streamnorm 0.")
     assert "3  truncated" in out
-    for command in ("transcode", "decode", "inspect", "record", "replay", "import", "export"):
+    for command in (
+        "transcode",
+        "decode",
+        "inspect",
+        "record",
+        "replay",
+        "import",
+        "export",
+        "scan",
+    ):
         assert f"\n    {command}" in out
 
 

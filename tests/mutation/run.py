@@ -3,8 +3,9 @@
     python tests/mutation/run.py [--sample 200] [--seed 1] [streamnorm/_core/codec …]
 
 Each mutant is a copy of the project with one small change; it is killed if a test fails.  The
-tests of the changed module's own folder run first, then those of the laws.  Survivors are
-printed with their line: some change nothing that can be seen, all others are missing tests.
+tests of the changed module's own folder run first, then those of the laws if they concern it.
+Survivors are printed with their line: some change nothing that can be seen, all others are
+missing tests.
 """
 
 from __future__ import annotations
@@ -60,6 +61,12 @@ def tests_of(module: Path) -> list[tuple[str, ...]]:
         own = (f"tests/dialects/{parts[1]}",)
     elif parts[0] == "_core":
         own = ("tests/core",)
+    elif (_ROOT / "tests" / parts[0]).is_dir():
+        # A layer that neither rooms nor laws import.
+        folder = Path("tests", *parts[:-1])
+        while not (_ROOT / folder).is_dir():
+            folder = folder.parent
+        return [(str(folder),)]
     else:
         own = ("tests/transcoder", "tests/test_registry.py", "tests/test_projection.py")
     return [own, ("tests/dialects",), _LAWS]

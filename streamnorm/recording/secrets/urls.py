@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import unquote, unquote_plus
 
 from streamnorm.recording.secrets.authorization import in_value
@@ -31,10 +31,17 @@ _RANDOM_IN_BASE64 = (
 )
 
 
-def in_url(url: str) -> Iterator[str]:
-    """Yield the credentials in a URL.
+def _is_not_harmless(name: str) -> bool:
+    return name not in _PUBLIC_QUERY | _HARMLESS_QUERY
 
-    They are the userinfo, tokens in the path, and non-public parameters of query and fragment.
+
+def in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> Iterator[str]:
+    """Yield the credentials in a URL: userinfo, tokens in the path, and secret parameters.
+
+    Args:
+        url: The URL.
+        is_secret: Whether a parameter of query or fragment with this name, in lower case, is
+            a secret; by default all that are not known to be harmless.
     """
     _, authority, path, query, fragment = _parts(url)
     userinfo = authority.rpartition("@")[0]
@@ -44,7 +51,7 @@ def in_url(url: str) -> Iterator[str]:
     yield from _in_path(path)
     for name, value in _pairs(f"{query}&{fragment}"):
         name = unquote_plus(name).lower()
-        if name in _PUBLIC_QUERY | _HARMLESS_QUERY:
+        if not is_secret(name):
             continue
         yield value
         yield unquote(value)
