@@ -118,6 +118,13 @@ class RecordingFixture:
         """Messages about exchanges that could not be recorded."""
         return tuple(self._failures)
 
+    @property
+    def unrecorded(self) -> tuple[str, ...]:
+        """Messages about requests that neither a recording nor the provider answered."""
+        if self._responder is None or self._recorder is not None:
+            return ()
+        return tuple(self._responder.unrecorded)
+
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
         """Return a client that replays or records.  The test must close it.
 
@@ -253,8 +260,8 @@ class RecordingFixture:
 
     def _problems(self, responder: CountingResponder) -> list[str]:
         problems: list[str] = []
-        if responder.unrecorded and self._recorder is None:
-            messages = "\n\n".join(responder.unrecorded)
+        if self.unrecorded:
+            messages = "\n\n".join(self.unrecorded)
             problems.append(
                 f"the test passed, though it asked for what is not recorded\n\n{messages}"
             )

@@ -57,16 +57,19 @@ class _Tally:
         recorded: Number of exchanges recorded.
         replayed: Number of requests answered by a recording.
         failures: Messages about exchanges that could not be recorded.
+        unrecorded: Messages about requests that no recording answered, below their test.
     """
 
     recorded: int = 0
     replayed: int = 0
     failures: list[str] = field(default_factory=list[str])
+    unrecorded: list[str] = field(default_factory=list[str])
 
     def add(self, other: _Tally) -> None:
         self.recorded += other.recorded
         self.replayed += other.replayed
         self.failures += other.failures
+        self.unrecorded += other.unrecorded
 
 
 _MODE = pytest.StashKey[Mode]()
@@ -128,7 +131,9 @@ def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFi
         problems = recording.finish(passed=item.stash.get(_PASSED, False))
     finally:
         failures = [f"{item.nodeid}: {failure}" for failure in recording.failures]
-        config.stash[_TALLY].add(_Tally(recording.recorded, recording.replayed, failures))
+        unrecorded = [f"{item.nodeid}\n{message}" for message in recording.unrecorded]
+        tally = _Tally(recording.recorded, recording.replayed, failures, unrecorded)
+        config.stash[_TALLY].add(tally)
     if problems:
         pytest.fail("\n\n".join(problems), pytrace=False)
 
@@ -161,8 +166,12 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the totals and the failures."""
+    """Print the requests without a recording, the failures and the totals."""
     tally = terminalreporter.config.stash[_TALLY]
+    if tally.unrecorded:
+        # A test may have swallowed the error, and `--tb=no` shows none.
+        terminalreporter.section("streamnorm: requests without a recording", red=True)
+        terminalreporter.write_line("\n\n".join(tally.unrecorded))
     if tally.failures:
         terminalreporter.section("streamnorm: not recorded", yellow=True)
         for failure in tally.failures:
