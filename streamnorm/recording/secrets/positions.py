@@ -14,7 +14,6 @@ from streamnorm.recording.secrets.credentials import (
     is_secret_field,
     is_secret_header,
 )
-from streamnorm.recording.secrets.patterns import find_tokens
 from streamnorm.recording.secrets.urls import in_url
 
 __all__ = ["Position", "is_replaced", "positions_in"]
@@ -31,7 +30,8 @@ _REPLACED = re.compile(
     r"|placeholder|redacted|removed|sanitized|scrubbed|test-?(?:api-?)?key|x{8}|your[_-])).*",
     re.DOTALL,
 )
-_NAME = re.compile("[A-Za-z_][A-Za-z0-9_-]{0,39}")
+# A longer name with digits might be a key.
+_NAME = re.compile("[A-Za-z_-]{1,40}|[A-Za-z_][A-Za-z0-9_-]{0,14}")
 
 
 class Position(NamedTuple):
@@ -136,7 +136,6 @@ def _is_secret_parameter(name: str) -> bool:
 
 def _joined(path: str, name: str, number: int) -> str:
     """Return the path of a field; by its number if its name might be a secret."""
-    octets = name.encode(errors="replace")
-    if not _NAME.fullmatch(name) or any(find_tokens(octets, 0, len(octets))):
+    if not _NAME.fullmatch(name):
         return f"{path}[{number}]"
     return f"{path}.{name}" if path else name

@@ -80,6 +80,14 @@ def test_credentials_are_learnt_without_their_scheme(
 
 
 @pytest.mark.parametrize(
+    ("value", "credentials"),
+    [("Key abcdef", ["abcdef"]), ("Key abcde", ["Key abcde"]), ("abc", ["abc"])],
+)
+def test_short_credential_is_learnt_with_its_scheme(value: str, credentials: list[str]) -> None:
+    assert list(in_header("authorization", value)) == credentials
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "Basic authentication",
@@ -163,6 +171,13 @@ def test_tokens_in_the_path_are_learnt(url: str, token: str | None) -> None:
         "/openai/deployments/gpt-4o-mini-2024-07-18/chat/completions",
         "/model/us.anthropic.claude-3-5-sonnet-20240620-v1:0/invoke-with-response-stream",
         "/v1/123e4567-e89b-12d3-a456-426614174000/runs",
+        "/v1/key/info-77",
+        "/v1/key/info-of-keys",
+        "/v1/aB3dE5fG7hI9jK1",
+        "/v1/Zk3-pQ9x_T7vLm2a-aB3dE5fG_hI9jK",
+        "/v1/zk3-pq9x_t7vlm2a-ab3de5fg_hi9jk1lm",
+        "/v1/ZK3-PQ9X_T7VLM2A-AB3DE5FG_HI9JK1LM",
+        "/v1/Zk3-pQ9x_T7vLm2-aB3dE5f_hI9jK1l_Zz",
         "/v1/key/info",
         "/v1/messages/count_tokens",
         "/v1/tokens/count",

@@ -43,6 +43,76 @@ def test_text_shaped_like_a_secret_is_replaced(shaped: str) -> None:
             assert scrub(before + shaped + after) == expected, (before, after)
 
 
+# Prefix, and how many letters and digits follow it.
+SIZES = {
+    "sk-": (16, 400),
+    "gsk_": (20, 200),
+    "xai-": (20, 200),
+    "csk-": (20, 200),
+    "hf_": (20, 100),
+    "ghp_": (20, 100),
+    "fw_": (20, 100),
+    "r8_": (20, 100),
+    "pplx-": (20, 200),
+    "org-": (16, 64),
+    "proj_": (16, 64),
+    "github_pat_": (20, 200),
+    "glpat-": (16, 300),
+    "nvapi-": (20, 200),
+    "AQ.": (20, 400),
+    "AIza": (30, 60),
+    "AKIA": (16, 16),
+    "xoxb-": (16, 300),
+}
+
+
+@pytest.mark.parametrize("prefix", SIZES)
+def test_secret_shape_has_a_least_and_a_greatest_size(prefix: str) -> None:
+    least, most = SIZES[prefix]
+    for size in (least - 1, least, most, most + 1):
+        text = prefix + "2A34567B" * 60
+        text = text[: len(prefix) + size]
+        hidden = "x" * len(text) if least <= size <= most else text
+        assert scrub(f"<{text}>").decode() == f"<{hidden}>", size
+
+
+@pytest.mark.parametrize(
+    ("before", "least", "most", "after"),
+    [
+        ("ya29.", 20, 4000, ""),
+        ("eyJ", 8, 1500, ".eyJ23456789.23456789"),
+        ("eyJ23456789.eyJ", 8, 4500, ".23456789"),
+        ("eyJ23456789.eyJ23456789.", 8, 1500, ""),
+    ],
+)
+def test_long_token_has_a_least_size_and_is_replaced_in_full(
+    before: str, least: int, most: int, after: str
+) -> None:
+    def token(size: int) -> str:
+        return before + ("2A34567B" * 600)[:size] + after
+
+    assert scrub(token(least - 1)).decode() == token(least - 1)
+    for size in (least, most):
+        assert scrub(token(size)).decode() == "x" * len(token(size))
+    assert scrub(token(most + 1)).decode() != "x" * len(token(most + 1))
+
+
+@pytest.mark.parametrize(("size", "is_token"), [(15, False), (16, True), (4000, True)])
+def test_token_of_a_bearer_has_at_least_sixteen_characters(size: int, is_token: bool) -> None:
+    token = ("7." * 2000)[:size]
+    hidden = "x" * size if is_token else token
+    assert scrub(f"Bearer {token}").decode() == f"Bearer {hidden}"
+
+
+def test_token_with_its_first_digit_far_behind_is_no_token() -> None:
+    for letters, is_token in ((64, True), (65, False)):
+        text = "gsk_" + "a" * letters + "7" * 20
+        assert scrub(text).decode() == ("x" * len(text) if is_token else text)
+    for letters, is_token in ((80, True), (81, False)):
+        text = "sk-" + "-" * letters + "a7345678"
+        assert scrub(text).decode() == ("x" * len(text) if is_token else text)
+
+
 @pytest.mark.parametrize("shaped", SHAPED.values(), ids=SHAPED)
 def test_secret_shape_within_a_longer_word_is_not_replaced(shaped: str) -> None:
     for before in ("a", "7", "_"):
@@ -68,6 +138,13 @@ def test_private_key_is_replaced_between_its_markers(label: str, newline: str, h
     # Line ends of the body frame its events, and stay.
     assert set(between) <= set("x\r\n ")
     assert between.count("\n") == newline.count("\n") * len(_PEM_LINES)
+
+
+def test_private_key_is_replaced_up_to_8000_bytes_from_its_marker() -> None:
+    begin = "-----BEGIN PRIVATE KEY-----\\n"
+    text = begin + "Ab3+" * 2500
+    hidden = "x" * (8000 - len(begin))
+    assert scrub(text).decode() == begin + hidden + text[8000:]
 
 
 def test_private_key_without_its_end_is_replaced() -> None:

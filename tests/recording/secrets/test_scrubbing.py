@@ -64,6 +64,12 @@ def test_fields_whose_names_only_resemble_secrets_are_unchanged(text: str) -> No
     assert scrub(text) == text.encode()
 
 
+def test_field_names_are_matched_in_the_first_mebibyte() -> None:
+    field = b'{"password": "abc"}'
+    body = b"-" * (1024 * 1024 - len(field)) + field
+    assert scrub(body) == body.replace(b"abc", b"xxx")
+
+
 def test_field_names_are_matched_only_near_the_start() -> None:
     field = b'{"password": "abc"}'
     body = field.ljust(1024 * 1024 + 64 * 1024) + field
@@ -154,6 +160,14 @@ def test_held_bytes_are_bounded(unit: bytes) -> None:
         assert held <= 56 * 1024
     assert len(stream.close()) == held
     assert stream.close() == b""
+
+
+def test_a_stride_is_returned_when_eight_kibibytes_follow_it() -> None:
+    stream = Secrets().stream()
+    assert stream.feed(b"-" * (56 * 1024 - 1)) == b""
+    assert stream.feed(b"-") == b"-" * (48 * 1024)
+    assert stream.feed(b"-" * (48 * 1024 - 1)) == b""
+    assert stream.close() == b"-" * (56 * 1024 - 1)
 
 
 def test_single_bytes_cost_no_more_searches_than_one_body(
