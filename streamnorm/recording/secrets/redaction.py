@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import Any, TypedDict
 
 from streamnorm._core.json import InvalidJSON, decode_any
@@ -34,6 +35,8 @@ _PLACEHOLDERS = frozenset(
     {"anything", "api-key", "api_key", "apikey", "bearer", "lm-studio", "no-key", "not-needed"}
     | {"ollama", "placeholder", "sk-no-key-required", "unused"}
 )
+# A server must not make the search of its body slow.
+_MAX_RESPONSE_VALUES = 256
 _MAX_DEPTH = Limits().max_json_depth
 
 
@@ -77,8 +80,8 @@ class Secrets:
     def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials of a response; return its public headers without them."""
         headers = list(headers)
-        for name, value in headers:
-            self._learn(in_header(name, value))
+        found = chain.from_iterable(in_header(name, value) for name, value in headers)
+        self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._headers(headers, _RESPONSE_HEADERS)
 
     def scrub(self, data: bytes) -> bytes:

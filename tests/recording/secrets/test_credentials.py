@@ -231,3 +231,26 @@ def test_objects_in_secret_fields_are_secret_unless_they_are_a_schema(
 def test_scheme_in_a_field_is_not_part_of_the_key() -> None:
     assert set(in_json({"api_key": f"Bearer {KEY}"})) == {f"Bearer {KEY}", KEY}
     assert set(in_json({"headers": {"X-Up": f"Bearer {KEY}"}})) == {KEY}
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", " ", "=", 'a="', "a=", "a=b,", 'a="\\', "\\", "Basic ", "{", "7/"]
+)
+@pytest.mark.parametrize("start", ["Digest ", "Basic ", "Bearer ", "", "https://h.example/v1/"])
+def test_time_is_linear_in_the_size_of_a_header(start: str, unit: str) -> None:
+    """A quadratic search would take minutes."""
+    value = start + unit * (128 * 1024 // len(unit))
+    for name in ("authorization", "x-note", "cookie", "location"):
+        for _ in in_header(name, value):
+            pass
+
+
+def test_response_adds_at_most_256_credentials() -> None:
+    """Each is searched for in the whole body: a server must not make that slow."""
+    secrets = Secrets()
+    query = "&".join(f"a={number:08}" for number in range(300))
+    secrets.response_headers([("location", f"https://h.example/?{query}"), ("api-key", KEY)])
+    scrubbed = secrets.scrub(query.encode()).decode()
+    assert scrubbed.startswith("a=xxxxxxxx&")
+    assert scrubbed.endswith("&a=00000299")
+    assert secrets.scrub(KEY.encode()).decode() == KEY
