@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import chain, pairwise
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
@@ -19,7 +20,6 @@ __all__ = ["Field", "in_text", "text_of"]
 
 # Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
 _MAX_DECODED_BYTES = 32 * 1024 * 1024
-_PIECE_BYTES = 64 * 1024
 _MAX_DEPTH = Limits().max_json_depth
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -83,7 +83,7 @@ def _gunzipped(body: bytes) -> tuple[bytes, bool]:
     size = 0
     with gzip.GzipFile(fileobj=BytesIO(body)) as file:
         try:
-            while piece := file.read1(_PIECE_BYTES):
+            while piece := file.read1():
                 pieces.append(piece)
                 size += len(piece)
                 if size > _MAX_DECODED_BYTES:
@@ -134,16 +134,14 @@ def _in_form(text: str) -> Iterator[Field]:
 
 def _in_parts(text: str, boundary: str) -> Iterator[Field]:
     """Yield the credentials in the parts of `multipart/form-data` and the like (RFC 7578)."""
-    delimiter = "--" + boundary
-    start = text.find(delimiter)
-    while start >= 0:
-        start += len(delimiter)
-        end = text.find(delimiter, start)
-        headers_end = _END_OF_HEADERS.search(text, start, len(text) if end < 0 else end)
+    delimiters = (match.span() for match in re.finditer(re.escape(f"--{boundary}"), text))
+    # A line end belongs to the delimiter behind it.
+    last = (len(text) + len("\r\n"), 0)
+    for (_, start), (next_start, _) in pairwise(chain(delimiters, [last])):
+        end = next_start - len("\r\n")
+        headers_end = _END_OF_HEADERS.search(text, start, next_start)
         if headers_end is not None:
-            content_end = len(text) if end < 0 else end - len("\r\n")
-            yield from _in_part(text, start, headers_end, max(content_end, headers_end.end()))
-        start = end
+            yield from _in_part(text, start, headers_end, max(end, headers_end.end()))
 
 
 def _in_part(text: str, start: int, headers_end: re.Match[str], end: int) -> Iterator[Field]:
