@@ -174,6 +174,11 @@ def test_multipart_with_a_file_is_recorded_by_its_size() -> None:
         ("multipart/form-data; boundary=b", "--b"),
         ("multipart/form-data; boundary=b", "--b\r\nno end of headers"),
         ("multipart/form-data; boundary=b", "--b\r\n\r\n--b--"),
+        (
+            "multipart/mixed; boundary=b",
+            '--b\r\nContent-Type: a; name="password"\r\n\r\nx\r\n--b--',
+        ),
+        ("multipart/mixed; boundary=b", "--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--"),
         ("text/plain", "password: abc, and a=b&c"),
         ("application/x-ndjson", '{"a":1}\n{"b":2}\n'),
     ],
