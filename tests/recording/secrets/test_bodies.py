@@ -66,10 +66,22 @@ def test_cut_gzip_is_searched_as_far_as_it_goes() -> None:
     assert recorded.bytes == len(body)
 
 
-def test_damaged_gzip_is_recorded_by_its_size() -> None:
-    body = b"\x1f\x8b\x08" + b"\x00" * 7 + b"\xff" * 40
-    recorded = Secrets().request(WireRequest("POST", URL, (("content-encoding", "gzip"),), body))
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", b"\x1f\x8b\x08" + b"\x00" * 7 + b"\xff" * 40),
+        ("deflate", b"\x78\x9c" + b"\xff" * 40),
+        ("deflate", b"\xff" * 40),
+        ("br", b"\x8b\x03\x80{}\x03"),
+    ],
+)
+def test_body_that_cannot_be_decoded_is_recorded_by_its_size(coding: str, body: bytes) -> None:
+    recorded = Secrets().request(WireRequest("POST", URL, (("content-encoding", coding),), body))
     assert recorded == RecordedRequest("POST", URL, {}, bytes=len(body))
+
+
+def test_credential_is_found_in_a_body_that_is_not_of_its_coding() -> None:
+    assert record(BODY_BYTES, coding="deflate").bytes == len(BODY_BYTES)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
