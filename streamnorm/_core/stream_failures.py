@@ -93,7 +93,7 @@ def body_kind(body: bytes | bytearray) -> str:
     if start[0] in b"{[":
         return "a JSON body"
     if start[0] in b"<":
-        return "an HTML page"
+        return "an XML body" if start.startswith(b"<?xml") else "an HTML page"
     return "binary data" if b"\0" in start else "plain text"
 
 

@@ -162,6 +162,7 @@ def test_error_is_found_behind_a_byte_order_mark() -> None:
         (b'{"id":"chatcmpl-1","choices":[{"message":{"content":"hi"}}]}', "a JSON body"),
         (b"[1]", "a JSON body"),
         (b"<!doctype html><title>secret</title>", "an HTML page"),
+        (b"\n<?xml version='1.0'?><Error>secret</Error>", "an XML body"),
         (b"upstream sent secret", "plain text"),
         (b"\x89PNG\r\n\x1a\n\0", "binary data"),
     ],
