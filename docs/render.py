@@ -1,0 +1,270 @@
+"""Render the tables of the pages from the code, in place: `python docs/render.py`.
+
+A table stands between `<!-- rendered: NAME -->` and `<!-- end -->`.  A test compares the pages
+with what this program renders.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import get_args
+
+import streamnorm
+from streamnorm import Completed, Limits, Recording
+from streamnorm._core.events import ErrorKind
+from streamnorm._core.losses import Capabilities
+from streamnorm._core.provider_errors import error_outcome
+from streamnorm._registry import DIALECTS, capabilities
+
+DOCS = Path(__file__).parent
+RECORDINGS = DOCS.parent / "recordings"
+
+_RENDERED = re.compile(r"(<!-- rendered: (\w+) -->\n)(?:\|.*\n)*(?=<!-- end -->)")
+
+# The wording of the rows of the loss table, for somebody who chooses a target.
+FEATURES = {
+    "choices": "several answers (`n > 1`)",
+    "boundaries": "the boundary between two text blocks",
+    "overlapping": "blocks that may overlap",
+    "blank_text": "text blocks that hold only white space",
+    "refusal": "a refusal that is not text",
+    "reasoning": "reasoning",
+    "reasoning_parts": "numbered summaries of reasoning",
+    "redacted_reasoning": "reasoning that only its issuer can read",
+    "signed": "signatures of",
+    "custom_tools": "tool calls with free text",
+    "null_arguments": "tool arguments that are `null`",
+    "broken_arguments": "tool arguments that are no JSON object",
+    "server_tools": "calls that the provider executed, and their results: kinds that end in",
+    "media": "images, documents, and blocks of its own",
+    "citations": "citations of the kinds",
+    "url_citation": "other citations with a URL, written as",
+    "cited_text": "the cited text of such a citation",
+    "not_round_tripped": "of its own data it loses",
+    "stop_reasons": "stop reasons",
+    "native_stop_reasons": "vendor finish reasons kept where the unified one is `other`",
+    "unnamed_stop_sequence": "a stop by a sequence that is not named",
+    "service_tiers": "service tiers",
+    "usage": "token counts are written",
+    "cache_write": "tokens written to a cache",
+    "excess_reasoning": "more reasoning tokens than output tokens",
+}
+
+TARGETS = {
+    "`anthropic`": capabilities("anthropic"),
+    "`openai_chat`": capabilities("openai_chat"),
+    "`openai_chat`, `reasoning_details`": capabilities(
+        "openai_chat", reasoning="reasoning_details"
+    ),
+    "`openai_responses`": capabilities("openai_responses"),
+    "`gemini`": capabilities("gemini"),
+}
+
+ERRORS = {
+    "upstream": ("the provider reported an error", "UpstreamError"),
+    "malformed": ("the peer broke the protocol", "RemoteProtocolError"),
+    "too_large": ("the peer passed a bound of `Limits`", "LimitExceeded"),
+    "truncated": ("the source ended before the message did", "TruncatedStream"),
+    "transport": ("the connection broke", "TruncatedStream"),
+    "stalled": ("a read of the source timed out", "TruncatedStream"),
+}
+
+NOTES = {
+    "completed_by_whole": "a complete value continued what deltas had sent; the rest was added",
+    "cumulative_arguments": "each fragment repeated all arguments before it",
+    "extra_block_stop": "a stop of a block that was closed",
+    "extra_call_end": "an end of a call that was closed",
+    "gap": "a sequence number was skipped",
+    "id_changed": "the id of a message, item or call changed",
+    "index_drift": "the index of a call changed within its arguments",
+    "joined_frames": "two events without a blank line between them",
+    "late_citation": "a citation of a part that was complete",
+    "late_delta": "a repeated delta of a step that was closed",
+    "late_name": "the name of a call arrived after its arguments",
+    "minted_id": "no id; one was minted",
+    "misplaced_delta": "a delta without its place, where one block alone could continue",
+    "missing_block_stop": "a block without its stop",
+    "missing_call_end": "a call in fragments without its end",
+    "missing_item": "a delta of an item that was not announced",
+    "missing_item_done": "an item without its `done`",
+    "missing_response": "a terminal event without its response",
+    "missing_start": "the message began without its first event",
+    "no_event_line": "no `event:` line, where the dialect has one",
+    "placeholder_arguments": "`{}` was sent before the real arguments",
+    "repeated_block_start": "a block was started twice, unchanged",
+    "repeated_message_start": "the message was started twice, unchanged",
+    "repeated_start": "a response, interaction or step was started twice, unchanged",
+    "resent_arguments": "arguments were sent again, unchanged",
+    "resent_call": "a call was sent again, unchanged",
+    "resent_delta": "a delta of a closed block repeated what it holds",
+    "resent_event": "an event with a sequence number that was used came again, unchanged",
+    "resent_item": "an item or a part was sent again, unchanged",
+    "resent_result": "a tool result was sent again, unchanged",
+    "resent_signature": "a signature was sent again, unchanged",
+    "resent_text": "text was sent again, unchanged",
+    "reused_index": "the index of an item was used again for another one",
+    "stray_done": "`[DONE]` in a dialect that has none",
+    "stray_line": "a line that is no field of an event",
+    "unfinished_arguments": "the message ended with arguments that are no whole JSON",
+    "unstable_ids": "the ids of items change from event to event",
+    "unterminated": "no blank line after the last event",
+    "unusual_json": "JSON that a strict parser refuses: lone surrogates, `NaN`",
+    "wrong_event_line": "the `event:` line contradicts the payload",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each page that has rendered tables."""
+    found = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+    return {path: _page(text) for path, text in found.items() if _RENDERED.search(text)}
+
+
+def _page(text: str) -> str:
+    return _RENDERED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n", text)
+
+
+def losses() -> str:
+    """Return what each target can carry, a feature a row."""
+    rows = [
+        [words, *(_cell(field, getattr(target, field)) for target in TARGETS.values())]
+        for field, words in FEATURES.items()
+    ]
+    return _table(["", *TARGETS], rows)
+
+
+def _cell(field: str, value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "loss"
+        case None:
+            return "loss"
+        case str():
+            return f"`{value}`" if field == "url_citation" else f"if {value}".replace("if a", "a")
+        case dict():
+            names = sorted(set(value.values()))
+        case tuple() | frozenset():
+            names = sorted(item if isinstance(item, str) else item.__name__ for item in value)
+        case _:
+            raise AssertionError(field)
+    none = {"overlapping": "none", "not_round_tripped": "nothing"}.get(field, "loss")
+    return ", ".join(f"`{name}`" for name in names) or none
+
+
+def events() -> str:
+    """Return the events, with their fields in order."""
+    return _structs(get_args(streamnorm.Event), "event")
+
+
+def blocks() -> str:
+    """Return the blocks, with their fields in order."""
+    return _structs(get_args(streamnorm.Block), "block")
+
+
+def outcomes() -> str:
+    """Return the outcomes, with their fields in order."""
+    return _structs(get_args(streamnorm.Outcome), "outcome")
+
+
+def _structs(types: Iterable[type], title: str) -> str:
+    rows = [
+        [f"`{one.__name__}({', '.join(one.__struct_fields__)})`", _summary(one)]  # type: ignore[attr-defined]  # a struct
+        for one in types
+    ]
+    return _table([title, "meaning"], rows)
+
+
+def _summary(one: type) -> str:
+    """Return the first sentence or paragraph of a docstring, as part of a table."""
+    return " ".join(inspect.getdoc(one).partition("\n\n")[0].split()).rstrip(".")  # type: ignore[union-attr]  # it has one
+
+
+def errors() -> str:
+    """Return the kinds of `StreamError`, their outcomes and exceptions."""
+    rows = []
+    for kind in get_args(ErrorKind):
+        meaning, exception = ERRORS[kind]
+        outcome = type(error_outcome(streamnorm.StreamError(kind, ""))).__name__
+        rows.append([f"`{kind}`", meaning, f"`{outcome}`", f"`{exception}`"])
+    return _table(["kind", "meaning", "outcome", "exception"], rows)
+
+
+def limits() -> str:
+    """Return the bounds of `Limits`, with their defaults."""
+    text = inspect.getdoc(Limits) or ""
+    meanings = dict(re.findall(r"^    (\w+): (.*)$", text, re.MULTILINE))
+    defaults = Limits()
+    rows = [
+        [f"`{name}`", _amount(name, getattr(defaults, name)), meanings[name].rstrip(".")]
+        for name in Limits.__struct_fields__
+    ]
+    return _table(["bound", "default", "of what"], rows)
+
+
+def _amount(name: str, value: int) -> str:
+    if not name.endswith("_bytes"):
+        return f"{value:,}"
+    return f"{value >> 20} MiB" if value >= 1 << 20 else f"{value >> 10} KiB"
+
+
+def dialects() -> str:
+    """Return the dialects: their names, and what is done with each."""
+    rows = [
+        [
+            f"`{name}`",
+            ", ".join(f"`{alias}`" for alias in known.aliases) or "–",
+            "yes" if known.decoder else "no",
+            "yes" if known.encoder else "no",
+            "yes" if known.checker else "no",
+        ]
+        for name, known in DIALECTS.items()
+    ]
+    return _table(["dialect", "aliases", "decoded", "encoded", "validated"], rows)
+
+
+def servers() -> str:
+    """Return the servers whose streams are recorded, and what their decoders accepted."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+        dialect, server, name = path.parts[-3], path.parts[-2], path.stem
+        found[dialect, server].append(name.replace("-", " "))
+    rows = [
+        [f"`{dialect}`", f"`{server}`", "; ".join(names)]
+        for (dialect, server), names in found.items()
+    ]
+    return _table(["dialect", "server", "recorded"], rows)
+
+
+def notes() -> str:
+    """Return the kinds of notes, and recordings that cause each."""
+    shown: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+        recording = Recording.load(path)
+        decoder = streamnorm.decoder(recording.dialect, server=recording.server)
+        decoder.feed(recording.body)
+        decoder.close()
+        for note in decoder.notes:
+            shown[note.kind].append(f"`{'/'.join(path.parts[-3:-1])}/{path.stem}`")
+    rows = [
+        [f"`{kind}`", meaning, shown[kind][0] if kind in shown else ""]
+        for kind, meaning in NOTES.items()
+    ]
+    return _table(["note", "what was accepted", "for example"], rows)
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    one.__name__: one
+    for one in (blocks, dialects, errors, events, limits, losses, notes, outcomes, servers)
+}
+
+if __name__ == "__main__":
+    for page, rendered in pages().items():
+        page.write_text(rendered, encoding="utf-8")
