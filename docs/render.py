@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import get_args
 
 import streamnorm
-from streamnorm import Completed, Limits, Recording
+from streamnorm import Limits, Recording
 from streamnorm._core.events import ErrorKind
-from streamnorm._core.losses import Capabilities
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import DIALECTS, capabilities
 

@@ -41,11 +41,12 @@ render = load_render()
 
 
 class Block(NamedTuple):
-    """A code block of a page."""
+    """A code block of a page; one with the title of a file is an excerpt of it."""
 
     page: str
     number: int
     language: str
+    title: str
     code: str
 
     def __str__(self) -> str:
@@ -55,9 +56,10 @@ class Block(NamedTuple):
 def _blocks() -> Iterator[Block]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        found = re.findall(r"^```(.*)\n((?s:.*?))^```$", text, re.MULTILINE)
-        for number, (language, code) in enumerate(found, 1):
-            yield Block(page.name, number, language, code)
+        found = re.findall(r'^```(\w*)(?: title="(.*)")?\n((?s:.*?))^```$', text, re.MULTILINE)
+        assert len(found) * 2 == len(re.findall("^```", text, re.MULTILINE)), page
+        for number, (language, title, code) in enumerate(found, 1):
+            yield Block(page.name, number, language, title, code)
 
 
 BLOCKS = list(_blocks())
@@ -85,8 +87,15 @@ def test_every_block_is_of_a_kind_that_runs() -> None:
     assert {block.page for block in blocks("sh")} == {"README.md"}
 
 
-SCRIPTS = [block for block in blocks("python") if "def test_" not in block.code]
-TESTS = [block for block in blocks("python") if "def test_" in block.code]
+EXCERPTS = [block for block in BLOCKS if block.title]
+PROGRAMS = [block for block in blocks("python") if not block.title]
+SCRIPTS = [block for block in PROGRAMS if "def test_" not in block.code]
+TESTS = [block for block in PROGRAMS if "def test_" in block.code]
+
+
+@pytest.mark.parametrize("block", EXCERPTS, ids=str)
+def test_excerpt_stands_in_its_file(block: Block) -> None:
+    assert f"\n{block.code}" in (ROOT / block.title).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("block", SCRIPTS, ids=str)
