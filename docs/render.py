@@ -34,16 +34,16 @@ FEATURES = {
     "reasoning": "reasoning",
     "reasoning_parts": "numbered summaries of reasoning",
     "redacted_reasoning": "reasoning that only its issuer can read",
-    "signed": "signatures of",
+    "signed": "signatures of blocks",
     "custom_tools": "tool calls with free text",
     "null_arguments": "tool arguments that are `null`",
     "broken_arguments": "tool arguments that are no JSON object",
-    "server_tools": "calls that the provider executed, and their results: kinds that end in",
+    "server_tools": "calls that the provider executed, and their results, of kinds that end in",
     "media": "images, documents, and blocks of its own",
-    "citations": "citations of the kinds",
+    "citations": "kinds of citations",
     "url_citation": "other citations with a URL, written as",
     "cited_text": "the cited text of such a citation",
-    "not_round_tripped": "of its own data it loses",
+    "not_round_tripped": "its own data that it cannot write back",
     "stop_reasons": "stop reasons",
     "native_stop_reasons": "vendor finish reasons kept where the unified one is `other`",
     "unnamed_stop_sequence": "a stop by a sequence that is not named",
@@ -54,13 +54,11 @@ FEATURES = {
 }
 
 TARGETS = {
-    "`anthropic`": capabilities("anthropic"),
-    "`openai_chat`": capabilities("openai_chat"),
-    "`openai_chat`, `reasoning_details`": capabilities(
-        "openai_chat", reasoning="reasoning_details"
-    ),
-    "`openai_responses`": capabilities("openai_responses"),
-    "`gemini`": capabilities("gemini"),
+    "Anthropic": capabilities("anthropic"),
+    "Chat": capabilities("openai_chat"),
+    "Chat, `reasoning_details`": capabilities("openai_chat", reasoning="reasoning_details"),
+    "Responses": capabilities("openai_responses"),
+    "Gemini": capabilities("gemini"),
 }
 
 ERRORS = {
@@ -127,12 +125,28 @@ def _page(text: str) -> str:
 
 
 def losses() -> str:
-    """Return what each target can carry, a feature a row."""
-    rows = [
-        [words, *(_cell(field, getattr(target, field)) for target in TARGETS.values())]
-        for field, words in FEATURES.items()
-    ]
-    return _table(["", *TARGETS], rows)
+    """Return which features each target carries, a feature a row."""
+    return _table(["", *TARGETS], [[words, *cells] for words, cells in _rows(short=True)])
+
+
+def kinds() -> str:
+    """Return, for the features that come in kinds, the kinds that each target carries."""
+    rows = []
+    for words, cells in _rows(short=False):
+        alike: dict[str, list[str]] = defaultdict(list)
+        for target, cell in zip(TARGETS, cells, strict=True):
+            alike[cell].append(target)
+        for number, (cell, targets) in enumerate(alike.items()):
+            rows.append(["" if number else words, "; ".join(targets), cell])
+    return _table(["", "target", "carries"], rows)
+
+
+def _rows(*, short: bool) -> Iterable[tuple[str, list[str]]]:
+    for field, words in FEATURES.items():
+        values = [getattr(target, field) for target in TARGETS.values()]
+        names_many = any(isinstance(value, tuple | frozenset | dict) for value in values)
+        if names_many is not short:
+            yield words, [_cell(field, value) for value in values]
 
 
 def _cell(field: str, value: object) -> str:
@@ -261,7 +275,10 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     one.__name__: one
-    for one in (blocks, dialects, errors, events, limits, losses, notes, outcomes, servers)
+    for one in (
+        *(blocks, dialects, errors, events, kinds),
+        *(limits, losses, notes, outcomes, servers),
+    )
 }
 
 if __name__ == "__main__":
