@@ -61,6 +61,32 @@ TARGETS = {
     "Gemini": capabilities("gemini"),
 }
 
+LOSSES = {
+    "boundaries": ("neighbouring blocks of a type", "written as one block"),
+    "broken_arguments": ("arguments that are no JSON object", "the call is dropped"),
+    "choices": ("a choice other than the first", "dropped"),
+    "citations": ("a citation of a kind that the target lacks", "rewritten or dropped"),
+    "custom_tool": ("a call with free text", "written as a function of one string"),
+    "duplicate_id": ("a second call with the same id", "written with an id of its own"),
+    "empty_block": ("a text block without text", "dropped"),
+    "held": ("what waited behind an open block when the stream failed", "dropped"),
+    "media": ("an image or a document", "dropped"),
+    "null_arguments": ("arguments that are `null`", "written as `{}`"),
+    "opaque": ("an event that only its dialect knows", "dropped"),
+    "opaque_block": ("a block that only its dialect knows", "dropped"),
+    "reasoning": ("a reasoning block", "dropped"),
+    "reasoning_parts": ("numbered summaries of reasoning", "joined by a blank line"),
+    "redacted_reasoning": ("reasoning that only its issuer can read", "dropped"),
+    "refusal": ("a refusal", "written as text"),
+    "server_tool": ("a call that the provider executed, or its result", "dropped"),
+    "service_tier": ("a service tier that the target lacks", "dropped"),
+    "signature": ("a signature", "dropped"),
+    "stop_reason": ("a stop reason that the target lacks", "written as `end_turn`"),
+    "usage": ("a token count", "dropped, or written as part of another"),
+    "usage_unknown": ("a token count that nobody reported", "written as 0"),
+    "whitespace_text": ("a text block that holds only white space", "dropped"),
+}
+
 ERRORS = {
     "upstream": ("the provider reported an error", "UpstreamError"),
     "malformed": ("the peer broke the protocol", "RemoteProtocolError"),
@@ -139,6 +165,12 @@ def kinds() -> str:
         for number, (cell, targets) in enumerate(alike.items()):
             rows.append(["" if number else words, "; ".join(targets), cell])
     return _table(["", "target", "carries"], rows)
+
+
+def names() -> str:
+    """Return the names of the losses, and what becomes of each."""
+    rows = [[f"`{name}`", lost, result] for name, (lost, result) in LOSSES.items()]
+    return _table(["`feature`", "what is lost", "result"], rows)
 
 
 def _rows(*, short: bool) -> Iterable[tuple[str, list[str]]]:
@@ -220,7 +252,10 @@ def limits() -> str:
 def _amount(name: str, value: int) -> str:
     if not name.endswith("_bytes"):
         return f"{value:,}"
-    return f"{value >> 20} MiB" if value >= 1 << 20 else f"{value >> 10} KiB"
+    for unit, shift in (("GiB", 30), ("MiB", 20)):
+        if value >= 1 << shift:
+            return f"{value >> shift} {unit}"
+    return f"{value >> 10} KiB"
 
 
 def dialects() -> str:
@@ -277,7 +312,7 @@ TABLES: dict[str, Callable[[], str]] = {
     one.__name__: one
     for one in (
         *(blocks, dialects, errors, events, kinds),
-        *(limits, losses, notes, outcomes, servers),
+        *(limits, losses, names, notes, outcomes, servers),
     )
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import signal
@@ -209,6 +210,16 @@ def test_every_kind_of_error_has_a_row() -> None:
     assert tuple(render.ERRORS) == get_args(ErrorKind)
     for _, name in render.ERRORS.values():
         assert issubclass(getattr(streamnorm, name), streamnorm.StreamnormError)
+
+
+def test_every_loss_has_a_row() -> None:
+    """Calls that count one, and what `lacking_feature` and the projector find lacking."""
+    names = {"whitespace_text", "empty_block"}
+    for path in (ROOT / "streamnorm").rglob("*.py"):
+        text = path.read_text("utf-8")
+        names.update(re.findall(r'losses\.(?:add|count)\(\s*"(\w+)"', text))
+    names.update(re.findall(r'return "(\w+)"', inspect.getsource(Capabilities.lacking_feature)))
+    assert names == set(render.LOSSES)
 
 
 def _kinds(argument: ast.expr) -> Iterator[str]:
