@@ -181,6 +181,13 @@ def test_first_example_of_the_site_is_short() -> None:
     assert len(blocks("python", "index")[0].code.splitlines()) <= 18
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_programs_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`(?:python )?((?:tests|docs|recordings|streamnorm)/[\w./-]+)", text):
+        assert (ROOT / path).exists(), path
+
+
 # Rendered tables
 
 
