@@ -83,7 +83,7 @@ LOSSES = {
     "signature": ("a signature", "dropped"),
     "stop_reason": ("a stop reason that the target lacks", "written as `end_turn`"),
     "usage": ("a token count", "dropped, or written as part of another"),
-    "usage_unknown": ("a token count that nobody reported", "written as 0"),
+    "usage_unknown": ("a token count that the provider did not report", "written as 0"),
     "whitespace_text": ("a text block that holds only white space", "dropped"),
 }
 
@@ -109,7 +109,7 @@ NOTES = {
     "late_delta": "a repeated delta of a step that was closed",
     "late_name": "the name of a call arrived after its arguments",
     "minted_id": "no id; one was minted",
-    "misplaced_delta": "a delta without its place, where one block alone could continue",
+    "misplaced_delta": "a delta for no open block, where exactly one block could continue",
     "missing_block_stop": "a block without its stop",
     "missing_call_end": "a call in fragments without its end",
     "missing_item": "a delta of an item that was not announced",
