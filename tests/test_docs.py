@@ -274,9 +274,10 @@ def test_reference_lists_every_public_name() -> None:
     assert missing == ["streamnorm.sse", *(f"streamnorm.sse.{part}" for part in parts)]
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
     config = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
-    nav = config[config.index("\nnav:") : config.index("\ntheme:")]
-    assert sorted(re.findall(r": (\w[\w-]*\.md)$", nav, re.MULTILINE)) == sorted(
-        page.name for page in PAGES[1:]
-    )
+    navigation, sections = config.split("\ntheme:")[0], config.split("llmstxt:")[1]
+    pages = sorted(page.name for page in PAGES[1:])
+    assert sorted(re.findall(r": ([\w-]+\.md)$", navigation, re.MULTILINE)) == pages
+    listed = re.findall(r"- ([\w-]+\.md): ", sections)
+    assert sorted([*listed, "CONTRIBUTING.md"]) == pages
