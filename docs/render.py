@@ -1,13 +1,16 @@
-"""Render the tables of the pages from the code, in place: `python docs/render.py`.
+"""Render the tables of the pages, and the output of commands, in place: `python docs/render.py`.
 
-A table stands between `<!-- rendered: NAME -->` and `<!-- end -->`.  A test compares the pages
-with what this program renders.
+A table stands between `<!-- rendered: NAME -->` and `<!-- end -->`.  Output stands below a command
+that is alone in its `console` block.  A test compares the pages with what this program renders.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import shlex
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,6 +26,8 @@ DOCS = Path(__file__).parent
 RECORDINGS = DOCS.parent / "recordings"
 
 _RENDERED = re.compile(r"(<!-- rendered: (\w+) -->\n)(?:\|.*\n)*(?=<!-- end -->)")
+
+_WITH_OUTPUT = re.compile(r"(```console\n\$ streamnorm (.*)\n)(?:(?!\$ |```).*\n)+(?=```)")
 
 # The wording of the rows of the loss table, for somebody who chooses a target.
 FEATURES = {
@@ -141,13 +146,19 @@ NOTES = {
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page that has rendered tables."""
-    found = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
-    return {path: _page(text) for path, text in found.items() if _RENDERED.search(text)}
+    """Return the text of each page, rendered."""
+    return {path: _page(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
 
 
 def _page(text: str) -> str:
-    return _RENDERED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n", text)
+    text = _RENDERED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n", text)
+    return _WITH_OUTPUT.sub(lambda match: match[1] + _output(shlex.split(match[2])), text)
+
+
+def _output(arguments: list[str]) -> str:
+    command = [sys.executable, "-m", "streamnorm", *arguments]
+    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, check=True)  # noqa: S603 - commands of the pages
+    return done.stdout.decode()
 
 
 def losses() -> str:
