@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
@@ -31,6 +32,12 @@ _register("release", 500)
 _register("fixed", 40, fixed=True)
 _register("quick", 20, fixed=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_sessionfinish() -> None:
+    """Save what coverage has measured: a worker that ends slowly is killed before it does."""
+    if (current := Coverage.current()) is not None:
+        current.save()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
