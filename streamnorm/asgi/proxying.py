@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote_from_bytes
 
 import anyio
 import httpx
@@ -23,7 +24,15 @@ _LOGGER = logging.getLogger("streamnorm")
 # The client's timeout applies: when it disconnects, the upstream request is cancelled.
 _TIMEOUT = httpx.Timeout(None, connect=30)
 # Set anew for the upstream request; `expect: 100-continue` was answered by the server.
-_OURS = ("accept-encoding", "expect", "host")
+_OURS = (b"accept-encoding", b"expect", b"host")
+# What a URL may contain besides letters, digits and "-._~" (RFC 3986 §2).
+_URL_CHARACTERS = "%/?:@!$&'()*+,;=[]"
+# A segment "." or "..", also as servers read one that take a backslash for a slash, decode a
+# path once or twice before they remove dot segments, or let parameters follow a segment.
+_SLASH = rb"(?:[/\\]|%(?:25)*(?:2f|5c))"
+_DOT_SEGMENT = re.compile(
+    _SLASH + rb"(?:\.|%(?:25)*2e){1,2}(?:\Z|;|%(?:25)*3b|" + _SLASH + rb")", re.IGNORECASE
+)
 
 
 class RecordingProxy(Application):
@@ -32,6 +41,10 @@ class RecordingProxy(Application):
     Each read of the provider's response is sent at once.  Credentials reach the provider as
     the client sent them, and are in no recording.  A client that disconnects ends the
     provider's response, too.
+
+    Header values pass byte for byte, as do path and query, in which only bytes that no URL may
+    contain are percent-encoded.  A path with dot segments is refused: no request leaves the
+    path of `upstream`.
 
     Args:
         upstream: URL of the provider; path and query of each request are appended to it.
@@ -52,14 +65,20 @@ class RecordingProxy(Application):
         client: httpx.AsyncClient | None = None,
     ) -> None:
         self._upstream = _base_url(upstream)
+        self._base_path = self._upstream.raw_path.rstrip(b"/")
         self._is_ours = client is None
         self._client = client or _recording_client(directory, redact)
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Forward a request, and its response chunk by chunk."""
         try:
+            url = self._url(request.target)
+        except ValueError as exc:
+            await refuse(exchange, 400, "invalid_request", str(exc))
+            return
+        try:
             response = await self._client.send(
-                self._passed_on(request), stream=True, auth=None, follow_redirects=False
+                _forwarded(request, url), stream=True, auth=None, follow_redirects=False
             )
         except httpx.HTTPError as exc:
             # The error's text and request may contain the client's data.
@@ -67,7 +86,7 @@ class RecordingProxy(Application):
             await refuse(exchange, 502, "upstream_failed", broken_connection(exc, 0).message)
             return
         try:
-            await start(exchange, response.status_code, end_to_end(response.headers.multi_items()))
+            await start(exchange, response.status_code, end_to_end(response.headers.raw))
             async for data in response.aiter_raw():
                 await exchange.send(data)
         except httpx.HTTPError:  # the upstream response broke off: leave this one incomplete
@@ -82,22 +101,36 @@ class RecordingProxy(Application):
         if self._is_ours:
             await self._client.aclose()
 
-    def _passed_on(self, request: ReceivedRequest) -> httpx.Request:
-        base = self._upstream.raw_path.rstrip(b"/")
-        url = self._upstream.copy_with(raw_path=base + request.target)
-        headers = [
-            *end_to_end(request.headers, without=_OURS),
-            # The recorded reads are then those of the text itself.
-            ("accept-encoding", "identity"),
-        ]
-        # Built directly: the client would add headers and cookies of its own.
-        return httpx.Request(
-            request.method,
-            url,
-            headers=headers,
-            content=request.body,
-            extensions={"timeout": _TIMEOUT.as_dict()},
-        )
+    def _url(self, target: bytes) -> httpx.URL:
+        """Return the URL of a target at the provider.
+
+        Raises:
+            ValueError: The target is refused.
+        """
+        if _DOT_SEGMENT.search(target.partition(b"?")[0]):
+            raise ValueError("path has dot segments, expected none")
+        encoded = quote_from_bytes(target, _URL_CHARACTERS).encode()
+        try:
+            return self._upstream.copy_with(raw_path=self._base_path + encoded)
+        except httpx.InvalidURL as exc:
+            raise ValueError("target is too long") from exc
+
+
+def _forwarded(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
+    """Return the request to send to the provider."""
+    headers = [
+        *end_to_end(request.headers, without=_OURS),
+        # The recorded reads are then those of the text itself.
+        (b"accept-encoding", b"identity"),
+    ]
+    # Built directly: the client would add headers and cookies of its own.
+    return httpx.Request(
+        request.method,
+        url,
+        headers=headers,
+        content=request.body,
+        extensions={"timeout": _TIMEOUT.as_dict()},
+    )
 
 
 def _base_url(upstream: str) -> httpx.URL:

@@ -1,0 +1,68 @@
+"""HTTP/1.1 in bytes: a client, and an upstream that stores what it received."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+__all__ = ["EMPTY_RESPONSE", "RawUpstream", "raw_exchange", "raw_upstream"]
+
+EMPTY_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class RawUpstream:
+    """A server that answers each connection once, with the same bytes.
+
+    Attributes:
+        url: Its URL.
+        requests: The requests received, each a head of lines and a body.
+    """
+
+    def __init__(self, listener: socket.socket, response: bytes) -> None:
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self.requests: list[tuple[list[bytes], bytes]] = []
+        self._listener = listener
+        self._response = response
+
+    def serve(self) -> None:
+        """Answer connections until the listener is shut down."""
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, connection.makefile("rb") as file:
+                    head = list(iter(lambda: file.readline().rstrip(b"\r\n"), b""))
+                    lengths = [line for line in head if line.startswith(b"content-length: ")]
+                    body = file.read(int(lengths[0].rpartition(b" ")[2])) if lengths else b""
+                    self.requests.append((head, body))
+                    connection.sendall(self._response)
+
+    @property
+    def targets(self) -> list[bytes]:
+        """The targets of the requests."""
+        return [head[0].split(b" ")[1] for head, _ in self.requests]
+
+
+@contextmanager
+def raw_upstream(response: bytes = EMPTY_RESPONSE) -> Iterator[RawUpstream]:
+    """Serve one response on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        upstream = RawUpstream(listener, response)
+        thread = threading.Thread(target=upstream.serve)
+        thread.start()
+        try:
+            yield upstream
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def raw_exchange(url: str, request: bytes) -> bytes:
+    """Send bytes to a server, and return what it sends until it closes the connection."""
+    address = urlsplit(url)
+    with socket.create_connection((str(address.hostname), address.port or 80), 30) as connection:
+        connection.sendall(request)
+        with connection.makefile("rb") as file:
+            return file.read()
