@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 from urllib.parse import quote
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -16,6 +17,9 @@ __all__ = ["MAX_BODY_BYTES", "Application", "ReceivedRequest", "end_to_end", "re
 
 # A conversation with pictures may be tens of megabytes; no client's request is this large.
 MAX_BODY_BYTES = 64 * 1024 * 1024
+
+# Closing must end even if the network no longer answers.
+_CLOSE_S = 1.0
 
 # RFC 9110 §7.6.1, the older Keep-Alive, and a proxy's credentials.  The server sets the
 # length, because it frames the body.
@@ -104,13 +108,13 @@ class Application:
                 await self.respond(_request(scope, target, body), exchange)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.shutdown":
+        try:
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+        finally:  # also if the server is cancelled
+            with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self.aclose()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
-            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 async def start(exchange: Exchange, status: int, headers: _Headers) -> None:

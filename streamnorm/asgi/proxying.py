@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
@@ -23,6 +24,8 @@ _LOGGER = logging.getLogger("streamnorm")
 
 # The client's timeout applies: when it disconnects, the upstream request is cancelled.
 _TIMEOUT = httpx.Timeout(None, connect=30)
+# httpcore receives 64 KiB at once, and the shortest chunk, with its framing, has six bytes.
+_MAX_RECEIVED_CHUNKS = 64 * 1024 // 6
 # Set anew for the upstream request; `expect: 100-continue` was answered by the server.
 _OURS = (b"accept-encoding", b"expect", b"host")
 # What a URL may contain besides letters, digits and "-._~" (RFC 3986 §2).
@@ -85,14 +88,16 @@ class RecordingProxy(Application):
             _LOGGER.warning("no answer from upstream: %s", type(exc).__name__)
             await refuse(exchange, 502, "upstream_failed", broken_connection(exc, 0).message)
             return
+        reads = response.aiter_raw()
         try:
             await start(exchange, response.status_code, end_to_end(response.headers.raw))
-            async for data in response.aiter_raw():
+            async for data in reads:
                 await exchange.send(data)
         except httpx.HTTPError:  # the upstream response broke off: leave this one incomplete
             return
         finally:
             with anyio.CancelScope(shield=True):
+                await _cancel_read(reads)
                 await response.aclose()
         await exchange.send(b"", more=False)
 
@@ -131,6 +136,19 @@ def _forwarded(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
         content=request.body,
         extensions={"timeout": _TIMEOUT.as_dict()},
     )
+
+
+async def _cancel_read(reads: AsyncIterator[bytes]) -> None:
+    """End the reads of a body by one that is cancelled.
+
+    httpx and httpcore read in nested generators.  To close the outermost leaves the inner ones
+    to the garbage collector, of which trio warns; a cancelled read ends them all.
+    """
+    with anyio.CancelScope() as scope, suppress(httpx.HTTPError, StopAsyncIteration):
+        scope.cancel()
+        # Chunks that were received already are returned first, and need no network.
+        for _ in range(_MAX_RECEIVED_CHUNKS):
+            await anext(reads)
 
 
 def _base_url(upstream: str) -> httpx.URL:
