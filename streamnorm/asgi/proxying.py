@@ -51,8 +51,11 @@ class RecordingProxy(Application):
 
     Args:
         upstream: URL of the provider; path and query of each request are appended to it.
-        directory: Directory of the recordings, or their recorder.
+        directory: Directory of the recordings; or their recorder, which has `redact` and
+            `request_bodies` itself.
         redact: Further secrets that must not be written: texts, or regular expressions.
+        request_bodies: Whether the bodies of requests are written.  Without them, a replay
+            selects recordings by method, path and query alone.
         client: Client to send with, instead of one that records; it is not closed.
 
     Raises:
@@ -65,12 +68,17 @@ class RecordingProxy(Application):
         directory: str | Path | Recorder,
         *,
         redact: Sequence[str | re.Pattern[str]] = (),
+        request_bodies: bool = True,
         client: httpx.AsyncClient | None = None,
     ) -> None:
         self._upstream = _base_url(upstream)
         self._base_path = self._upstream.raw_path.rstrip(b"/")
         self._is_ours = client is None
-        self._client = client or _recording_client(directory, redact)
+        if client is None:
+            if not isinstance(directory, Recorder):
+                directory = Recorder(directory, redact=redact, request_bodies=request_bodies)
+            client = _recording_client(directory)
+        self._client = client
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Forward a request, and its response chunk by chunk."""
@@ -164,11 +172,9 @@ def _base_url(upstream: str) -> httpx.URL:
     return url
 
 
-def _recording_client(
-    directory: str | Path | Recorder, redact: Sequence[str | re.Pattern[str]]
-) -> httpx.AsyncClient:
+def _recording_client(recorder: Recorder) -> httpx.AsyncClient:
     # No bound on connections: one client must not wait for the stream of another.
     limits = httpx.Limits(max_connections=None)
     network = httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
-    transport = RecordingTransport(network, directory, redact=redact)
+    transport = RecordingTransport(network, recorder)
     return httpx.AsyncClient(transport=transport, trust_env=False)

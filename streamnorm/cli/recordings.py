@@ -62,6 +62,12 @@ def add_commands(add_parser: AddParser) -> None:
         metavar="TEXT",
         help="what else must not be written (may be given several times)",
     )
+    record.add_argument(
+        "--no-request-bodies",
+        dest="request_bodies",
+        action="store_false",
+        help="do not write the bodies of requests; a replay then cannot compare them",
+    )
     _add_port(record)
     record.set_defaults(run=_record)
     replay = add_parser(
@@ -136,7 +142,12 @@ def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.recorder import Recorder
 
     upstream: str = arguments.upstream
-    recorder = Recorder(arguments.out, redact=arguments.redact, on_recorded=_report_recorded)
+    recorder = Recorder(
+        arguments.out,
+        redact=arguments.redact,
+        request_bodies=arguments.request_bodies,
+        on_recorded=_report_recorded,
+    )
     try:
         proxy = RecordingProxy(upstream, recorder)
     except ValueError as exc:

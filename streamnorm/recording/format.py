@@ -16,7 +16,8 @@ that is no stream is `NAME.body.json`, or `NAME.body.bin` if it is no JSON.
         "url": "https://api.openai.com/v1/chat/completions",
         "headers": {"content-type": "application/json"},
         "body": {"model": "…"}            its JSON; or "text" for other text, or
-      },                                  "bytes" (a count) for a body that is not stored
+      },                                  "bytes" (a count) for one that is not stored;
+                                          none of them if bodies of requests are not recorded
       "response": {
         "status": 200,
         "headers": {"content-type": "text/event-stream"},
@@ -63,7 +64,10 @@ __all__ = [
     "RecordedRequest",
     "RecordedResponse",
     "Suffix",
+    "create_file",
+    "create_part",
     "decode_companion",
+    "part_of",
     "read_bounded",
     "replace_file",
     "split_name",
@@ -181,15 +185,43 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
     return data
 
 
+def create_file(path: Path) -> BinaryIO:
+    """Create a file that only its owner may read, and open it for writing.
+
+    Raises:
+        FileExistsError: There is one of this name.
+        OSError: It cannot be created.
+    """
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def create_part(path: Path) -> BinaryIO:
+    """Create the file to which `path` is written until it is complete, and open it.
+
+    One that was left by a process that ended is replaced.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    part = part_of(path)
+    part.unlink(missing_ok=True)
+    return create_file(part)
+
+
+def part_of(path: Path) -> Path:
+    """Return the file to which `path` is written until it is complete."""
+    return path.with_name(path.name + ".part")
+
+
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file completely or not at all.
+    """Write a file that only its owner may read, completely or not at all.
 
     Raises:
         OSError: It cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    part = part_of(path)
     try:
-        with part.open("wb") as out:
+        with create_part(path) as out:
             write(out)
         os.replace(part, path)
     except BaseException:

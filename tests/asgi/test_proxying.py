@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.asgi_caller import Caller, Upstream
 from support.asgi_client import CHUNKS, Message
 from support.byte_source import AsyncBytes
+from support.raw_http import raw_upstream
 
 from streamnorm.asgi import RecordingProxy
 from streamnorm.recording import Recording
@@ -287,6 +288,19 @@ async def test_exchange_is_recorded_read_by_read_and_without_credentials(tmp_pat
     assert recording.request.url == "https://api.provider.example/v1/chat/completions"
     assert recording.request.body == {"model": "m"}
     assert all(KEY.encode() not in data for data in files_of(tmp_path))
+
+
+@pytest.mark.parametrize("request_bodies", [True, False])
+async def test_request_bodies_are_written_unless_switched_off(
+    request_bodies: bool, tmp_path: Path
+) -> None:
+    with raw_upstream() as upstream:
+        app = RecordingProxy(upstream.url, tmp_path, request_bodies=request_bodies)
+        caller = Caller("/v1/chat/completions", body=[b'{"prompt":"private"}'])
+        await caller.call(app)
+        await app.aclose()
+    assert upstream.requests[0][1] == b'{"prompt":"private"}'
+    assert any(b"private" in data for data in files_of(tmp_path)) is request_bodies
 
 
 async def test_disconnect_is_recorded_as_aborted(tmp_path: Path) -> None:

@@ -93,6 +93,18 @@ def test_exchanges_are_forwarded_recorded_and_reported(
     assert not any(secret in data for data in files for secret in (KEY.encode(), b"custom-secret"))
 
 
+def test_request_bodies_are_not_written_if_switched_off(
+    upstream: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    with running(
+        "record", "--upstream", upstream, "--out", tmp_path, "--no-request-bodies"
+    ) as server:
+        assert client.post(server.url + CHAT, json={"prompt": "private"}).content == BODY
+        server.line()
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not any(b"private" in path.read_bytes() for path in tmp_path.iterdir())
+
+
 def test_interrupt_ends_open_streams(upstream: str, client: httpx.Client, tmp_path: Path) -> None:
     with (
         running("record", "--upstream", upstream, "--out", tmp_path) as server,

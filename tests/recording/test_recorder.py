@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -12,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import Abandoned, Completed, Recording, RecordingError, Truncated
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import End, RecordedRead
+from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder
 
 REQUEST = WireRequest(
@@ -234,6 +238,55 @@ def test_redact_option_is_applied(tmp_path: Path) -> None:
     assert (tmp_path / "01-chat-completions.sse").read_bytes() == b"data: xxxxxx\n\n"
     asked = companion(tmp_path / "01-chat-completions.json")["request"]["body"]
     assert asked["messages"][0]["content"] == "Two xxxxxx, please."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"prompt":"A private matter.","api_key":"K9aBcDeFgHiJ"}',
+        b"A private matter.",
+        b"\xff\xfe private",
+        b"null",
+    ],
+)
+def test_request_bodies_can_be_left_out(tmp_path: Path, body: bytes) -> None:
+    recorder = Recorder(tmp_path, request_bodies=False)
+    writer = recorder.start(structs.replace(REQUEST, body=body))
+    writer.begin(200, STREAM)
+    writer.write(b"data: you sent K9aBcDeFgHiJ\n\n")
+    writer.end("eof")
+    asked = companion(tmp_path / "01-chat-completions.json")["request"]
+    assert sorted(asked) == ["headers", "method", "url"]
+    # Credentials in the body are secrets all the same.
+    answer = (tmp_path / "01-chat-completions.sse").read_bytes()
+    assert (b"K9aBcDeFgHiJ" in answer) is (b"api_key" not in body)
+
+
+def test_recording_without_a_request_body_answers_any_body(tmp_path: Path) -> None:
+    record(Recorder(tmp_path, request_bodies=False))
+    library = Library(tmp_path / "01-chat-completions.sse")
+    assert library.respond(structs.replace(REQUEST, body=b'{"other":1}')).body == b"".join(BODY)
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    """From their creation on, whatever the umask and the files that are there already."""
+
+    def modes() -> set[int]:
+        return {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+
+    umask = os.umask(0)
+    try:
+        writer = Recorder(tmp_path).start(REQUEST)
+        # A process that was killed may have left one.
+        (tmp_path / "01-chat-completions.sse.part").touch(0o666)
+        writer.begin(200, STREAM)
+        assert names(tmp_path) == ["01-chat-completions.json", "01-chat-completions.sse.part"]
+        assert modes() == {0o600}
+        writer.write(b"data: 1\n\n")
+        writer.end("eof")
+        assert modes() == {0o600}
+    finally:
+        os.umask(umask)
 
 
 def test_complete_recordings_are_reported(tmp_path: Path) -> None:

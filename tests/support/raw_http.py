@@ -34,7 +34,9 @@ class RawUpstream:
                 connection, _ = self._listener.accept()
                 with connection, connection.makefile("rb") as file:
                     head = list(iter(lambda: file.readline().rstrip(b"\r\n"), b""))
-                    lengths = [line for line in head if line.startswith(b"content-length: ")]
+                    lengths = [
+                        line for line in head if line.lower().startswith(b"content-length: ")
+                    ]
                     body = file.read(int(lengths[0].rpartition(b" ")[2])) if lengths else b""
                     self.requests.append((head, body))
                     connection.sendall(self._response)
