@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +14,9 @@ from urllib.parse import quote_from_bytes
 import anyio
 import httpx
 
-from streamnorm._core.stream_failures import broken_connection
 from streamnorm.asgi.application import Application, ReceivedRequest, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.upstream_failures import reason_of
 from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.httpx import RecordingTransport
 
@@ -56,10 +58,13 @@ class RecordingProxy(Application):
         redact: Further secrets that must not be written: texts, or regular expressions.
         request_bodies: Whether the bodies of requests are written.  Without them, a replay
             selects recordings by method, path and query alone.
+        ca: PEM file of the certificate authorities to trust; None for the file or directory
+            named by `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else those of certifi.
         client: Client to send with, instead of one that records; it is not closed.
 
     Raises:
-        ValueError: `upstream` is no http or https URL, or has a query or a fragment.
+        ValueError: `upstream` is no http or https URL, or has a query or a fragment; or the
+            file of the authorities cannot be read.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class RecordingProxy(Application):
         *,
         redact: Sequence[str | re.Pattern[str]] = (),
         request_bodies: bool = True,
+        ca: str | Path | None = None,
         client: httpx.AsyncClient | None = None,
     ) -> None:
         self._upstream = _base_url(upstream)
@@ -77,7 +83,7 @@ class RecordingProxy(Application):
         if client is None:
             if not isinstance(directory, Recorder):
                 directory = Recorder(directory, redact=redact, request_bodies=request_bodies)
-            client = _recording_client(directory)
+            client = _recording_client(directory, _trust(ca))
         self._client = client
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
@@ -93,8 +99,9 @@ class RecordingProxy(Application):
             )
         except httpx.HTTPError as exc:
             # The error's text and request may contain the client's data.
-            _LOGGER.warning("no answer from upstream: %s", type(exc).__name__)
-            await refuse(exchange, 502, "upstream_failed", broken_connection(exc, 0).message)
+            message = f"no answer from upstream: {reason_of(exc)}"
+            _LOGGER.warning("%s", message)
+            await refuse(exchange, 502, "upstream_failed", message)
             return
         reads = response.aiter_raw()
         try:
@@ -172,9 +179,19 @@ def _base_url(upstream: str) -> httpx.URL:
     return url
 
 
-def _recording_client(recorder: Recorder) -> httpx.AsyncClient:
+def _trust(ca: str | Path | None) -> ssl.SSLContext:
+    """Return a context that trusts the authorities of a file, or those of the environment."""
+    name, file = ("SSL_CERT_FILE", os.environ.get("SSL_CERT_FILE")) if ca is None else ("ca", ca)
+    try:
+        return httpx.create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
+    except OSError as exc:
+        reason = "no PEM certificates" if isinstance(exc, ssl.SSLError) else exc.strerror
+        raise ValueError(f"{name} {file}: {reason}") from exc
+
+
+def _recording_client(recorder: Recorder, trust: ssl.SSLContext) -> httpx.AsyncClient:
     # No bound on connections: one client must not wait for the stream of another.
     limits = httpx.Limits(max_connections=None)
-    network = httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
+    network = httpx.AsyncHTTPTransport(verify=trust, limits=limits, trust_env=False)
     transport = RecordingTransport(network, recorder)
     return httpx.AsyncClient(transport=transport, trust_env=False)

@@ -68,6 +68,12 @@ def add_commands(add_parser: AddParser) -> None:
         action="store_false",
         help="do not write the bodies of requests; a replay then cannot compare them",
     )
+    record.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="trust the certificate authorities in this PEM file, not the usual ones"
+        " (or set SSL_CERT_FILE)",
+    )
     _add_port(record)
     record.set_defaults(run=_record)
     replay = add_parser(
@@ -149,9 +155,9 @@ def _record(arguments: argparse.Namespace) -> int:
         on_recorded=_report_recorded,
     )
     try:
-        proxy = RecordingProxy(upstream, recorder)
+        proxy = RecordingProxy(upstream, recorder, ca=arguments.ca)
     except ValueError as exc:
-        raise UsageError(f"argument --upstream: {exc}") from exc
+        raise UsageError(str(exc)) from exc
     _make_directory(recorder.directory)
     path = urlsplit(upstream).path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,25 +22,34 @@ class RawUpstream:
         requests: The requests received, each a head of lines and a body.
     """
 
-    def __init__(self, listener: socket.socket, response: bytes) -> None:
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    def __init__(
+        self, listener: socket.socket, response: bytes, context: ssl.SSLContext | None
+    ) -> None:
+        scheme = "http" if context is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         self.requests: list[tuple[list[bytes], bytes]] = []
         self._listener = listener
         self._response = response
+        self._context = context
 
     def serve(self) -> None:
         """Answer connections until the listener is shut down."""
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
-                with connection, connection.makefile("rb") as file:
-                    head = list(iter(lambda: file.readline().rstrip(b"\r\n"), b""))
-                    lengths = [
-                        line for line in head if line.lower().startswith(b"content-length: ")
-                    ]
-                    body = file.read(int(lengths[0].rpartition(b" ")[2])) if lengths else b""
-                    self.requests.append((head, body))
-                    connection.sendall(self._response)
+                with connection, suppress(OSError):  # a client that refuses the certificate
+                    self._answer(connection)
+
+    def _answer(self, accepted: socket.socket) -> None:
+        connection = accepted
+        if self._context is not None:
+            connection = self._context.wrap_socket(accepted, server_side=True)
+        with connection, connection.makefile("rb") as file:
+            head = list(iter(lambda: file.readline().rstrip(b"\r\n"), b""))
+            lengths = [line for line in head if line.lower().startswith(b"content-length: ")]
+            body = file.read(int(lengths[0].rpartition(b" ")[2])) if lengths else b""
+            self.requests.append((head, body))
+            connection.sendall(self._response)
 
     @property
     def targets(self) -> list[bytes]:
@@ -48,10 +58,12 @@ class RawUpstream:
 
 
 @contextmanager
-def raw_upstream(response: bytes = EMPTY_RESPONSE) -> Iterator[RawUpstream]:
-    """Serve one response on loopback."""
+def raw_upstream(
+    response: bytes = EMPTY_RESPONSE, *, context: ssl.SSLContext | None = None
+) -> Iterator[RawUpstream]:
+    """Serve one response on loopback, over TLS if there is a context."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        upstream = RawUpstream(listener, response)
+        upstream = RawUpstream(listener, response, context)
         thread = threading.Thread(target=upstream.serve)
         thread.start()
         try:
