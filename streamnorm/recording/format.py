@@ -38,25 +38,29 @@ when not all of it could be written.
 
 `NAME.events.jsonl` may hold the events that the body is expected to decode to, one a line.
 
-Unknown fields are refused, and so is a file larger than its bound.
+Unknown fields are refused, and so is what cannot be replayed, a file larger than its bound,
+and one that is no regular file.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
 
 __all__ = [
+    "MAX_STATUS",
+    "MIN_STATUS",
     "Companion",
     "End",
     "Provenance",
@@ -82,6 +86,10 @@ Provenance: TypeAlias = Literal["recorded", "written"]
 
 Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
 """Suffix of the file that holds the body."""
+
+# An interim response (1xx) is followed by the one that is recorded.
+MIN_STATUS = 200
+MAX_STATUS = 599
 
 _SUFFIXES: tuple[Suffix, ...] = (".sse", ".body.json", ".body.bin")
 
@@ -111,13 +119,13 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
     """A response without the bytes of its body.
 
     Attributes:
-        status: HTTP status.
+        status: HTTP status, 200 to 599.
         headers: Headers known to be public, by lower-case name.
         body: Suffix of the file that holds the body.
         end: How the body ended.
     """
 
-    status: int = 200
+    status: Annotated[int, Meta(ge=MIN_STATUS, le=MAX_STATUS)] = 200
     headers: dict[str, str] = {}
     body: Suffix = ".sse"
     end: End = "eof"
@@ -152,6 +160,9 @@ class RecordedRead(Struct, frozen=True):
 
 
 _COMPANION: msgspec.json.Decoder[Companion] = msgspec.json.Decoder(Companion)
+# RFC 9110 §5.1 and §5.5: a token, and a value without control characters.  One that a server
+# cannot send would fail each replay.
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\n(?:[^\0-\x20\x7f]+(?:[ \t]+[^\0-\x20\x7f]+)*)?")
 _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
@@ -168,20 +179,25 @@ def split_name(path: Path) -> tuple[str, Suffix | None]:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a file.
+    """Return the content of a regular file.
 
     Raises:
-        RecordingError: It cannot be read, or is larger than `max_bytes`.
+        RecordingError: It cannot be read, is no regular file, or is larger than `max_bytes`.
     """
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            # Opening a FIFO waits for its writer, and a device may have no end.
+            raise RecordingError(f"{path}: not a regular file")
+        if found.st_size > max_bytes:
+            raise RecordingError(f"{path}: {found.st_size} bytes, expected at most {max_bytes}")
         with path.open("rb") as file:
             # `read` allocates the requested size in advance.
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(min(size, max_bytes) + 1)
+            data = file.read(found.st_size + 1)
     except OSError as exc:
         raise RecordingError(f"{path}: {exc.strerror}") from exc
-    if len(data) > max_bytes:
-        raise RecordingError(f"{path}: more than {max_bytes} bytes")
+    if len(data) > found.st_size:
+        raise RecordingError(f"{path}: more than {found.st_size} bytes, it is being written")
     return data
 
 
@@ -245,6 +261,9 @@ def decode_companion(
     request = companion.request
     if request is not None and too_deep(request.body, limits.max_json_depth):
         raise RecordingError(f"{path}: nested deeper than {limits.max_json_depth}")
+    for number, header in enumerate(companion.response.headers.items()):
+        if not _HEADER.fullmatch("{}\n{}".format(*header)):
+            raise RecordingError(f"{path}: header {number} of the response is no HTTP header")
     if companion.chunks is None:
         return companion, None
     return companion, [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]

@@ -18,6 +18,8 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
+    MAX_STATUS,
+    MIN_STATUS,
     Companion,
     End,
     RecordedRequest,
@@ -159,6 +161,9 @@ class RecordingWriter:
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Record status and headers of the response."""
+        if not MIN_STATUS <= status <= MAX_STATUS:
+            self.fail(f"status {status}, expected {MIN_STATUS} to {MAX_STATUS}")
+            return
         headers = list(headers)
         suffix = _suffix({name.lower(): value for name, value in headers})
         allowed = self._secrets.response_headers(headers)

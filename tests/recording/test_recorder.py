@@ -322,6 +322,17 @@ class TestBadDisk:
         assert recording.response.end == "incomplete"
         assert len(recording.body) <= 200_000
 
+    @pytest.mark.parametrize("status", [101, 199, 600, 999])
+    def test_status_that_cannot_be_replayed_is_reported(self, tmp_path: Path, status: int) -> None:
+        recorder = Recorder(tmp_path)
+        writer = recorder.start(REQUEST)
+        writer.begin(status, STREAM)
+        writer.write(b"data: 1\n\n")
+        writer.end("eof")
+        [failure] = recorder.failures
+        assert str(failure).endswith(f": status {status}, expected 200 to 599")
+        assert names(tmp_path) == []
+
     @pytest.mark.parametrize("room", [150_000, 0])
     def test_full_disk_leaves_an_incomplete_recording(self, tmp_path: Path, room: int) -> None:
         code = """
