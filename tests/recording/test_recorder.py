@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import stat
 import subprocess
 import sys
 import textwrap
@@ -266,27 +264,6 @@ def test_recording_without_a_request_body_answers_any_body(tmp_path: Path) -> No
     record(Recorder(tmp_path, request_bodies=False))
     library = Library(tmp_path / "01-chat-completions.sse")
     assert library.respond(structs.replace(REQUEST, body=b'{"other":1}')).body == b"".join(BODY)
-
-
-def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
-    """From their creation on, whatever the umask and the files that are there already."""
-
-    def modes() -> set[int]:
-        return {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-
-    umask = os.umask(0)
-    try:
-        writer = Recorder(tmp_path).start(REQUEST)
-        # A process that was killed may have left one.
-        (tmp_path / "01-chat-completions.sse.part").touch(0o666)
-        writer.begin(200, STREAM)
-        assert names(tmp_path) == ["01-chat-completions.json", "01-chat-completions.sse.part"]
-        assert modes() == {0o600}
-        writer.write(b"data: 1\n\n")
-        writer.end("eof")
-        assert modes() == {0o600}
-    finally:
-        os.umask(umask)
 
 
 def test_complete_recordings_are_reported(tmp_path: Path) -> None:

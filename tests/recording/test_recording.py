@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -255,17 +253,6 @@ def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
     replace_file(path, lambda out: out.write(b"after"))
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"after"]
-
-
-def test_saved_files_are_for_their_owner_only(tmp_path: Path) -> None:
-    umask = os.umask(0)
-    try:
-        (tmp_path / "a.sse").touch(0o666)
-        recording(b"data: 1\n\n").save(tmp_path / "a.sse")
-    finally:
-        os.umask(umask)
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    assert modes == {"a.sse": 0o600, "a.json": 0o600}
 
 
 # Playing
