@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.cli_servers import provider
-from support.raw_http import RawUpstream, raw_exchange, raw_upstream
+from support.raw_http import RawUpstream, raw_exchange, raw_upstream, serving
 
 from streamnorm import Recording
 from streamnorm.asgi import RecordingProxy, ReplayApp
@@ -141,6 +143,30 @@ def test_response_header_bytes_are_returned_unchanged(tmp_path: Path) -> None:
     assert body == b"5\r\nhello\r\n0\r\n\r\n"
     (path,) = tmp_path.glob("*.body.bin")
     assert Recording.load(path).body == b"hello"
+
+
+def test_client_that_leaves_ends_the_upstream_response(tmp_path: Path) -> None:
+    left = threading.Event()
+
+    def respond(connection: socket.socket) -> None:
+        connection.recv(100_000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: a\n\n")
+        if connection.recv(1) == b"":
+            left.set()
+
+    with serving(respond) as address:
+        app = RecordingProxy(f"http://{address}", tmp_path)
+        with provider(app) as url:
+            host, _, port = url.removeprefix("http://").partition(":")
+            with socket.create_connection((host, int(port)), 30) as client:
+                client.sendall(b"GET /v1/messages HTTP/1.1\r\nhost: here\r\n\r\n")
+                received = b""
+                while b": a\n\n" not in received:
+                    received += client.recv(1000)
+            assert left.wait(30)
+    recording = Recording.load(tmp_path / "01-messages.sse")
+    assert recording.body == b": a\n\n"
+    assert recording.response.end == "aborted"
 
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nhost: here\r\n\r\n"

@@ -7,15 +7,13 @@ import os
 import socket
 import ssl
 import struct
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 from support.asgi_caller import Caller
-from support.raw_http import raw_upstream
+from support.raw_http import raw_upstream, serving
 from support.tls import Authority
 
 from streamnorm.asgi import RecordingProxy
@@ -37,27 +35,6 @@ async def reason(upstream: str, directory: Path, ca: Path | None = None) -> str:
     await app.aclose()
     assert caller.status == 502
     return caller.error["message"].removeprefix("no answer from upstream: ")
-
-
-@contextmanager
-def serving(respond: Callable[[socket.socket], object]) -> Iterator[str]:
-    """Serve connections, each closed once it was responded to; yield host and port."""
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                with connection:
-                    respond(connection)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
 
 
 def refuse_tls(connection: socket.socket) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
-__all__ = ["EMPTY_RESPONSE", "RawUpstream", "raw_exchange", "raw_upstream"]
+__all__ = ["EMPTY_RESPONSE", "RawUpstream", "raw_exchange", "raw_upstream", "serving"]
 
 EMPTY_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -55,6 +55,27 @@ class RawUpstream:
     def targets(self) -> list[bytes]:
         """The targets of the requests."""
         return [head[0].split(b" ")[1] for head, _ in self.requests]
+
+
+@contextmanager
+def serving(respond: Callable[[socket.socket], object]) -> Iterator[str]:
+    """Serve connections, each closed once it was responded to; yield host and port."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    respond(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @contextmanager
