@@ -22,25 +22,14 @@ class RawUpstream:
         requests: The requests received, each a head of lines and a body.
     """
 
-    def __init__(
-        self, listener: socket.socket, response: bytes, context: ssl.SSLContext | None
-    ) -> None:
-        scheme = "http" if context is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+    def __init__(self, response: bytes, context: ssl.SSLContext | None) -> None:
+        self.url = ""
         self.requests: list[tuple[list[bytes], bytes]] = []
-        self._listener = listener
         self._response = response
         self._context = context
 
-    def serve(self) -> None:
-        """Answer connections until the listener is shut down."""
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                with connection, suppress(OSError):  # a client that refuses the certificate
-                    self._answer(connection)
-
-    def _answer(self, accepted: socket.socket) -> None:
+    def respond(self, accepted: socket.socket) -> None:
+        """Read a request, and send the response."""
         connection = accepted
         if self._context is not None:
             connection = self._context.wrap_socket(accepted, server_side=True)
@@ -62,10 +51,10 @@ def serving(respond: Callable[[socket.socket], object]) -> Iterator[str]:
     """Serve connections, each closed once it was responded to; yield host and port."""
 
     def serve() -> None:
-        with suppress(OSError):
+        with suppress(OSError):  # the listener was shut down
             while True:
                 connection, _ = listener.accept()
-                with connection:
+                with connection, suppress(OSError):  # the client left
                     respond(connection)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -83,15 +72,10 @@ def raw_upstream(
     response: bytes = EMPTY_RESPONSE, *, context: ssl.SSLContext | None = None
 ) -> Iterator[RawUpstream]:
     """Serve one response on loopback, over TLS if there is a context."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        upstream = RawUpstream(listener, response, context)
-        thread = threading.Thread(target=upstream.serve)
-        thread.start()
-        try:
-            yield upstream
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    upstream = RawUpstream(response, context)
+    with serving(upstream.respond) as address:
+        upstream.url = f"{'http' if context is None else 'https'}://{address}"
+        yield upstream
 
 
 def raw_exchange(url: str, request: bytes) -> bytes:
