@@ -181,10 +181,14 @@ def _base_url(upstream: str) -> httpx.URL:
 
 def _trust(ca: str | Path | None) -> ssl.SSLContext:
     """Return a context that trusts the authorities of a file, or those of the environment."""
-    name, file = ("SSL_CERT_FILE", os.environ.get("SSL_CERT_FILE")) if ca is None else ("ca", ca)
+    # httpx 0.27 ignores the variable if there is no such file.
+    file = os.environ.get("SSL_CERT_FILE") or None if ca is None else ca
+    if file is None:
+        return httpx.create_ssl_context()
     try:
-        return httpx.create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
+        return ssl.create_default_context(cafile=Path(file))
     except OSError as exc:
+        name = "SSL_CERT_FILE" if ca is None else "ca"
         reason = "no PEM certificates" if isinstance(exc, ssl.SSLError) else exc.strerror
         raise ValueError(f"{name} {file}: {reason}") from exc
 
