@@ -99,9 +99,9 @@ class RecordingProxy(Application):
             )
         except httpx.HTTPError as exc:
             # The error's text and request may contain the client's data.
-            message = f"no answer from upstream: {reason_of(exc)}"
-            _LOGGER.warning("%s", message)
-            await refuse(exchange, 502, "upstream_failed", message)
+            reason = reason_of(exc)
+            _LOGGER.warning("no answer from upstream: %s", reason)
+            await refuse(exchange, 502, "upstream_failed", reason)
             return
         reads = response.aiter_raw()
         try:

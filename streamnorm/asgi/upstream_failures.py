@@ -1,4 +1,7 @@
-"""Why a request got no response from its upstream, in words for the person at the client."""
+"""Why a request got no response from its upstream, in words for the person at the client.
+
+"connection error" and "timed out" are words at which agents retry, as `stream_failures` says.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,9 @@ from typing import cast
 
 import httpx
 
-__all__ = ["reason_of"]
+from streamnorm._core.stream_failures import broken_connection
 
-_REASONS: dict[type[httpx.HTTPError], str] = {
-    httpx.ConnectTimeout: "connecting timed out",
-    httpx.TimeoutException: "the response timed out",
-    httpx.ConnectError: "connecting failed",
-    httpx.NetworkError: "the connection was lost before a response",
-    httpx.RemoteProtocolError: "the connection was closed without a valid response",
-    httpx.LocalProtocolError: "the request is not valid HTTP",
-}
+__all__ = ["reason_of"]
 
 
 def reason_of(error: httpx.HTTPError) -> str:
@@ -30,22 +26,19 @@ def reason_of(error: httpx.HTTPError) -> str:
         # OpenSSL's errors have these attributes, those raised in Python need not.
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = getattr(cause, "verify_message", "no details")
-            return f"its TLS certificate is not trusted: {problem}"
+            return f"TLS error: the provider's certificate is not trusted: {problem}"
         if isinstance(cause, ssl.SSLError):
             problem = getattr(cause, "reason", None) or "no details"
-            return f"the TLS handshake failed: {problem.replace('_', ' ').lower()}"
+            return f"TLS error: the handshake failed: {problem.replace('_', ' ').lower()}"
         if isinstance(cause, socket.gaierror):
-            return f"DNS does not resolve its host name: {cause.strerror}"
+            return f"DNS error: the provider's host name does not resolve: {cause.strerror}"
         if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
+            return "connection error: the provider refused the connection"
     if isinstance(error, httpx.ConnectError):
         for cause in causes:
             if isinstance(cause, OSError) and cause.errno is not None:
-                return f"connecting failed: {os.strerror(cause.errno)}"
-    for kind, reason in _REASONS.items():
-        if isinstance(error, kind):
-            return reason
-    return "the request failed"
+                return f"connection error: {os.strerror(cause.errno)}"
+    return broken_connection(error, 0).message
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -194,13 +194,11 @@ async def test_cookies_of_one_answer_are_not_sent_with_the_next_request() -> Non
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (httpx.ConnectError(KEY), "connecting failed"),
-        (httpx.ConnectTimeout(KEY), "connecting timed out"),
-        (httpx.ReadTimeout(KEY), "the response timed out"),
-        (httpx.ReadError(KEY), "the connection was lost before a response"),
-        (httpx.RemoteProtocolError(KEY), "the connection was closed without a valid response"),
-        (httpx.LocalProtocolError(KEY), "the request is not valid HTTP"),
-        (httpx.UnsupportedProtocol(KEY), "the request failed"),
+        (httpx.ConnectError(KEY), "connection error: the provider could not be reached"),
+        (httpx.ConnectTimeout(KEY), "connection timed out before the first event"),
+        (httpx.ReadTimeout(KEY), "connection timed out before the first event"),
+        (httpx.ReadError(KEY), "connection lost before the first event"),
+        (httpx.RemoteProtocolError(KEY), "connection lost before the first event"),
     ],
 )
 async def test_failure_is_a_502_without_data_of_the_request(
@@ -209,10 +207,10 @@ async def test_failure_is_a_502_without_data_of_the_request(
     caller = Caller(f"/?key={KEY}", headers=[("authorization", KEY)])
     with caplog.at_level(logging.WARNING, "streamnorm"):
         await caller.call(proxy(Upstream(AsyncBytes([]), error=error)))
-    message = f"no answer from upstream: {reason}"
     assert caller.status == 502
-    assert caller.error == {"type": "upstream_failed", "message": message}
-    assert [record.getMessage() for record in caplog.records] == [message]
+    assert caller.error == {"type": "upstream_failed", "message": reason}
+    (record,) = caplog.records
+    assert record.getMessage() == f"no answer from upstream: {reason}"
     assert KEY not in caplog.text
 
 

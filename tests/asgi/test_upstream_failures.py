@@ -34,7 +34,7 @@ async def reason(upstream: str, directory: Path, ca: Path | None = None) -> str:
     await caller.call(app)
     await app.aclose()
     assert caller.status == 502
-    return caller.error["message"].removeprefix("no answer from upstream: ")
+    return caller.error["message"]
 
 
 def refuse_tls(connection: socket.socket) -> None:
@@ -60,7 +60,8 @@ async def test_trusted_certificate_is_accepted(authority: Authority, tmp_path: P
 async def test_unknown_authority(authority: Authority, tmp_path: Path) -> None:
     with authority.upstream() as upstream:
         assert await reason(upstream.url, tmp_path) == (
-            "its TLS certificate is not trusted: unable to get local issuer certificate"
+            "TLS error: the provider's certificate is not trusted:"
+            " unable to get local issuer certificate"
         )
         assert upstream.requests == []
 
@@ -68,8 +69,8 @@ async def test_unknown_authority(authority: Authority, tmp_path: Path) -> None:
 async def test_certificate_of_another_host(authority: Authority, tmp_path: Path) -> None:
     with authority.upstream("other.example") as upstream:
         assert await reason(upstream.url, tmp_path, authority.file) == (
-            "its TLS certificate is not trusted: IP address mismatch, certificate is not valid"
-            " for '127.0.0.1'."
+            "TLS error: the provider's certificate is not trusted: IP address mismatch,"
+            " certificate is not valid for '127.0.0.1'."
         )
         assert upstream.requests == []
 
@@ -86,46 +87,50 @@ async def test_server_without_tls(
 ) -> None:
     with serving(respond) as address:
         found = await reason(f"https://{address}", tmp_path)
-    assert found == f"the TLS handshake failed: {error}"
+    assert found == f"TLS error: the handshake failed: {error}"
 
 
 async def test_unknown_host_name(tmp_path: Path) -> None:
     found = await reason("http://nowhere.invalid", tmp_path)
-    assert found.startswith("DNS does not resolve its host name: ")
+    assert found.startswith("DNS error: the provider's host name does not resolve: ")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1", "https://127.0.0.1", "http://localhost"])
 async def test_refused_connection(url: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    assert await reason(f"{url}:{port}", tmp_path) == "connection refused"
+    assert (
+        await reason(f"{url}:{port}", tmp_path)
+        == "connection error: the provider refused the connection"
+    )
 
 
 async def test_reset_before_a_response(tmp_path: Path) -> None:
     with serving(reset) as address:
-        lost = "the connection was lost before a response"
+        lost = "connection lost before the first event"
         assert await reason(f"http://{address}", tmp_path) == lost
 
 
 @pytest.mark.parametrize("response", [b"", b"+OK dovecot ready\r\n"])
 async def test_no_valid_response(response: bytes, tmp_path: Path) -> None:
     with raw_upstream(response) as upstream:
-        assert await reason(upstream.url, tmp_path) == (
-            "the connection was closed without a valid response"
-        )
+        assert await reason(upstream.url, tmp_path) == ("connection lost before the first event")
 
 
 def test_handshake_that_timed_out_has_no_tls_error() -> None:
     error = httpx.ConnectTimeout("-")
     error.__context__ = ssl.SSLWantReadError("the operation did not complete")
-    assert reason_of(error) == "connecting timed out"
+    assert reason_of(error) == "connection timed out before the first event"
 
 
 @pytest.mark.parametrize(
     ("cause", "reason"),
     [
-        (ssl.CertificateError(), "its TLS certificate is not trusted: no details"),
-        (ssl.SSLError(), "the TLS handshake failed: no details"),
+        (
+            ssl.CertificateError(),
+            "TLS error: the provider's certificate is not trusted: no details",
+        ),
+        (ssl.SSLError(), "TLS error: the handshake failed: no details"),
     ],
 )
 def test_errors_raised_in_python_have_no_details(cause: Exception, reason: str) -> None:
@@ -137,7 +142,7 @@ def test_errors_raised_in_python_have_no_details(cause: Exception, reason: str) 
 def test_other_failures_to_connect_have_the_words_of_the_system() -> None:
     error = httpx.ConnectError("-")
     error.__cause__ = OSError(errno.ENETUNREACH, "sk-secret")
-    assert reason_of(error) == f"connecting failed: {os.strerror(errno.ENETUNREACH)}"
+    assert reason_of(error) == f"connection error: {os.strerror(errno.ENETUNREACH)}"
 
 
 def test_refusal_by_one_of_several_addresses() -> None:
@@ -145,4 +150,4 @@ def test_refusal_by_one_of_several_addresses() -> None:
     error = httpx.ConnectError("-")
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = group
-    assert reason_of(error) == "connection refused"
+    assert reason_of(error) == "connection error: the provider refused the connection"

@@ -145,7 +145,9 @@ def test_unreachable_provider_is_reported(client: httpx.Client, tmp_path: Path) 
         response = client.post(f"{server.url}/?key={KEY}", content=b"{}")
         assert response.status_code == 502
         _, said = server.end(signal.SIGTERM)
-    assert said == ["streamnorm: no answer from upstream: connection refused"]
+    assert said == [
+        "streamnorm: no answer from upstream: connection error: the provider refused the connection"
+    ]
     assert server.said[2:] == [
         f"  OPENAI_BASE_URL={server.url}/v1",
         f"  ANTHROPIC_BASE_URL={server.url}",
@@ -157,7 +159,7 @@ def test_authorities_to_trust_are_those_of_the_file(
     client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority, other = Authority(tmp_path / "1"), Authority(tmp_path / "2")
-    untrusted = "no answer from upstream: its TLS certificate is not trusted: "
+    untrusted = "TLS error: the provider's certificate is not trusted: "
     with authority.upstream() as upstream:
         arguments = ("record", "--upstream", upstream.url, "--out", tmp_path / "out")
         monkeypatch.delenv("SSL_CERT_FILE", raising=False)
@@ -166,7 +168,7 @@ def test_authorities_to_trust_are_those_of_the_file(
             assert response.status_code == 502
             message = response.json()["error"]["message"]
             assert message == untrusted + "unable to get local issuer certificate"
-            assert server.line() == f"streamnorm: {message}"
+            assert server.line() == f"streamnorm: no answer from upstream: {message}"
         with running(*arguments, "--ca", authority.file) as server:
             assert client.get(server.url).status_code == 200
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
@@ -174,7 +176,7 @@ def test_authorities_to_trust_are_those_of_the_file(
             assert client.get(server.url).status_code == 200
         with running(*arguments, "--ca", other.file) as server:
             assert client.get(server.url).status_code == 502
-            assert server.line().startswith(f"streamnorm: {untrusted}")
+            assert server.line().startswith(f"streamnorm: no answer from upstream: {untrusted}")
 
 
 def test_damaged_file_of_the_environment_is_one_line_on_stderr(
