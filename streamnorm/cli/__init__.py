@@ -12,11 +12,13 @@ import os
 import sys
 from typing import NoReturn
 
+from streamnorm._core.errors import NotAStream
 from streamnorm.cli import converting, recordings, scanning, streams
 from streamnorm.cli.console import Parser, UsageError, complain
 
 __all__ = ["main"]
 
+_NOT_A_STREAM = 4
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
 _PIPE_CLOSED = 141
 
@@ -41,6 +43,9 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as exc:
         complain(str(exc))
         return 2
+    except NotAStream as exc:
+        complain(str(exc))
+        return _NOT_A_STREAM
     except BrokenPipeError:
         # Python would try to flush what nobody reads when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

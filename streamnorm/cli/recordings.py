@@ -62,6 +62,18 @@ def add_commands(add_parser: AddParser) -> None:
         metavar="TEXT",
         help="what else must not be written (may be given several times)",
     )
+    record.add_argument(
+        "--no-request-bodies",
+        dest="request_bodies",
+        action="store_false",
+        help="do not write the bodies of requests; a replay then cannot compare them",
+    )
+    record.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="trust the certificate authorities in this PEM file, not the usual ones"
+        " (or set SSL_CERT_FILE)",
+    )
     _add_port(record)
     record.set_defaults(run=_record)
     replay = add_parser(
@@ -136,11 +148,16 @@ def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.recorder import Recorder
 
     upstream: str = arguments.upstream
-    recorder = Recorder(arguments.out, redact=arguments.redact, on_recorded=_report_recorded)
+    recorder = Recorder(
+        arguments.out,
+        redact=arguments.redact,
+        request_bodies=arguments.request_bodies,
+        on_recorded=_report_recorded,
+    )
     try:
-        proxy = RecordingProxy(upstream, recorder)
+        proxy = RecordingProxy(upstream, recorder, ca=arguments.ca)
     except ValueError as exc:
-        raise UsageError(f"argument --upstream: {exc}") from exc
+        raise UsageError(str(exc)) from exc
     _make_directory(recorder.directory)
     path = urlsplit(upstream).path
 

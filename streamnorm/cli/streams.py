@@ -11,9 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from streamnorm._core.errors import LossyEncoding, RecordingError, UnknownDialect
+from streamnorm._core.errors import LossyEncoding, NotAStream, RecordingError, UnknownDialect
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.losses import Loss, ReasoningField
+from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._registry import DIALECTS, decoder, encoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import AddParser, Parser, UsageError, complain
@@ -242,15 +243,23 @@ def _origin(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
 
 
 def _read(name: str) -> Iterator[bytes]:
-    """Yield the bytes of a file or of stdin as they arrive."""
+    """Yield the bytes of a file or of stdin as they arrive.
+
+    Raises:
+        NotAStream: It has ended and was empty, or white space alone.
+    """
+    is_blank = True
     try:
         with FileIO(0 if name == "-" else name, closefd=name != "-") as file:
             while chunk := file.read(_CHUNK_BYTES):
+                is_blank = is_blank and chunk.isspace()
                 yield chunk
     except BrokenPipeError:
         raise
     except OSError as exc:
         raise UsageError(f"{name}: {exc.strerror}") from exc
+    if is_blank:
+        raise NotAStream("no stream of a known dialect: the input is empty")
 
 
 def _write(pieces: list[bytes]) -> None:
@@ -281,6 +290,8 @@ def _status(outcome: Outcome | None) -> int:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
             complain(f"the provider reported an error{f' ({about})' if about else ''}: {message}")
+        case Failed(StreamError(message=message, code=code)) if code == NOT_A_STREAM:
+            complain(f"no stream of a known dialect: {message}")
         case Failed(error):
             complain(f"{error.kind.replace('_', ' ')}: {error.message}")
         case Truncated(error):

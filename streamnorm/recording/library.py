@@ -312,7 +312,7 @@ def _load(path: Path) -> list[Recording]:
     if path.is_dir():
         return [Recording.load(file) for file in _files(path)]
     name, _ = split_name(path)
-    if not any(Path(name + suffix).is_file() for suffix in _SUFFIXES):
+    if not any(Path(name + suffix).exists() for suffix in _SUFFIXES):
         raise RecordingError(f"{path}: no such directory or recording")
     return [Recording.load(path)]
 
@@ -320,7 +320,7 @@ def _load(path: Path) -> list[Recording]:
 def _files(directory: Path) -> list[Path]:
     """Return one file of each recording, in the order of their names, `2-` before `10-`."""
     try:
-        paths = sorted(path for path in directory.iterdir() if path.is_file())
+        paths = sorted(path for path in directory.iterdir() if not path.is_dir())
     except OSError as exc:
         raise RecordingError(f"{directory}: {exc.strerror}") from exc
     found: dict[str, Path] = {}

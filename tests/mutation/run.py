@@ -27,7 +27,7 @@ from queue import Queue
 from mutants import Mutant, mutants
 
 _ROOT = Path(__file__).parents[2]
-_COPIED = ("streamnorm", "tests", "recordings", "pyproject.toml", "README.md")
+_COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
 _DEFAULT = (
     *("streamnorm/_core/codec", "streamnorm/_core/ordering.py", "streamnorm/_transcoder.py"),
     "streamnorm/dialects",
