@@ -12,6 +12,7 @@ import os
 import sys
 from typing import NoReturn
 
+import streamnorm
 from streamnorm.cli import converting, recordings, streams
 from streamnorm.cli.console import Parser, UsageError, complain
 
@@ -25,9 +26,7 @@ class _Version(argparse.Action):
     """`--version`, read when asked for: that costs more than the rest of the start-up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
-
-        print(f"streamnorm {version('streamnorm')}")  # noqa: T201 - this is the command line
+        print(f"streamnorm {streamnorm.__version__}")  # noqa: T201 - this is the command line
         parser.exit()
 
 
