@@ -6,9 +6,13 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import RecordingError
-from streamnorm.cli.console import AddParser, UsageError
+from streamnorm.cli.console import AddParser, UsageError, say
+
+if TYPE_CHECKING:
+    from streamnorm.recording import Recording
 
 __all__ = ["add_commands"]
 
@@ -41,12 +45,17 @@ def add_commands(add_parser: AddParser) -> None:
 def _import(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import import_file
 
+    present: list[Recording] = []
     try:
-        made = import_file(Path(arguments.file), Path(arguments.out))
-    except RecordingError as exc:
+        imported = import_file(
+            Path(arguments.file), Path(arguments.out), on_present=present.append
+        )
+    except (RecordingError, ModuleNotFoundError) as exc:
         raise UsageError(str(exc)) from exc
-    for recording in made:
+    for recording in imported:
         _write_line(os.fsencode(recording.path or recording.name))
+    if present:
+        say(f"already in {arguments.out}: {len(present)} of {len(imported)}")
     return 0
 
 
