@@ -47,9 +47,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
     present: list[Recording] = []
     try:
-        imported = import_file(
-            Path(arguments.file), Path(arguments.out), on_present=present.append
-        )
+        imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
     except (RecordingError, ModuleNotFoundError) as exc:
         raise UsageError(str(exc)) from exc
     for recording in imported:

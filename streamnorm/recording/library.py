@@ -274,7 +274,9 @@ class Library:
     def _endpoints(self) -> str:
         """Return the endpoints that have recordings, as the end of a message."""
         requests = [entry.compared for entry in self._entries if entry.compared is not None]
-        endpoints = list(dict.fromkeys(f"{each.method} {each.url.partition('?')[0]}" for each in requests))
+        endpoints = list(
+            dict.fromkeys(f"{each.method} {each.url.partition('?')[0]}" for each in requests)
+        )
         if len(endpoints) > _MAX_ENDPOINTS:
             endpoints[_MAX_ENDPOINTS:] = ["…"]
         known = ", ".join([each[:_MAX_URL_CHARS] for each in endpoints])

@@ -177,9 +177,7 @@ def test_numbers_follow_those_of_existing_recordings(
     assert len(list(directory.iterdir())) == 5
 
 
-def test_second_import_writes_no_copies(
-    written: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_second_import_writes_no_copies(written: Callable[..., Path], tmp_path: Path) -> None:
     path, directory = written(asked='{"n": [1, 2.5, "é"]}'), tmp_path / "out"
     made = json.loads(path.read_text())
     exchanges = made["log"]["entries"] if "log" in made else made["interactions"]
