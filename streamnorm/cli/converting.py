@@ -58,7 +58,6 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from streamnorm.recording import Recording
     from streamnorm.recording.importing import export_har
     from streamnorm.recording.library import Library
 
