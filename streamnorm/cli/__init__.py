@@ -1,7 +1,8 @@
 """The command line, `streamnorm COMMAND`.
 
-`streams` reads streams, `recordings` records and replays on a loopback server (`serving`),
-`converting` imports and exports recordings.  `console` has the parser and the messages of all.
+`streams` translates streams and `inspecting` judges them, both with the options of `source`;
+`recordings` records and replays on a loopback server (`serving`), `converting` imports and
+exports recordings.  `console` has the parser, the messages and the output of all.
 What one command alone needs is imported when it runs.
 """
 
@@ -13,11 +14,18 @@ import sys
 from typing import NoReturn
 
 import streamnorm
-from streamnorm.cli import converting, recordings, streams
-from streamnorm.cli.console import Parser, UsageError, complain
+from streamnorm._registry import DIALECTS
+from streamnorm.cli import converting, inspecting, recordings, streams
+from streamnorm.cli.console import Parser, UsageError, complain, exit_statuses
+from streamnorm.cli.source import STATUSES, dialect_names
 
 __all__ = ["main"]
 
+_STATUSES = {
+    **STATUSES,
+    5: "losses with --strict",
+    6: "a request without a recording, or an exchange that was not recorded",
+}
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
 _PIPE_CLOSED = 141
 
@@ -55,11 +63,14 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="streamnorm",
-        description="Read the stream of any LLM provider, and write it as another's.",
+        description="Read the stream of any LLM provider, and write it as another's.\n\n"
+        f"dialects, with their aliases:\n  {dialect_names([*DIALECTS])}",
+        epilog=exit_statuses(_STATUSES) + "\n\nstreamnorm COMMAND --help shows those of a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     streams.add_commands(commands.add_parser)
+    inspecting.add_commands(commands.add_parser)
     recordings.add_commands(commands.add_parser)
     converting.add_commands(commands.add_parser)
     return parser

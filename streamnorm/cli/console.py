@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeAlias
+
+import msgspec
 
 from streamnorm.inspect.printable import printable
 
-__all__ = ["AddParser", "Parser", "UsageError", "complain", "say"]
-
-_STATUSES = """\
-exit status:
-  0  completed
-  1  the provider reported an error
-  2  wrong usage
-  3  truncated
-  4  not a stream, or malformed
-  5  losses with --strict
-  6  a request without a recording, or an exchange that was not recorded
-"""
+__all__ = [
+    "AddParser",
+    "Parser",
+    "UsageError",
+    "complain",
+    "exit_statuses",
+    "json_line",
+    "say",
+    "text_line",
+    "write",
+]
 
 
 class UsageError(Exception):
@@ -30,13 +32,17 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     """The parser of the command line, and of each command."""
 
-    def __init__(self, *, epilog: str | None = _STATUSES, **options: Any) -> None:
-        raw = argparse.RawDescriptionHelpFormatter
-        super().__init__(epilog=epilog, formatter_class=raw, **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line that names the error, and not the whole usage."""
-        self.exit(2, f"streamnorm: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"streamnorm: {printable(message)} (see {self.prog} --help)\n")
+
+
+def exit_statuses(statuses: Mapping[int, str]) -> str:
+    """Return the end of a help text that lists exit statuses with their meanings."""
+    return "\n".join(["exit status:", *(f"  {n:>3}  {text}" for n, text in sorted(statuses.items()))])
 
 
 AddParser: TypeAlias = Callable[..., Parser]
@@ -51,3 +57,29 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """Write an error or a warning on stderr, in one line."""
     say(f"streamnorm: {' '.join(text.split())}")
+
+
+def write(pieces: Iterable[bytes]) -> None:
+    """Write pieces of output on stdout at once."""
+    if data := b"".join(pieces):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def text_line(text: str) -> bytes:
+    """Return a line of text in the encoding of stdout, unprintable characters escaped."""
+    encoding = sys.stdout.encoding
+    return f"{printable(text)}\n".encode(encoding, "backslashreplace")
+
+
+def json_line(value: object) -> bytes:
+    """Return a value as a line of JSON, unprintable characters escaped."""
+    text = msgspec.json.encode(value).decode()
+    if not text.isprintable():
+        text = "".join([c if c.isprintable() else _escape(c) for c in text])
+    return f"{text}\n".encode()
+
+
+def _escape(character: str) -> str:
+    """Return a character of a JSON string as its escape; JSON itself leaves DEL alone."""
+    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

@@ -65,6 +65,7 @@ __all__ = [
     "Suffix",
     "decode_companion",
     "read_bounded",
+    "reads_of",
     "replace_file",
     "split_name",
     "write_companion",
@@ -213,9 +214,18 @@ def decode_companion(
     request = companion.request
     if request is not None and too_deep(request.body, limits.max_json_depth):
         raise RecordingError(f"{path}: nested deeper than {limits.max_json_depth}")
+    return companion, reads_of(companion, path)
+
+
+def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
+    """Return the reads of a companion; None if they are unknown.
+
+    Raises:
+        RecordingError: A line is no read.
+    """
     if companion.chunks is None:
-        return companion, None
-    return companion, [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
+        return None
+    return [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
 
 
 def _chunk(line: str, number: int, path: Path) -> RecordedRead:

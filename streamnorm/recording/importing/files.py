@@ -116,9 +116,9 @@ def _save(
         raise
 
 
-def _present(directory: Path, sizes: set[int]) -> dict[tuple[bytes, bytes], list[Path]]:
+def _present(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
     """Return the recordings of a directory whose bodies have one of these sizes."""
-    present: dict[tuple[bytes, bytes], list[Path]] = {}
+    present: dict[tuple[str, bytes], list[Path]] = {}
     with suppress(OSError):  # there is no such directory yet
         for path in sorted(directory.iterdir()):
             if split_name(path)[1] is None or path.stat().st_size not in sizes:
@@ -128,6 +128,6 @@ def _present(directory: Path, sizes: set[int]) -> dict[tuple[bytes, bytes], list
     return present
 
 
-def _identity(recording: Recording) -> tuple[bytes, bytes]:
+def _identity(recording: Recording) -> tuple[str, bytes]:
     """Return what makes a recording a copy of another: its request and its response."""
     return compact([recording.request, recording.response]), recording.body
