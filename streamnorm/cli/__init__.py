@@ -16,7 +16,14 @@ from typing import NoReturn
 import streamnorm
 from streamnorm._registry import DIALECTS
 from streamnorm.cli import converting, inspecting, recordings, streams
-from streamnorm.cli.console import Parser, UsageError, complain, exit_statuses
+from streamnorm.cli.console import (
+    Parser,
+    UsageError,
+    complain,
+    exit_statuses,
+    text_line,
+    write,
+)
 from streamnorm.cli.source import STATUSES, dialect_names
 
 __all__ = ["main"]
@@ -34,30 +41,35 @@ class _Version(argparse.Action):
     """`--version`, read when asked for: that costs more than the rest of the start-up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        print(f"streamnorm {streamnorm.__version__}")  # noqa: T201 - this is the command line
+        write([text_line(f"streamnorm {streamnorm.__version__}")])
         parser.exit()
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    arguments = _parser().parse_args(argv)
     if sys.__stdout__ is None:  # `streamnorm … >&-`
         return 2
     try:
+        arguments = _parser().parse_args(argv)
         status: int = arguments.run(arguments)
     except UsageError as exc:
         complain(str(exc))
         return 2
     except BrokenPipeError:
-        # Python would try to flush what nobody reads when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return _PIPE_CLOSED
     except OSError as exc:
+        _discard_output()
         complain(f"cannot write: {exc.strerror}")
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
+
+
+def _discard_output() -> None:
+    """Discard what could not be written: Python would try it again when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> Parser:

@@ -6,11 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
 from streamnorm.inspect.printable import printable
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 __all__ = [
     "AddParser",
@@ -35,6 +38,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Write the help at once, so that a closed pipe is noticed here."""
+        write([self.format_help().encode()])
+
     def error(self, message: str) -> NoReturn:
         """Exit with one line that names the error, and not the whole usage."""
         self.exit(2, f"streamnorm: {printable(message)} (see {self.prog} --help)\n")
@@ -42,7 +49,9 @@ class Parser(argparse.ArgumentParser):
 
 def exit_statuses(statuses: Mapping[int, str]) -> str:
     """Return the end of a help text that lists exit statuses with their meanings."""
-    return "\n".join(["exit status:", *(f"  {n:>3}  {text}" for n, text in sorted(statuses.items()))])
+    return "\n".join(
+        ["exit status:", *(f"  {n:>3}  {text}" for n, text in sorted(statuses.items()))]
+    )
 
 
 AddParser: TypeAlias = Callable[..., Parser]
@@ -51,6 +60,8 @@ AddParser: TypeAlias = Callable[..., Parser]
 
 def say(text: str) -> None:
     """Write a line on stderr; stdout is for a command's output."""
+    if sys.stderr is None:  # `streamnorm … 2>&-`: print would write on stdout
+        return
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 

@@ -54,7 +54,7 @@ def source_options() -> Parser:
         help=f"who sent it, where that decides between two readings: {', '.join(_servers())}",
     )
     common.add_argument(
-        "--think-tags", action="store_true", help="read <think>…</think> in text as reasoning"
+        "--think-tags", action="store_true", help="read <think>...</think> in text as reasoning"
     )
     return common
 

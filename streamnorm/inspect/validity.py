@@ -19,12 +19,13 @@ __all__ = ["Judge"]
 _UNKNOWN = "its dialect is not known"
 # A stream of a variant shows itself in its first frames.
 _VARIANT_FRAMES = 16
+_MAX_STORED_BYTES = 16 * 1024 * 1024
 
 
 class Judge:
     """Validates one stream, once its decoder knows the dialect.
 
-    Bytes that come earlier are stored, as the decoder stores them.
+    Bytes that come earlier are stored, at most 16 MiB.
 
     Args:
         decoder: The decoder of the stream; it reads each bytes first.
@@ -40,7 +41,7 @@ class Judge:
         self.unchecked = ""
         self._decoder = decoder
         self._limits = limits
-        self._stored: list[bytes] = []
+        self._stored = bytearray()
         self._frames = 0
         self._validator: Validator | None = None
 
@@ -53,10 +54,10 @@ class Judge:
         """
         if self.unchecked:
             return
-        self._stored.append(data)
+        self._stored += data
         if self._decoder.dialect:
             self._validate(frames)
-        elif self._decoder.outcome is not None:
+        elif self._decoder.outcome is not None or len(self._stored) > _MAX_STORED_BYTES:
             self._refuse(_UNKNOWN)
 
     def close(self) -> None:
@@ -80,8 +81,7 @@ class Judge:
         if not (self._decoder.is_plain or self._decoder.is_body):
             self._refuse("its format is not server-sent events")
             return
-        for data in self._stored:
-            self.violations += self._validator.feed(data)
+        self.violations += self._validator.feed(bytes(self._stored))
         self._stored.clear()
 
     def _refuse(self, reason: str) -> None:

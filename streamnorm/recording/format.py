@@ -188,7 +188,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    part = Path(f"{path}.part")
     try:
         with part.open("wb") as out:
             write(out)

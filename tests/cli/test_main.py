@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,37 @@ COMMANDS = {
 def test_help_of_a_command_lists_its_own_exit_statuses(command: str, capsys: Out) -> None:
     lines = statuses(shown(command, "--help", capsys=capsys))
     assert [int(line.split()[0]) for line in lines] == COMMANDS[command]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_ascii_for_every_terminal(command: str, capsys: Out) -> None:
+    assert shown(*command.split(), "--help", capsys=capsys).isascii()
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["decode", "--help"]])
+def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with open(theirs, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "streamnorm", *arguments],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=30,
+        )
+    assert done.stderr == b""
+    assert done.returncode in (0, 141)
+
+
+def test_messages_do_not_go_to_stdout_where_stderr_is_closed() -> None:
+    command = [sys.executable, "-m", "streamnorm", "decode", "-", "--json"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", *command],
+        input=b"",
+        stdout=subprocess.PIPE,
+        timeout=30,
+    )
+    assert all(line.startswith(b"{") for line in done.stdout.splitlines())
 
 
 def test_start_up_loads_no_http_library() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from support.corpus import each_recording
 from support.mutations import chunked
@@ -51,6 +53,18 @@ def test_dialect_that_shows_at_the_end_is_validated() -> None:
 def test_unknown_dialect_is_not_validated(body: bytes) -> None:
     seen = survey(*chunked(body, 50))
     assert (seen.violations, seen.unchecked) == ((), UNKNOWN)
+
+
+def test_stored_bytes_are_bounded() -> None:
+    line = b"words\n" * 1000
+    run = Survey()
+    tracemalloc.start()
+    for _ in range(3000):
+        run.feed(line)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40_000_000  # the 16 MiB, while they grow
+    assert run.report().unchecked == UNKNOWN
 
 
 def test_array_is_not_validated() -> None:
