@@ -38,7 +38,6 @@ __all__ = [
     "is_terminal",
     "lookup",
     "register",
-    "variant",
 ]
 
 _MAX_DETECTION_FRAMES = 16
@@ -93,11 +92,6 @@ def detect(frame: Frame) -> str | None:
     """Return the name of the dialect that a frame is of, or None if it could be any."""
     found = _detect(frame, DIALECTS.values())
     return None if found is None else found.variant_of or found.name
-
-
-def variant(dialect: str, frame: Frame) -> Dialect | None:
-    """Return the variant of a dialect that a frame is of; None if it is of none."""
-    return _detect(frame, [known for known in DIALECTS.values() if known.variant_of == dialect])
 
 
 def is_terminal(dialect: str, frame: Frame) -> bool:

@@ -9,7 +9,7 @@ from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
-from streamnorm._registry import checker, variant
+from streamnorm._registry import DIALECTS, checker
 from streamnorm._validation import Validator
 from streamnorm.sse import Frame
 
@@ -73,8 +73,9 @@ class Judge:
                 self._validator = Validator(dialect, limits=self._limits)
             for frame in islice(frames, _VARIANT_FRAMES - self._frames):
                 self._frames += 1
-                if (found := variant(dialect, frame)) is not None:
-                    checker(found.name)
+                for known in DIALECTS.values():
+                    if known.variant_of == dialect and known.recognises(frame):
+                        checker(known.name)
         except UnknownDialect as exc:
             self._refuse(str(exc))
             return
