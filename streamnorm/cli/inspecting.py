@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 
+from streamnorm._core.codec import MAX_PROBLEMS
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import encoder
 from streamnorm.cli.console import (
@@ -128,8 +129,11 @@ def _validate(arguments: argparse.Namespace) -> int:
         write([json_line({**fields, "violations": found})])
     else:
         write(text_line(f"frame {each.position}: {each.message}") for each in found)
-        sizes = f"{amount(len(found), 'violation')} in {amount(report.frames, 'frame')}"
-        write([text_line(f"{sizes} of {report.dialect}")])
+        count = amount(len(found), "violation")
+        if len(found) > MAX_PROBLEMS:
+            count = f"more than {MAX_PROBLEMS:,} violations"
+        frames = amount(report.frames, "frame")
+        write([text_line(f"{count} in {frames} of {report.dialect}")])
     if found:
         source.report_wrong_dialect(survey.outcome)
     return _VIOLATED if found else 0

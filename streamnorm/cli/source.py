@@ -126,7 +126,11 @@ class Source:
             raise UsageError(str(exc)) from exc
         if not any(read.gap_ms for read in reads):
             return None
-        size, recorded = os.path.getsize(self._file), sum(read.size for read in reads)
+        try:
+            size = os.path.getsize(self._file)
+        except OSError as exc:
+            raise UsageError(f"{self.name}: {exc.strerror}") from exc
+        recorded = sum(read.size for read in reads)
         if size != recorded:
             raise UsageError(f"{path}: chunks of {recorded} bytes, {self._file} has {size}")
         return reads

@@ -34,6 +34,15 @@ def test_each_violation_is_a_line_with_the_number_of_its_frame(capsys: Out) -> N
     assert err == ""
 
 
+def test_violations_are_limited_to_a_thousand(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "a").write_bytes(LEGAL.read_bytes() + b"data: {}\n\n" * 3000)
+    assert main(["validate", str(tmp_path / "a")]) == 4
+    *lines, marker, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1000
+    assert marker.endswith(": more than 1000 violations, expected none")
+    assert last == "more than 1,000 violations in 3,012 frames of openai_chat"
+
+
 def test_json_is_one_object(capsys: Out) -> None:
     for path, status in ((LEGAL, 0), (REPEATED, 4)):
         assert main(["validate", str(path), "--json"]) == status

@@ -332,6 +332,14 @@ def test_reads_of_another_size_than_the_file_are_wrong_usage(tmp_path: Path, siz
     )
 
 
+def test_missing_body_of_a_recording_is_wrong_usage(tmp_path: Path) -> None:
+    path = write_timed(tmp_path, *READS)
+    path.unlink()
+    done = run(path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == f"streamnorm: {path}: No such file or directory\n"
+
+
 def test_damaged_reads_are_wrong_usage(tmp_path: Path) -> None:
     path = write_timed(tmp_path, *READS)
     companion = json.loads((tmp_path / "a.json").read_text())
