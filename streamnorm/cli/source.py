@@ -106,7 +106,7 @@ class Source:
         try:
             with self._open() as file:
                 while chunk := file.read(_CHUNK_BYTES):
-                    self._head = self._head or chunk
+                    self._head += chunk[: _CHUNK_BYTES - len(self._head)]
                     yield chunk
         except BrokenPipeError:
             raise

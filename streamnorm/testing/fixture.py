@@ -122,7 +122,7 @@ class RecordingFixture:
     @property
     def ran_without_faults(self) -> bool:
         """Whether the test has faults that were not injected, because it was recorded."""
-        return self._recorder is not None and self._has_faults
+        return bool(self._recorded) and self._has_faults
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
         """Return a client that replays or records.  The test must close it.
@@ -284,10 +284,12 @@ class RecordingFixture:
             )
         if responder.unplayed and not self._marker.allow_unplayed and not self._has_faults:
             names = ", ".join(recording.name for recording in responder.unplayed)
+            is_file = self.path.is_file()
+            anew = self._how_to_record() if is_file else self._command("rewrite")
             problems.append(
                 f"the test passed, though it did not ask for all that is recorded: {names}\n\n"
                 "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"
-                f"to record anew: {self._command('rewrite')}"
+                f"to record anew: {anew}"
             )
         return problems
 

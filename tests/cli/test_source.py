@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,21 @@ def test_wrong_dialect_is_reported_with_what_the_stream_looks_like(
     ended, lines = errors(*command, path, "--from", given, capsys=capsys)
     assert ended == status
     assert lines[-1] == looks_like(read_as, found)
+
+
+def test_wrong_dialect_of_a_slow_pipe_is_reported() -> None:
+    command = [sys.executable, "-m", "streamnorm", "decode", "-", "--from", "chat"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        for line in CLAUDE.read_bytes().splitlines(keepends=True):
+            process.stdin.write(line)
+            process.stdin.flush()
+        process.stdin.close()
+        last = process.stderr.read().decode().splitlines()[-1]
+    assert last == looks_like("openai_chat", "anthropic")
 
 
 def test_wrong_dialect_is_reported_with_its_violations(capsys: Out) -> None:

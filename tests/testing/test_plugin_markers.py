@@ -332,6 +332,25 @@ def test_asks(streamnorm_recording):
     project.run().assert_outcomes(passed=1)
 
 
+def test_single_file_that_nothing_asked_for_has_to_be_deleted_first(project: Project) -> None:
+    file = project.path / "recordings" / "one.sse"
+    file.parent.mkdir()
+    file.write_text("data: hello\n\n")
+    project.write(
+        """
+@pytest.mark.streamnorm("one")
+def test_asks(streamnorm_recording):
+    pass
+"""
+    )
+    project.run().stdout.fnmatch_lines(
+        [
+            f"to record anew: delete {file}, which answers all requests, then run: pytest"
+            " test_it.py::test_asks --streamnorm-record=new"
+        ]
+    )
+
+
 @pytest.mark.parametrize("mode", ["none", "once", "new", "rewrite"])
 def test_single_file_is_played_to_any_number_of_requests_in_every_mode(
     project: Project, mode: str
