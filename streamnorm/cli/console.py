@@ -83,12 +83,16 @@ def text_line(text: str) -> bytes:
     return f"{printable(text)}\n".encode(encoding, "backslashreplace")
 
 
-def json_line(value: object) -> bytes:
-    """Return a value as a line of JSON, unprintable characters escaped."""
+def json_line(value: object, *, ascii: bool = False) -> bytes:
+    """Return a value as a line of JSON, unprintable or also non-ASCII characters escaped."""
     text = msgspec.json.encode(value).decode()
-    if not text.isprintable():
-        text = "".join([c if c.isprintable() else _escape(c) for c in text])
+    if not text.isprintable() or (ascii and not text.isascii()):
+        text = "".join([c if _may_stay(c, ascii) else _escape(c) for c in text])
     return f"{text}\n".encode()
+
+
+def _may_stay(character: str, ascii: bool) -> bool:
+    return character.isprintable() and (character.isascii() or not ascii)
 
 
 def _escape(character: str) -> str:

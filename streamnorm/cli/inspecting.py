@@ -81,7 +81,8 @@ def _inspect(arguments: argparse.Namespace) -> int:
         survey = _survey(source, arguments, targets, timed=reads is not None)
     except UnknownDialect as exc:
         raise UsageError(str(exc)) from exc
-    style = _style(arguments.width, arguments.ascii)
+    ascii: bool = arguments.ascii
+    style = _style(arguments.width, ascii)
     lines = FrameLines(style)
     number = elapsed_ms = 0
     for data, gap_ms in source.timed_chunks(reads):
@@ -91,16 +92,16 @@ def _inspect(arguments: argparse.Namespace) -> int:
             at_ms = None if reads is None else elapsed_ms
             numbered = enumerate(frames, number)
             if arguments.json:
-                write([json_line(frame_fields(n, each, at_ms)) for n, each in numbered])
+                write(json_line(frame_fields(n, each, at_ms), ascii=ascii) for n, each in numbered)
             else:
-                write([_encoded(lines.line(n, each, at_ms)) for n, each in numbered])
+                write(_encoded(lines.line(n, each, at_ms)) for n, each in numbered)
         number += len(frames)
         if source.has_ended(survey.outcome):
             break
     survey.close()
     report = survey.report()
     if arguments.json:
-        write([json_line(document(report, source.name))])
+        write([json_line(document(report, source.name), ascii=ascii)])
     else:
         blank = [""] if arguments.frames else []
         write([_encoded(line) for line in [*blank, *render(report, source.name, style)]])
