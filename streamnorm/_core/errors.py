@@ -143,7 +143,7 @@ class NotAStream(StreamnormError):
 
     Attributes:
         status: HTTP status, if there was one.
-        snippet: What kind of body it is and how long, never its text.
+        snippet: What kind of body it is, as `an HTML page`; never its text.
     """
 
     def __init__(self, message: str, *, status: int | None = None, snippet: str = "") -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from streamnorm._core.stream_failures import broken_connection
 from streamnorm.asgi.application import Application, ReceivedRequest, end_to_end, refuse, start
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.recording.recorder import Recorder
@@ -62,9 +63,8 @@ class RecordingProxy(Application):
             )
         except httpx.HTTPError as exc:
             # The error's text and request may contain the client's data.
-            reason = type(exc).__name__
-            _LOGGER.warning("no answer from upstream: %s", reason)
-            await refuse(exchange, 502, "upstream_failed", f"no answer from upstream: {reason}")
+            _LOGGER.warning("no answer from upstream: %s", type(exc).__name__)
+            await refuse(exchange, 502, "upstream_failed", broken_connection(exc, 0).message)
             return
         try:
             await start(exchange, response.status_code, end_to_end(response.headers.multi_items()))

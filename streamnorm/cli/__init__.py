@@ -14,6 +14,7 @@ import sys
 from typing import NoReturn
 
 import streamnorm
+from streamnorm._core.errors import NotAStream
 from streamnorm._registry import DIALECTS
 from streamnorm.cli import converting, inspecting, recordings, streams
 from streamnorm.cli.console import (
@@ -33,6 +34,7 @@ _STATUSES = {
     5: "losses with --strict",
     6: "a request without a recording, or an exchange that was not recorded",
 }
+_NOT_A_STREAM = 4
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
 _PIPE_CLOSED = 141
 
@@ -55,6 +57,9 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as exc:
         complain(str(exc))
         return 2
+    except NotAStream as exc:
+        complain(str(exc))
+        return _NOT_A_STREAM
     except BrokenPipeError:
         _discard_output()
         return _PIPE_CLOSED

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
-from streamnorm._core.errors import RecordingError
+from streamnorm._core.errors import NotAStream, RecordingError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._registry import DIALECTS, decoder, lookup
 from streamnorm.cli.console import Parser, UsageError, complain
@@ -101,17 +101,22 @@ class Source:
         """Yield the bytes as they arrive.
 
         Raises:
+            NotAStream: They have ended and were none, or white space alone.
             UsageError: They cannot be read.
         """
+        is_blank = True
         try:
             with self._open() as file:
                 while chunk := file.read(_CHUNK_BYTES):
+                    is_blank = is_blank and chunk.isspace()
                     self._head += chunk[: _CHUNK_BYTES - len(self._head)]
                     yield chunk
         except BrokenPipeError:
             raise
         except OSError as exc:
             raise UsageError(f"{self.name}: {exc.strerror}") from exc
+        if is_blank:
+            raise NotAStream("no stream of a known dialect: the input is empty")
 
     def reads(self) -> list[RecordedRead] | None:
         """Return the recorded reads, if they took time; None if there are none.

@@ -9,6 +9,7 @@ import msgspec
 from streamnorm._core.errors import LossyEncoding, UnknownDialect
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.losses import Loss, ReasoningField
+from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._registry import decoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import (
@@ -151,6 +152,8 @@ def _status(outcome: Outcome | None, source: Source) -> int:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
             complain(f"the provider reported an error{f' ({about})' if about else ''}: {message}")
+        case Failed(StreamError(message=message, code=code)) if code == NOT_A_STREAM:
+            complain(f"no stream of a known dialect: {message}")
         case Failed(error):
             complain(f"{error.kind.replace('_', ' ')}: {error.message}")
         case Truncated(error):

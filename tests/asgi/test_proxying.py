@@ -164,17 +164,22 @@ async def test_cookies_of_one_answer_are_not_sent_with_the_next_request() -> Non
 
 
 @pytest.mark.parametrize(
-    "error", [httpx.ConnectError(KEY), httpx.ReadTimeout(KEY), httpx.RemoteProtocolError(KEY)]
+    ("error", "message"),
+    [
+        (httpx.ConnectError(KEY), "connection error: the provider could not be reached"),
+        (httpx.ReadTimeout(KEY), "connection timed out before the first event"),
+        (httpx.RemoteProtocolError(KEY), "connection lost before the first event"),
+    ],
 )
-async def test_connection_failure_is_a_502_that_names_only_its_type(
-    error: Exception, caplog: pytest.LogCaptureFixture
+async def test_connection_failure_is_a_502_that_says_only_what_failed(
+    error: Exception, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caller = Caller(f"/?key={KEY}", headers=[("authorization", KEY)])
     with caplog.at_level(logging.WARNING, "streamnorm"):
         await caller.call(proxy(Upstream(AsyncBytes([]), error=error)))
     reason = f"no answer from upstream: {type(error).__name__}"
     assert caller.status == 502
-    assert caller.error == {"type": "upstream_failed", "message": reason}
+    assert caller.error == {"type": "upstream_failed", "message": message}
     assert [record.getMessage() for record in caplog.records] == [reason]
     assert KEY not in caplog.text
 
