@@ -195,8 +195,8 @@ class RecordingError(StreamnormError):
 class UnrecordedRequest(StreamnormError):
     """No recording answers a request.
 
-    The text says how the request differs from the nearest recording, secrets left out, and
-    how to record it.
+    The text says how the request differs from the nearest recording of its endpoint, secrets
+    left out, and how to record it.
 
     Attributes:
         diff: The differences, as a unified diff; empty where there is nothing to compare with.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.cli.console import AddParser, UsageError, complain, say
+from streamnorm.cli.console import AddParser, UsageError, complain, exit_statuses, say
 
 if TYPE_CHECKING:
     from streamnorm.recording.exchange import Playback, Responder, WireRequest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands", "read_fault"]
 
+_STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}
 _UNRECORDED = 6
 _MAX_PORT = 65535
 _MAX_SIZE_DIGITS = 12
@@ -47,6 +48,7 @@ def add_commands(add_parser: AddParser) -> None:
         help="pass requests on to a provider, and record the answers",
         description="Listen on 127.0.0.1, pass requests on, and write each exchange down,\n"
         "without its secrets. Ctrl-C ends it.",
+        epilog=exit_statuses({**_STATUSES, _UNRECORDED: "an exchange was not recorded"}),
     )
     record.add_argument(
         "--upstream",
@@ -80,6 +82,7 @@ def add_commands(add_parser: AddParser) -> None:
         "replay",
         help="answer requests with recordings",
         description="Listen on 127.0.0.1, and answer with recordings. Ctrl-C ends it.",
+        epilog=exit_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
     )
     replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
     _add_port(replay)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamnorm.cli.console import AddParser, UsageError, complain, say
-from streamnorm.inspect.printable import printable
+from streamnorm.cli.console import (
+    AddParser,
+    UsageError,
+    complain,
+    exit_statuses,
+    json_line,
+    say,
+    text_line,
+    write,
+)
 
 if TYPE_CHECKING:
     from streamnorm.recording.scanning import Finding
@@ -18,12 +24,11 @@ __all__ = ["add_commands"]
 
 _UNREADABLE = 2
 _FOUND = 7
-_STATUSES = """\
-exit status:
-  0  no secret was found
-  2  wrong usage, or a file that cannot be read
-  7  a secret was found
-"""
+_STATUSES = {
+    0: "no secret was found",
+    _UNREADABLE: "wrong usage, or a file that cannot be read",
+    _FOUND: "a secret was found",
+}
 
 
 def add_commands(add_parser: AddParser) -> None:
@@ -33,10 +38,10 @@ def add_commands(add_parser: AddParser) -> None:
         help="find secrets in recordings",
         description="Find keys, tokens and other secrets in recordings, cassettes and HAR files,\n"
         "and name file, place and kind of each on stdout. No secret is shown.",
-        epilog=_STATUSES,
+        epilog=exit_statuses(_STATUSES),
     )
     scan.add_argument("paths", nargs="+", metavar="PATH", help="a directory, or a file")
-    scan.add_argument("--json", action="store_true", help="write one JSON document")
+    scan.add_argument("--json", action="store_true", help="write one line of JSON")
     scan.set_defaults(run=_scan)
 
 
@@ -54,11 +59,10 @@ def _scan(arguments: argparse.Namespace) -> int:
             is_unreadable = True
             continue
         if not arguments.json:
-            lines = [f"{file}: {finding.place}: {finding.kind}" for finding in found]
-            _write("".join(printable(line) + "\n" for line in lines))
+            write(text_line(f"{file}: {finding.place}: {finding.kind}") for finding in found)
         findings += found
     if arguments.json:
-        _write(_document(len(files), findings))
+        write([_document(len(files), findings)])
     say(_summary(len(files), findings))
     if findings:
         return _FOUND
@@ -78,12 +82,12 @@ def _files(paths: list[str]) -> list[Path]:
     return list(files)
 
 
-def _document(files: int, findings: list[Finding]) -> str:
+def _document(files: int, findings: list[Finding]) -> bytes:
     found = [
         {"file": str(finding.file), "place": finding.place, "kind": finding.kind}
         for finding in findings
     ]
-    return json.dumps({"files": files, "findings": found}, indent=2) + "\n"
+    return json_line({"files": files, "findings": found})
 
 
 def _summary(files: int, findings: list[Finding]) -> str:
@@ -92,8 +96,3 @@ def _summary(files: int, findings: list[Finding]) -> str:
     leaky = len({finding.file for finding in findings})
     secrets = "1 secret" if len(findings) == 1 else f"{len(findings)} secrets"
     return f"{secrets} in {leaky} of {files} {'file' if files == 1 else 'files'}"
-
-
-def _write(text: str) -> None:
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.buffer.flush()

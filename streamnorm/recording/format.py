@@ -73,6 +73,7 @@ __all__ = [
     "decode_companion",
     "part_of",
     "read_bounded",
+    "reads_of",
     "replace_file",
     "split_name",
     "write_companion",
@@ -264,9 +265,18 @@ def decode_companion(
     for number, header in enumerate(companion.response.headers.items()):
         if not _HEADER.fullmatch("{}\n{}".format(*header)):
             raise RecordingError(f"{path}: header {number} of the response is no HTTP header")
+    return companion, reads_of(companion, path)
+
+
+def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
+    """Return the reads of a companion; None if they are unknown.
+
+    Raises:
+        RecordingError: A line is no read.
+    """
     if companion.chunks is None:
-        return companion, None
-    return companion, [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
+        return None
+    return [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
 
 
 def _chunk(line: str, number: int, path: Path) -> RecordedRead:

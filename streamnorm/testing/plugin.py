@@ -58,18 +58,21 @@ class _Tally:
         replayed: Number of requests answered by a recording.
         failures: Messages about exchanges that could not be recorded.
         unrecorded: Messages about requests that no recording answered, below their test.
+        without_faults: Ids of tests that were recorded without their faults.
     """
 
     recorded: int = 0
     replayed: int = 0
     failures: list[str] = field(default_factory=list[str])
     unrecorded: list[str] = field(default_factory=list[str])
+    without_faults: list[str] = field(default_factory=list[str])
 
     def add(self, other: _Tally) -> None:
         self.recorded += other.recorded
         self.replayed += other.replayed
         self.failures += other.failures
         self.unrecorded += other.unrecorded
+        self.without_faults += other.without_faults
 
 
 _MODE = pytest.StashKey[Mode]()
@@ -132,7 +135,8 @@ def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFi
     finally:
         failures = [f"{item.nodeid}: {failure}" for failure in recording.failures]
         unrecorded = [f"{item.nodeid}\n{message}" for message in recording.unrecorded]
-        tally = _Tally(recording.recorded, recording.replayed, failures, unrecorded)
+        faultless = [item.nodeid] if recording.ran_without_faults else []
+        tally = _Tally(recording.recorded, recording.replayed, failures, unrecorded, faultless)
         config.stash[_TALLY].add(tally)
     if problems:
         pytest.fail("\n\n".join(problems), pytrace=False)
@@ -176,6 +180,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("streamnorm: not recorded", yellow=True)
         for failure in tally.failures:
             terminalreporter.write_line(failure)
+    for test in tally.without_faults:
+        terminalreporter.write_line(f"streamnorm: recorded without its faults, run again: {test}")
     if tally.recorded and terminalreporter.verbosity >= 0:
         terminalreporter.write_line(
             f"streamnorm: {tally.recorded} recorded, {tally.replayed} replayed"

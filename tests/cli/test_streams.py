@@ -142,6 +142,30 @@ def test_wrong_usage_is_one_line_on_stderr_and_status_2(
     assert message in lines[0]
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_text_is_written_in_the_encoding_of_the_terminal(encoding: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, "decode", TEXT],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = {"ascii": rb"Gr\xfc\xdf", "latin-1": b"Gr\xfc\xdf", "utf-8": "Grüß".encode()}[encoding]
+    assert b'text_delta       index=0 text="' + text + b'"\n' in done.stdout
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "json"])
+def test_control_characters_of_the_server_are_escaped(option: list[str]) -> None:
+    attack = "\x1b[2J\x7f\x9b31m\u202e\u2028\U000e0001"
+    body = json.dumps({"id": "c", "choices": [{"index": 0, "delta": {"content": attack}}]})
+    done = run("decode", "-", *option, stdin=b"data: " + body.encode() + b"\n\n")
+    lines = done.stdout.decode().split("\n")
+    assert all(line.isprintable() for line in lines)
+    if option:
+        assert attack in [json.loads(line).get("text") for line in lines[:-1]]
+
+
 def test_unreadable_companion_is_one_line_on_stderr(tmp_path: Path) -> None:
     (tmp_path / "a.sse").write_bytes(TEXT.read_bytes())
     (tmp_path / "a.json").write_text("[]")
