@@ -85,7 +85,8 @@ def text_line(text: str) -> bytes:
 
 def json_line(value: object, *, ascii: bool = False) -> bytes:
     """Return a value as a line of JSON, unprintable or also non-ASCII characters escaped."""
-    text = msgspec.json.encode(value).decode()
+    # msgspec cannot encode a name of a file that is no UTF-8.
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
     if not text.isprintable() or (ascii and not text.isascii()):
         text = "".join([c if _may_stay(c, ascii) else _escape(c) for c in text])
     return f"{text}\n".encode()
