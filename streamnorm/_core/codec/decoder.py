@@ -355,7 +355,8 @@ class Decoder(ABC):
 
     def _split_body(self, body: Body, data: bytes) -> list[RawFrame]:
         """Split a body in another format, once it is known to be one; else buffer it."""
-        events = body.feed(data if self.outcome is None else b"")
+        keeps = self.outcome is None or body.is_stream  # what is passed on untouched
+        events = body.feed(data if keeps else b"")
         if self.outcome is not None:
             return []
         if body.is_stream:
