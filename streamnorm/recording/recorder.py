@@ -192,7 +192,7 @@ class RecordingWriter:
         self._lines.close()
 
     def fail(self, reason: str) -> None:
-        """Give up the recording and report why; the exchange continues."""
+        """Stop recording, and report why; the exchange continues."""
         if self._error is None:
             self._error = RecordingError(f"{self._name}: {reason}")
             with suppress(OSError):  # the first failure is reported
