@@ -17,6 +17,7 @@ __all__ = [
     "in_json",
     "is_secret_field",
     "is_secret_header",
+    "json_in",
     "replace_strings",
 ]
 
@@ -82,7 +83,8 @@ def in_header(name: str, value: str) -> Iterator[str]:
             if is_secret := is_secret_header(other):
                 yield value
             yield from in_value(value)
-            yield from _in_json_text(value, is_secret=is_secret)
+            decoded = json_in(value)  # a gateway's configuration, for example
+            yield from _in_secret("", decoded) if is_secret else in_json(decoded)
 
 
 def _in_cookies(cookies: Iterable[str]) -> Iterator[str]:
@@ -93,15 +95,14 @@ def _in_cookies(cookies: Iterable[str]) -> Iterator[str]:
         yield from in_value(unquote(value))
 
 
-def _in_json_text(text: str, *, is_secret: bool) -> Iterator[str]:
-    """Yield the credentials in the JSON of a header, for example in a gateway's configuration."""
+def json_in(text: str) -> Any:
+    """Return the JSON object or array that a text is; None if it is none."""
     if text.lstrip()[:1] not in ("{", "["):
-        return
+        return None
     try:
-        value = decode_any(text, max_depth=_MAX_DEPTH)
+        return decode_any(text, max_depth=_MAX_DEPTH)
     except InvalidJSON:
-        return
-    yield from _in_secret("", value) if is_secret else in_json(value)
+        return None
 
 
 def in_json(value: Any, is_secret: _NameRule = is_secret_field) -> Iterator[str]:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object
-from streamnorm._core.limits import Limits
+from streamnorm._core.json import is_array, is_object
 from streamnorm.recording.secrets.credentials import (
     in_header,
     in_json,
     is_secret_field,
     is_secret_header,
+    json_in,
 )
 from streamnorm.recording.secrets.urls import in_url
 
@@ -22,7 +22,6 @@ _URL_FIELDS = frozenset({"uri", "url"})
 _TEXT_FIELDS = frozenset({"body", "content", "string", "text"})
 _PARAMETER_FIELDS = frozenset({"params", "querystring"})
 
-_MAX_DEPTH = Limits().max_json_depth
 _SHORTEST = 6
 # What people and tools write instead of a secret.
 _REPLACED = re.compile(
@@ -91,20 +90,10 @@ def _in_field(name: str, value: Any, path: str) -> Iterator[Position]:
             if _is_secret_parameter(parameter):
                 yield Position(where, "credential in a URL", text)
     elif lower in _TEXT_FIELDS and isinstance(value, str):
-        yield from _in_text(value, path)
+        # A text may be JSON, such as a body in a cassette.
+        yield from _all(path, "secret field", in_json(json_in(value)))
     else:
         yield from _positions(value, path)
-
-
-def _in_text(text: str, path: str) -> Iterator[Position]:
-    """Yield the credentials in a text that is JSON, such as a body in a cassette."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return
-    try:
-        value = decode_any(text, max_depth=_MAX_DEPTH)
-    except InvalidJSON:
-        return
-    yield from _all(path, "secret field", in_json(value))
 
 
 def _pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
