@@ -97,6 +97,8 @@ if TYPE_CHECKING:
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
     from streamnorm.recording import Recording as Recording
 
+    __version__: str
+
 # The module of each public name, and, under `TYPE_CHECKING`, the same for type checkers.
 _MODULES = {
     "streamnorm._core.accumulate": "Accumulator accumulate message_events",
@@ -138,6 +140,9 @@ if not TYPE_CHECKING:  # pragma: no branch
 def __getattr__(name: str) -> Any:
     if name == "sse":
         return import_module("streamnorm.sse")
+    if name == "__version__":
+        # Costs more than the rest of the import.
+        return import_module("importlib.metadata").version("streamnorm")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)

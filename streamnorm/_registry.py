@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _MAX_DETECTION_FRAMES = 16
+_UNKNOWN = "no stream of a known dialect"
 
 DIALECTS: dict[str, Dialect] = {
     # The order of detection: errors of the first and of the second are both of type `error`,
@@ -302,7 +303,7 @@ class _UnnamedDecoder(Decoder):
             room = self._find(frame)
             if room is None:
                 if len(self._waiting) >= _MAX_DETECTION_FRAMES:
-                    raise self.malformed(f"no known dialect in {_MAX_DETECTION_FRAMES} frames")
+                    raise self.malformed(_UNKNOWN)
                 return
             for waiting in self._waiting:
                 self._pass_frame(room, waiting, events)
@@ -325,6 +326,8 @@ class _UnnamedDecoder(Decoder):
         if room is not None:
             room.end(rest, events)
             self.outcome = room.outcome
+        elif rest is None and any(waiting.data.strip() for waiting in self._waiting):
+            raise self.malformed(_UNKNOWN)
 
     def _follow(self) -> None:
         """Copy the state of the active decoder."""

@@ -84,6 +84,7 @@ class SSEDecoder:
         frames: How many frames were dispatched.
         strays: Stray lines that `feed` has met, each with the number of frames dispatched
             before it.  The owner may clear the list.
+        stray_lines: How many stray lines were read, those that were dropped included.
         overflowed: Whether an event passed `max_event_bytes`.
         carries: Whether the next bytes go on with what was read before, as they do at the start
             of the stream, within an event, and behind a CR.
@@ -104,6 +105,7 @@ class SSEDecoder:
         self.retry_ms: int | None = None
         self.frames = 0
         self.strays: list[tuple[int, bytes]] = []
+        self.stray_lines = 0
         self.overflowed = False
         self.carries = True
         self.holds_original = False
@@ -349,6 +351,7 @@ class SSEDecoder:
                 if value.isdigit() and len(value) <= 10 and int(value) <= _MAX_RETRY_MS:
                     self._retry = self.retry_ms = int(value)
             case _:
+                self.stray_lines += 1
                 if len(line) <= self._stray_room:
                     self._stray_room -= len(line)
                     out.append(StrayLine(line))

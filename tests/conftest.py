@@ -3,31 +3,58 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
 
-settings.register_profile(
-    "default",
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile(
-    "deep", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-# A change is judged by the same examples each time; who works on it meets new ones.
-for profile, examples in (("fixed", 40), ("quick", 20)):
+_NODE_SDKS = Path(__file__).parent / "acceptance/node/node_modules/.package-lock.json"
+
+
+def _register(profile: str, examples: int, *, fixed: bool = False) -> None:
     settings.register_profile(
         profile,
         max_examples=examples,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
-        derandomize=True,
+        derandomize=fixed,
     )
+
+
+# Each run meets new examples; before a release, many.
+_register("default", 100)
+_register("release", 500)
+# A change is judged by the same examples each time, beside those.
+_register("fixed", 40, fixed=True)
+_register("quick", 20, fixed=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_sessionfinish() -> None:
+    """Save what coverage has measured: a worker that ends slowly is killed before it does."""
+    if (current := Coverage.current()) is not None:
+        current.save()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say at the end what this run left out."""
+    left = []
+    if config.option.markexpr == "not slow":
+        left.append('tests that take minutes; -m "" runs them, too')
+    for variable, what in (
+        ("STREAMNORM_CORPUS", "real streams"),
+        ("STREAMNORM_REQUESTS", "requests of real agents"),
+    ):
+        if variable not in os.environ:
+            left.append(f"{what}; {variable} names no folder of them")
+    if not _NODE_SDKS.exists():
+        left.append("the SDKs for Node; npm ci --prefix tests/acceptance/node installs them")
+    for line in left:
+        terminalreporter.write_line(f"left out: {line}", yellow=True)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -141,6 +141,7 @@ def test_flood_of_nothing_takes_steps_by_its_bytes(
     assert many < 4.2 * few
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 64, 64 * KIB])
 @pytest.mark.parametrize("flood", ["LF", "CRLF", "CR", "comments", "comment events", "ids"])
 def test_flood_of_nothing_is_not_held(flood: str, size: int) -> None:
@@ -155,6 +156,7 @@ def test_flood_of_nothing_is_not_held(flood: str, size: int) -> None:
     assert peak(work) < 100 * KIB + 16 * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("flood", ["LF", "CRLF", "CR", "comments", "comment events", "ids"])
 def test_flood_of_nothing_is_not_held_by_a_transcoder(flood: str, *, verbatim: bool) -> None:
@@ -276,6 +278,7 @@ def test_many_blocks_take_as_many_steps_each(
     assert_linear(make, source, "verbatim" if target == source else target)
 
 
+@pytest.mark.slow
 @each_kind
 def test_a_hundred_thousand_blocks_are_read(
     make: Callable[[int], list[bytes]], source: str

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from inspect import getsource
 from pkgutil import iter_modules
 
@@ -57,6 +58,14 @@ def test_dialect_is_imported_on_first_use() -> None:
 def test_no_module_has_the_name_of_a_public_function() -> None:
     modules = {module.name for module in iter_modules(streamnorm.__path__)}
     assert modules & {*streamnorm.__all__} == {"sse"}
+
+
+def test_version_is_that_of_the_distribution_and_read_on_demand() -> None:
+    assert streamnorm.__version__ == version("streamnorm")
+    code = "import sys, streamnorm; print('importlib.metadata' in sys.modules)"
+    command = [sys.executable, "-S", "-c", code]  # site may load it for editable installations
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
 
 
 def test_type_checkers_see_the_runtime_names() -> None:

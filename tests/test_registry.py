@@ -191,7 +191,7 @@ def test_dialect_is_detected_within_sixteen_frames(count: int) -> None:
 
 
 def test_detection_gives_up_after_sixteen_frames() -> None:
-    error = StreamError("malformed", "no known dialect in 16 frames")
+    error = StreamError("malformed", "no stream of a known dialect")
     assert decode(*unknown(16), TEXT, dialect=None).events == [error]
 
 
@@ -210,10 +210,15 @@ def test_joined_frames_are_detected() -> None:
     assert isinstance(decode(joined, dialect=None).outcome, Completed)
 
 
-def test_stream_of_no_dialect_is_truncated() -> None:
-    decoded = decode(*unknown(3), dialect=None)
-    assert isinstance(decoded.outcome, Truncated)
+def test_events_of_no_dialect_are_malformed() -> None:
+    error = StreamError("malformed", "no stream of a known dialect")
+    assert decode(*unknown(3), dialect=None).events == [error]
+
+
+def test_stream_that_ends_before_an_event_shows_its_dialect_is_truncated() -> None:
     assert decode(b"", dialect=None).outcome == decode(b"").outcome
+    assert isinstance(decode(b"data:\n\n", dialect=None).outcome, Truncated)
+    assert isinstance(decode(*unknown(3), b"data: {", dialect=None).outcome, Truncated)
     assert isinstance(decode(b"data: {}", dialect=None).outcome, Truncated)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given
 from support.anthropic import violations as strict_messages
 from support.gemini import violations as strict_gemini
-from support.mutations import damaged, noise
+from support.mutations import cut_anywhere, damaged, noise
 from support.openai_chat import violations as strict_chat
 from support.openai_responses import violations as strict_responses
 from support.operation_counts import operations
 from support.seeded import Draws, draws
 
-from streamnorm import validate
+from streamnorm import Limits, validate
+from streamnorm._validation import Validator
 
 VALUES = (None, True, -1, 0, 1.5, 10**400, "", "a", [], [[]], {}, {"type": []}, {"index": 0}, ["a"])
 
@@ -121,6 +123,30 @@ def test_any_bytes_can_be_validated(d: Draws) -> None:
         found = validate(body, dialect)
         assert found
         assert found == sorted(found, key=lambda violation: violation.position)
+
+
+@given(draws())
+def test_violations_do_not_depend_on_the_reads(d: Draws) -> None:
+    for dialect, frames in RICH.items():
+        body = damaged(d, written(frames)) + noise(d)
+        for limits in (Limits(), Limits(max_event_bytes=40)):
+            validator = Validator(dialect, limits=limits)
+            found = [v for read in cut_anywhere(d, body) for v in validator.feed(read)]
+            found += validator.close()
+            assert found == validate(body, dialect, limits=limits)
+
+
+def test_oversized_line_is_not_stored() -> None:
+    validator = Validator("openai_chat", limits=Limits(max_event_bytes=1000))
+    tracemalloc.start()
+    for _ in range(1000):
+        validator.feed(b"data: " * 1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert validator.close()[0].message == (
+        "event of 6000001 bytes ends without a blank line, expected one"
+    )
 
 
 @given(draws())

@@ -10,18 +10,19 @@ __all__ = ["BlockOrder"]
 class BlockOrder:
     """The held blocks of one choice: that of the lowest index first.
 
-    Blocks that a projection has added have indexes below zero; they go behind the blocks that
-    started before them.
+    Blocks that a projection has added have indexes below zero, in any order; they go behind
+    the blocks that started before them.
 
     Attributes:
         open: Index of the open block that holds back all later ones; None if there is none.
     """
 
-    __slots__ = ("_heap", "_latest", "open")
+    __slots__ = ("_added", "_heap", "_latest", "open")
 
     def __init__(self) -> None:
         self.open: int | None = None
         self._latest = -1  # highest index that started
+        self._added = 0  # number of added blocks that were held
         self._heap: list[tuple[int, int, int]] = []
 
     def start(self, index: int) -> bool:
@@ -29,8 +30,11 @@ class BlockOrder:
         self._latest = max(self._latest, index)
         if self.open is None:
             return False
-        first, second = (index, 0) if index >= 0 else (self._latest, -index)
-        heappush(self._heap, (first, second, index))
+        if index < 0:
+            self._added += 1
+            heappush(self._heap, (self._latest, self._added, index))
+        else:
+            heappush(self._heap, (index, 0, index))
         return True
 
     def next(self) -> int | None:

@@ -143,7 +143,7 @@ class NotAStream(StreamnormError):
 
     Attributes:
         status: HTTP status, if there was one.
-        snippet: What kind of body it is and how long, never its text.
+        snippet: What kind of body it is, as `an HTML page`; never its text.
     """
 
     def __init__(self, message: str, *, status: int | None = None, snippet: str = "") -> None:
@@ -195,8 +195,8 @@ class RecordingError(StreamnormError):
 class UnrecordedRequest(StreamnormError):
     """No recording answers a request.
 
-    The text says how the request differs from the nearest recording, secrets left out, and
-    how to record it.
+    The text says how the request differs from the nearest recording of its endpoint, secrets
+    left out, and how to record it.
 
     Attributes:
         diff: The differences, as a unified diff; empty where there is nothing to compare with.

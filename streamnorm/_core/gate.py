@@ -18,7 +18,8 @@ from msgspec import structs
 from streamnorm._core.codec import FormatSniffer
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import NOT_A_STREAM, upstream_error
+from streamnorm._core.provider_errors import upstream_error
+from streamnorm._core.stream_failures import body_kind
 
 __all__ = ["Gate", "judge"]
 
@@ -49,7 +50,7 @@ class Gate:
     Args:
         status: HTTP status; None if the source is no response.
         content_type: Value of `content-type`.
-        body_error: Finds the provider's error in a body (see `Decoder.body_error`).
+        judge_body: Returns the error of a body that is no stream (see `Decoder.judge_body`).
         sniffer: Returns a sniffer for a body that starts like another body format (see
             `Decoder.sniffer`); None if there is no other format.
         limits: `max_error_body_bytes` bounds the collected body.
@@ -64,7 +65,7 @@ class Gate:
         status: int | None,
         content_type: str | None,
         *,
-        body_error: Callable[[str], StreamError | None],
+        judge_body: Callable[[bytearray], StreamError],
         sniffer: Callable[[bytes], FormatSniffer | None] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
@@ -73,7 +74,7 @@ class Gate:
         self.error: StreamError | None = None
         self._sniffing = verdict == "sniff"
         self._status = status
-        self._body_error = body_error
+        self._judge_body = judge_body
         self._make_sniffer = sniffer
         self._sniffer: FormatSniffer | None = None  # of a body in another format
         self._max_bytes = limits.max_error_body_bytes
@@ -131,12 +132,12 @@ class Gate:
 
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)
-        reported = self._body_error(str(body, "utf-8", "replace"))
-        self._has_error = reported is not None
+        reported = self._judge_body(body)
+        self._has_error = reported.kind == "upstream"
         if _is_success(self._status):
-            return reported or StreamError("malformed", self._no_stream(), code=NOT_A_STREAM)
-        plain = upstream_error(f"HTTP {self._status}", status=self._status)
-        if reported is None:
+            return reported
+        plain = upstream_error(f"HTTP {self._status} with {body_kind(body)}", status=self._status)
+        if not self._has_error:
             return structs.replace(plain, status_hint=self._status)
         return structs.replace(
             reported,
@@ -145,14 +146,6 @@ class Gate:
             # The same request may succeed later only where neither says otherwise.
             retryable=False if reported.retryable is False else plain.retryable,
         )
-
-    def _no_stream(self) -> str:
-        start = bytes(self._held.lstrip(_BLANK)[:1])
-        kind = "HTML" if start == b"<" else "JSON" if start in (b"{", b"[") else "text"
-        size = len(self._held)
-        bound = f"more than {self._max_bytes}" if size > self._max_bytes else str(size)
-        found = f"{kind} of {bound} bytes" if start else f"empty body with status {self._status}"
-        return f"{found}, expected an event stream"
 
 
 def _is_success(status: int | None) -> bool:

@@ -12,7 +12,6 @@ from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import clean, compact, is_array, is_object
 
 __all__ = [
-    "NOT_A_STREAM",
     "Fatal",
     "error_outcome",
     "find_error",
@@ -20,9 +19,6 @@ __all__ = [
     "too_large",
     "upstream_error",
 ]
-
-NOT_A_STREAM = "not_a_stream"
-"""Code of the `StreamError("malformed")` for a body that is no event stream."""
 
 
 class Fatal(Exception):

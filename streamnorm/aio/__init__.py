@@ -3,7 +3,7 @@
     events, iter_events          a response's bytes in, events out
     transcode, iter_transcode    bytes of one dialect in, bytes of another out
     tap                          the bytes unchanged, while their events are observed
-    connect                      send a request, events out
+    connect                      send a request; events out, or bytes of another dialect
 
 A `Stream` owns its source: closing the stream, or iterating to its end, closes the source.
 It starts no task and sets no timeout, except for closing and draining a connection.

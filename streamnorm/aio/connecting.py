@@ -1,21 +1,27 @@
-"""`connect`: send a request and read its events."""
+"""`connect`: send a request, and read its events or write them in another dialect."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, Protocol, cast
+from inspect import signature
+from typing import Any, Protocol, cast, overload
 
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnNote
-from streamnorm.aio.pump import Errors, OnEnd
+from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
+from streamnorm._transcoder import Ordering, TranscodeOptions
+from streamnorm.aio.pump import Errors, OnEnd, ReadOptions
 from streamnorm.aio.reading import EventPump
 from streamnorm.aio.sources import AsyncReader, AsyncResponse
 from streamnorm.aio.stream import Stream
+from streamnorm.aio.transcoding import TranscodePump
 
 __all__ = ["AsyncClient", "Connection", "connect"]
+
+_READ_OPTIONS = {"errors", *ReadOptions.__annotations__} - {"on_end"}
+_TRANSCODE_OPTIONS = set(TranscodeOptions.__annotations__)
 
 
 class AsyncClient(Protocol):
@@ -84,11 +90,13 @@ class Connection:
         return await reader.read()
 
 
+@overload
 def connect(
     client: AsyncClient,
     method: str,
     url: str,
     *,
+    to: None = None,
     dialect: str | None = None,
     server: str | None = None,
     think_tags: bool = False,
@@ -97,41 +105,78 @@ def connect(
     on_note: OnNote | None = None,
     on_end: OnEnd | None = None,
     **options: object,
-) -> Stream[Event]:
-    """Return the events of a request, which is sent at the first read.
+) -> Stream[Event]: ...
+
+
+@overload
+def connect(
+    client: AsyncClient,
+    method: str,
+    url: str,
+    *,
+    to: str,
+    dialect: str | None = None,
+    ordering: Ordering = "sequential",
+    verbatim: bool = True,
+    strict: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    on_loss: OnLoss | None = None,
+    on_note: OnNote | None = None,
+    server: str | None = None,
+    think_tags: bool = False,
+    model: str | None = None,
+    include_usage: bool = True,
+    reasoning: ReasoningField | None = "reasoning_content",
+    keep_message: bool = True,
+    on_end: OnEnd | None = None,
+    **options: object,
+) -> Stream[bytes]: ...
+
+
+def connect(
+    client: AsyncClient,
+    method: str,
+    url: str,
+    *,
+    to: str | None = None,
+    dialect: str | None = None,
+    on_end: OnEnd | None = None,
+    **options: Any,
+) -> Stream[Event] | Stream[bytes]:
+    """Return the events of a request, or its bytes in another dialect.
 
         async with streamnorm.connect(client, "POST", url, json=body) as stream:
             async for event in stream:
                 ...
 
-    The response is closed with the stream.  A request that cannot be sent ends the
-    stream like a broken connection.
+    The request is sent at the first read, and the response is closed with the stream.  A
+    request that cannot be sent ends the stream like a broken connection; cancelling the
+    first read cancels the request.  With `to`, a gateway's whole route is
+
+        stream = streamnorm.connect(client, "POST", url, json=body, to="anthropic")
+        return streamnorm.EventStreamResponse(stream)
 
     Args:
         client: An `httpx.AsyncClient` or `httpx2.AsyncClient`.
         method: HTTP method.
         url: URL of the request.
-        dialect: As for `events`, like all up to `on_end`.
-        server: Name of the server.
-        think_tags: Read `<think>…</think>` as reasoning.
-        limits: Bounds of the decoder.
-        errors: `raise` or `yield`.
-        on_note: Called with each note.
-        on_end: Called with the outcome.
-        **options: Further arguments of the client's `stream`: `json`, `headers`, ….
+        to: Dialect to write, as for `transcode`; None to return events.
+        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        on_end: Called with the outcome, once, on every path.
+        **options: Those of `events`, `errors` included; with `to`, those of `transcode`.  All
+            others are arguments of the client's `stream`: `json`, `headers`, ….
 
     Raises:
-        UnknownDialect: There is no such dialect, or it cannot be read.
+        UnknownDialect: A dialect does not exist, cannot be read or cannot be written.
+        TypeError: An option is none of these.
     """
+    names = _READ_OPTIONS if to is None else _TRANSCODE_OPTIONS
+    own = {name: options.pop(name) for name in names & options.keys()}
+    # The first read would report a misspelt option as a failure of the connection.
+    signature(client.stream).bind(method, url, **options)
     connection = Connection(client, method, url, options)
-    pump = EventPump(
-        connection,
-        dialect,
-        errors=errors,
-        server=server,
-        think_tags=think_tags,
-        limits=limits,
-        on_note=on_note,
-        on_end=on_end,
-    )
+    if to is not None:
+        return Stream(TranscodePump(connection, dialect, to, on_end=on_end, **own), connection)
+    errors: Errors = own.pop("errors", "raise")
+    pump = EventPump(connection, dialect, errors=errors, on_end=on_end, **own)
     return Stream(pump, connection)

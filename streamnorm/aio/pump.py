@@ -28,7 +28,8 @@ from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
-from streamnorm._core.provider_errors import NOT_A_STREAM, error_outcome
+from streamnorm._core.provider_errors import error_outcome
+from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._registry import decoder
 from streamnorm._transcoder import Transcoder
 
@@ -140,7 +141,7 @@ class Pump(ABC, Generic[T]):
         gate = self._gate or self._make_gate()
         gate.abort()
         if gate.error is None:
-            self._abort(_plain(cause))
+            self._abort(cause)
         else:
             self._refuse(gate.error)
 
@@ -231,7 +232,7 @@ class Pump(ABC, Generic[T]):
         self._gate = Gate(
             self._head.status,
             self._head.content_type,
-            body_error=lambda body: decoder(dialect, limits=limits).body_error(body),
+            judge_body=lambda body: decoder(dialect, limits=limits).judge_body(body),
             sniffer=lambda start: decoder(dialect, limits=limits).sniffer(start),
             limits=limits,
         )
@@ -280,15 +281,6 @@ class DecodingPump(Pump[T]):
     def usage(self) -> Usage:
         """The last usage snapshot."""
         return self._accumulator.usage
-
-
-def _plain(cause: Exception) -> BaseException:
-    """Return a `TimeoutError` for a timeout of httpx or httpx2, else the exception itself.
-
-    Their timeouts are no subclass of `TimeoutError`, and not always caused by one.
-    """
-    names = {base.__name__ for base in type(cause).__mro__}
-    return TimeoutError() if "TimeoutException" in names else cause
 
 
 def _as_exception(

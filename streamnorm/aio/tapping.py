@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 from streamnorm._core.events import Completed, Event, Failed, StreamError, Truncated
+from streamnorm._core.stream_failures import broken_connection
 from streamnorm.aio.pump import DecodingPump, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource
 from streamnorm.aio.stream import Stream
@@ -58,8 +59,7 @@ class TapPump(DecodingPump[bytes]):
         self._observe(self._decoder.abort(cause))
         if not isinstance(self._decoder.outcome, Completed):
             # The bytes are cut, whatever the decoder found before.
-            message = f"{type(cause).__name__} after {self._decoder.frames} frames"
-            self._fail(StreamError("transport", message))
+            self._fail(broken_connection(cause, self._decoder.frames))
 
     def _refuse(self, error: StreamError) -> None:
         self._observe([error])

@@ -1,7 +1,8 @@
 """ASGI applications that need no framework: a stream as a response, a replay server, a proxy.
 
 `response` sends a stream to a client, `replaying` answers with recordings, `proxying` forwards
-requests to a provider and records the responses.  All send on an `exchange`: one request and
+requests to a provider and records the responses, `upstream_failures` has its reasons for an
+error 502.  All send on an `exchange`: one request and
 its disconnect watch.  `keep_alive` adds pings to it.  `application` is the base class of replay
 server and proxy.
 """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeAlias
+from urllib.parse import quote
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -16,22 +18,29 @@ __all__ = ["MAX_BODY_BYTES", "Application", "ReceivedRequest", "end_to_end", "re
 # A conversation with pictures may be tens of megabytes; no client's request is this large.
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
+# Closing must end even if the network no longer answers.
+_CLOSE_S = 1.0
+
 # RFC 9110 §7.6.1, the older Keep-Alive, and a proxy's credentials.  The server sets the
 # length, because it frames the body.
 _HOP_BY_HOP = {
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+    b"connection",
+    b"content-length",
+    b"keep-alive",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"proxy-connection",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
 }
+# RFC 9112 §6.1: a request with both may be an attempt at request smuggling.
+_BOTH_FRAMINGS = {b"content-length", b"transfer-encoding"}
+# What a path may contain besides letters, digits and "-._~" (RFC 3986 §3.3).
+_PATH_CHARACTERS = "/:@!$&'()*+,;="
 
-_Headers: TypeAlias = Iterable[tuple[str, str]]
+_Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 
 class ReceivedRequest(Struct, frozen=True):
@@ -41,14 +50,14 @@ class ReceivedRequest(Struct, frozen=True):
         method: HTTP method.
         origin: Scheme and host that the client used, for example `http://localhost`.
         target: Path and query as sent, without the path at which the application is mounted.
-        headers: Pairs of lower-case name and value, in order; a name may occur twice.
+        headers: Pairs of lower-case name and value as sent, in order; a name may occur twice.
         body: The whole body.
     """
 
     method: str
     origin: str
     target: bytes
-    headers: tuple[tuple[str, str], ...]
+    headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
 
     def __repr__(self) -> str:
@@ -80,11 +89,17 @@ class Application:
         """Release the application's resources; called when the server shuts down."""
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _read_body(scope, receive)
+        is_ambiguous = {name.lower() for name, _ in scope["headers"]} >= _BOTH_FRAMINGS
+        body = b"" if is_ambiguous else await _read_body(receive)
         if body is None:
             return
         async with open_exchange(receive, send) as exchange:
-            if len(body) > MAX_BODY_BYTES:
+            if is_ambiguous:
+                message = "content-length and transfer-encoding, expected one of them"
+                # The rest of the connection may be a request that somebody hid in the body.
+                close = [(b"connection", b"close")]
+                await refuse(exchange, 400, "invalid_request", message, close)
+            elif len(body) > MAX_BODY_BYTES:
                 message = f"body of more than {MAX_BODY_BYTES} bytes"
                 await refuse(exchange, 413, "request_too_large", message)
             elif (target := _target(scope)) is None:
@@ -93,19 +108,18 @@ class Application:
                 await self.respond(_request(scope, target, body), exchange)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.shutdown":
+        try:
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+        finally:  # also if the server is cancelled
+            with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self.aclose()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
-            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 async def start(exchange: Exchange, status: int, headers: _Headers) -> None:
     """Send status and headers of a response."""
-    raw = [(name.encode("latin-1"), value.encode()) for name, value in headers]
-    await exchange.start(status, raw)
+    await exchange.start(status, list(headers))
 
 
 async def refuse(
@@ -115,13 +129,15 @@ async def refuse(
     # The message may quote text with lone surrogates, which UTF-8 cannot encode.
     text = message.encode(errors="replace").decode()
     body = msgspec.json.encode({"error": {"type": kind, "message": text}})
-    length = ("content-length", str(len(body)))
-    await start(exchange, status, [("content-type", "application/json"), length, *headers])
+    length = (b"content-length", str(len(body)).encode())
+    await start(exchange, status, [(b"content-type", b"application/json"), length, *headers])
     await exchange.send(body, more=False)
 
 
-def end_to_end(headers: _Headers, *, without: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """Return the end-to-end headers in lower case and in order, repeated ones included.
+def end_to_end(headers: _Headers, *, without: Iterable[bytes] = ()) -> list[tuple[bytes, bytes]]:
+    """Return the end-to-end headers, with names in lower case, and values as they are.
+
+    They stay in order, and repeated ones are included.
 
     Args:
         headers: The headers of a message.
@@ -131,14 +147,14 @@ def end_to_end(headers: _Headers, *, without: Iterable[str] = ()) -> list[tuple[
     listed = {
         option.strip().lower()
         for name, value in received
-        if name == "connection"
-        for option in value.split(",")
+        if name == b"connection"
+        for option in value.split(b",")
     }
     left_out = {*_HOP_BY_HOP, *listed, *without}
     return [(name, value) for name, value in received if name not in left_out]
 
 
-async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
     """Return the body of a request; None if the client disconnected.
 
     A body above `MAX_BODY_BYTES` is returned incomplete, as soon as it exceeds the bound.
@@ -157,18 +173,18 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _request(scope: Scope, target: bytes, body: bytes) -> ReceivedRequest:
-    headers = tuple(
-        (name.decode("latin-1").lower(), value.decode("latin-1"))
-        for name, value in scope["headers"]
-    )
-    host = dict(headers).get("host", "localhost")
+    headers = tuple((name.lower(), value) for name, value in scope["headers"])
+    host = dict(headers).get(b"host", b"localhost").decode("latin-1")
     return ReceivedRequest(scope["method"], f"{scope['scheme']}://{host}", target, headers, body)
 
 
 def _target(scope: Scope) -> bytes | None:
     """Return path and query as sent; None if the target is no path (`*`, an absolute URL)."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    path = path.removeprefix(scope.get("root_path", "").encode())
+    root: str = scope.get("root_path", "")
+    if raw_path := scope.get("raw_path"):
+        path: bytes = raw_path.removeprefix(root.encode())
+    else:  # the decoded path
+        path = quote(scope["path"].removeprefix(root), safe=_PATH_CHARACTERS).encode()
     if not path.startswith(b"/"):
         return None
     query: bytes = scope.get("query_string", b"")

@@ -52,18 +52,22 @@ class ReplayApp(Application):
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Play the recording that answers a request."""
         url = request.origin + request.target.decode("latin-1")
-        asked = WireRequest(request.method, url, request.headers, request.body)
+        headers = tuple(
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers
+        )
+        asked = WireRequest(request.method, url, headers, request.body)
         try:
             playback = self.responder.respond(asked)
         except UnrecordedRequest as exc:
-            headers = [("x-should-retry", "false")]
-            await refuse(exchange, 404, "unrecorded_request", str(exc), headers)
+            no_retry = [(b"x-should-retry", b"false")]
+            await refuse(exchange, 404, "unrecorded_request", str(exc), no_retry)
             return
         await self._play(playback, exchange)
 
     async def _play(self, playback: Playback, exchange: Exchange) -> None:
         # The recorded body is the one after content decoding.
-        headers = end_to_end(playback.headers.items(), without=["content-encoding"])
+        recorded = [(name.encode(), value.encode()) for name, value in playback.headers.items()]
+        headers = end_to_end(recorded, without=[b"content-encoding"])
         await start(exchange, playback.status, headers)
         try:
             async for data in Player(playback, self._pace):

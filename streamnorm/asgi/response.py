@@ -36,19 +36,19 @@ class EventStreamResponse:
 
         @app.post("/v1/messages")
         async def messages(request: Request) -> Response:
-            upstream = await client.send(..., stream=True)
-            stream = streamnorm.transcode(upstream, to="anthropic")
+            stream = streamnorm.connect(client, "POST", url, json=..., to="anthropic")
             return streamnorm.EventStreamResponse(stream)
 
     The first chunk is read before the headers are sent: a failure until then becomes an
-    error response in the client's dialect.  A later failure is reported by the stream
-    itself, as an error event; if it cannot, the response is left incomplete.  The stream
-    is closed on every path, as soon as the client disconnects.
+    error response in the client's dialect, with the provider's status, 504 for a timeout or
+    502 for all else.  A later failure is reported by the stream itself, as an error event;
+    if it cannot, the response is left incomplete.  The stream is closed on every path, as
+    soon as the client disconnects.
 
     If Starlette is imported, an instance is also a `starlette.responses.Response`.
 
     Args:
-        stream: The stream to send, from `transcode` or `tap`.
+        stream: The stream to send, from `connect` with `to`, `transcode` or `tap`.
         status: HTTP status of the response if the stream begins.
         headers: Further headers; they override the default ones.
         keepalive_s: Seconds of silence after which a ping in the client's dialect is
@@ -150,7 +150,7 @@ class EventStreamResponse:
                 raise exc
         status = exc.status if isinstance(exc, UpstreamError) else None
         if status is None or status < 400:  # the provider's redirect does not concern the client
-            status = 502
+            status = 504 if error.kind == "stalled" else 502
         body = self._stream.error_body(structs.replace(error, status_hint=status))
         length = b"%d" % len(body)
         headers = [(b"content-type", b"application/json"), (b"content-length", length)]

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import msgspec
 
 from streamnorm.inspect.printable import printable
 
-__all__ = ["AddParser", "Parser", "UsageError", "complain", "say"]
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
-_STATUSES = """\
-exit status:
-  0  completed
-  1  the provider reported an error
-  2  wrong usage
-  3  truncated
-  4  not a stream, or malformed
-  5  losses with --strict
-  6  a request without a recording, or an exchange that was not recorded
-"""
+__all__ = [
+    "AddParser",
+    "Parser",
+    "UsageError",
+    "complain",
+    "exit_statuses",
+    "json_line",
+    "say",
+    "text_line",
+    "write",
+]
 
 
 class UsageError(Exception):
@@ -30,13 +35,23 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     """The parser of the command line, and of each command."""
 
-    def __init__(self, *, epilog: str | None = _STATUSES, **options: Any) -> None:
-        raw = argparse.RawDescriptionHelpFormatter
-        super().__init__(epilog=epilog, formatter_class=raw, **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Write the help at once, so that a closed pipe is noticed here."""
+        write([self.format_help().encode()])
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line that names the error, and not the whole usage."""
-        self.exit(2, f"streamnorm: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"streamnorm: {printable(message)} (see {self.prog} --help)\n")
+
+
+def exit_statuses(statuses: Mapping[int, str]) -> str:
+    """Return the end of a help text that lists exit statuses with their meanings."""
+    return "\n".join(
+        ["exit status:", *(f"  {n:>3}  {text}" for n, text in sorted(statuses.items()))]
+    )
 
 
 AddParser: TypeAlias = Callable[..., Parser]
@@ -45,9 +60,42 @@ AddParser: TypeAlias = Callable[..., Parser]
 
 def say(text: str) -> None:
     """Write a line on stderr; stdout is for a command's output."""
+    if sys.stderr is None:  # `streamnorm … 2>&-`: print would write on stdout
+        return
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
 def complain(text: str) -> None:
     """Write an error or a warning on stderr, in one line."""
     say(f"streamnorm: {' '.join(text.split())}")
+
+
+def write(pieces: Iterable[bytes]) -> None:
+    """Write pieces of output on stdout at once."""
+    if data := b"".join(pieces):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def text_line(text: str) -> bytes:
+    """Return a line of text in the encoding of stdout, unprintable characters escaped."""
+    encoding = sys.stdout.encoding
+    return f"{printable(text)}\n".encode(encoding, "backslashreplace")
+
+
+def json_line(value: object, *, ascii: bool = False) -> bytes:
+    """Return a value as a line of JSON, unprintable or also non-ASCII characters escaped."""
+    # msgspec cannot encode a name of a file that is no UTF-8.
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+    if not text.isprintable() or (ascii and not text.isascii()):
+        text = "".join([c if _may_stay(c, ascii) else _escape(c) for c in text])
+    return f"{text}\n".encode()
+
+
+def _may_stay(character: str, ascii: bool) -> bool:
+    return character.isprintable() and (character.isascii() or not ascii)
+
+
+def _escape(character: str) -> str:
+    """Return a character of a JSON string as its escape; JSON itself leaves DEL alone."""
+    return r"\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

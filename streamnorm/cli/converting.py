@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import RecordingError
-from streamnorm.cli.console import AddParser, UsageError
+from streamnorm.cli.console import AddParser, UsageError, exit_statuses, say, write
+
+if TYPE_CHECKING:
+    from streamnorm.recording import Recording
 
 __all__ = ["add_commands"]
+
+_STATUSES = {0: "done", 2: "wrong usage, or a file that cannot be read or written"}
 
 
 def add_commands(add_parser: AddParser) -> None:
@@ -20,7 +25,7 @@ def add_commands(add_parser: AddParser) -> None:
         help="make recordings of a cassette or a HAR",
         description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
         "name each on stdout.",
-        epilog=None,
+        epilog=exit_statuses(_STATUSES),
     )
     importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
     importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
@@ -29,7 +34,7 @@ def add_commands(add_parser: AddParser) -> None:
         "export",
         help="write recordings as a HAR",
         description="Write recordings as a HAR file.",
-        epilog=None,
+        epilog=exit_statuses(_STATUSES),
     )
     exporting.add_argument(
         "paths", nargs="+", metavar="PATH", help="a recording's .sse, or a directory of them"
@@ -41,17 +46,19 @@ def add_commands(add_parser: AddParser) -> None:
 def _import(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import import_file
 
+    present: list[Recording] = []
     try:
-        made = import_file(Path(arguments.file), Path(arguments.out))
-    except RecordingError as exc:
+        imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
+    except (RecordingError, ModuleNotFoundError) as exc:
         raise UsageError(str(exc)) from exc
-    for recording in made:
-        _write_line(os.fsencode(recording.path or recording.name))
+    for recording in imported:
+        write([os.fsencode(recording.path or recording.name), b"\n"])
+    if present:
+        say(f"already in {arguments.out}: {len(present)} of {len(imported)}")
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from streamnorm.recording import Recording
     from streamnorm.recording.importing import export_har
     from streamnorm.recording.library import Library
 
@@ -65,10 +72,5 @@ def _export(arguments: argparse.Namespace) -> int:
         export_har(recordings, Path(arguments.out))
     except RecordingError as exc:
         raise UsageError(str(exc)) from exc
-    _write_line(os.fsencode(arguments.out))
+    write([os.fsencode(arguments.out), b"\n"])
     return 0
-
-
-def _write_line(line: bytes) -> None:
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.cli.console import AddParser, UsageError, complain, say
+from streamnorm.cli.console import AddParser, UsageError, complain, exit_statuses, say
 
 if TYPE_CHECKING:
     from streamnorm.recording.exchange import Playback, Responder, WireRequest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands", "read_fault"]
 
+_STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}
 _UNRECORDED = 6
 _MAX_PORT = 65535
 _MAX_SIZE_DIGITS = 12
@@ -47,6 +48,7 @@ def add_commands(add_parser: AddParser) -> None:
         help="pass requests on to a provider, and record the answers",
         description="Listen on 127.0.0.1, pass requests on, and write each exchange down,\n"
         "without its secrets. Ctrl-C ends it.",
+        epilog=exit_statuses({**_STATUSES, _UNRECORDED: "an exchange was not recorded"}),
     )
     record.add_argument(
         "--upstream",
@@ -62,12 +64,25 @@ def add_commands(add_parser: AddParser) -> None:
         metavar="TEXT",
         help="what else must not be written (may be given several times)",
     )
+    record.add_argument(
+        "--no-request-bodies",
+        dest="request_bodies",
+        action="store_false",
+        help="do not write the bodies of requests; a replay then cannot compare them",
+    )
+    record.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="trust the certificate authorities in this PEM file, not the usual ones"
+        " (or set SSL_CERT_FILE)",
+    )
     _add_port(record)
     record.set_defaults(run=_record)
     replay = add_parser(
         "replay",
         help="answer requests with recordings",
         description="Listen on 127.0.0.1, and answer with recordings. Ctrl-C ends it.",
+        epilog=exit_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
     )
     replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
     _add_port(replay)
@@ -136,11 +151,16 @@ def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.recorder import Recorder
 
     upstream: str = arguments.upstream
-    recorder = Recorder(arguments.out, redact=arguments.redact, on_recorded=_report_recorded)
+    recorder = Recorder(
+        arguments.out,
+        redact=arguments.redact,
+        request_bodies=arguments.request_bodies,
+        on_recorded=_report_recorded,
+    )
     try:
-        proxy = RecordingProxy(upstream, recorder)
+        proxy = RecordingProxy(upstream, recorder, ca=arguments.ca)
     except ValueError as exc:
-        raise UsageError(f"argument --upstream: {exc}") from exc
+        raise UsageError(str(exc)) from exc
     _make_directory(recorder.directory)
     path = urlsplit(upstream).path
 

@@ -38,7 +38,7 @@ def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
     try:
         from uvicorn import Config, Server
     except ModuleNotFoundError as exc:
-        raise UsageError("uvicorn is missing, install it: pip install 'streamnorm[serve]'") from exc
+        raise UsageError("this needs uvicorn, of the extra `serve`: pip install uvicorn") from exc
     config = Config(
         app,
         # The command prints its own lines, and headers are those of the recording or provider.

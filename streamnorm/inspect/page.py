@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import textwrap
 
+from msgspec import Struct
+
 from streamnorm._core.events import (
     Completed,
     Failed,
@@ -20,33 +22,45 @@ from streamnorm._core.events import (
 from streamnorm.inspect.printable import columns, printable
 from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
-from streamnorm.inspect.timeline import ASCII, BOX, Glyphs, timeline
+from streamnorm.inspect.timeline import BOX, Glyphs, timeline
+from streamnorm.inspect.timing import Timing
 
-__all__ = ["BOX_CHARACTERS", "render"]
+__all__ = ["BOX_CHARACTERS", "Style", "amount", "render"]
 
 BOX_CHARACTERS = "█─│…×"
 """Characters that an encoding must have for lines that are not ASCII."""
 
 _LABEL_COLUMNS = 10
 _FIELD_LINES = 4
+_MAX_VIOLATIONS = 10
 
 
-def render(
-    report: Report, name: str, *, width: int = 100, ascii: bool = False, bold: bool = False
-) -> list[str]:
+class Style(Struct, frozen=True, kw_only=True):
+    """How a page looks.
+
+    Attributes:
+        width: Columns, `MIN_WIDTH` or more.
+        glyphs: Characters to write with.
+        bold: Whether to print labels in bold, by ANSI escape sequences.
+    """
+
+    width: int = 100
+    glyphs: Glyphs = BOX
+    bold: bool = False
+
+
+def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # noqa: B008 - frozen
     """Return a report as lines.
 
     Args:
         report: The report.
         name: Name of the stream.
-        width: Columns, `MIN_WIDTH` or more.
-        ascii: Whether to write only ASCII.
-        bold: Whether to print labels in bold, by ANSI escape sequences.
+        style: How the page looks.
     """
-    glyphs = ASCII if ascii else BOX
-    page = _Page(width, glyphs, bold=bold)
+    glyphs = style.glyphs
+    page = _Page(style.width, glyphs, bold=style.bold)
     sizes = ((report.bytes, "byte"), (report.frames, "frame"), (report.events, "event"))
-    page.field("stream", name, ", ".join(_amount(count, noun) for count, noun in sizes))
+    page.field("stream", name, ", ".join(amount(count, noun) for count, noun in sizes))
     page.field("dialect", report.dialect or "not known")
     page.field("server", report.server or "not said")
     page.field("message", report.id or "without id")
@@ -57,10 +71,12 @@ def render(
     if report.tracks:
         page.content(report.tracks)
         page.line()
+    page.field("times", *_times(report.timing))
     page.field("usage", _usage(report.usage))
     page.field("stop", *_stops(report.stops))
     page.field("outcome", _outcome(report.outcome))
     page.field("losses", *_losses(report, glyphs.times))
+    page.field("validity", *_violations(report))
     notes = [f"{note.kind} in {note.where}, {note.count:,} {glyphs.times}" for note in report.notes]
     page.field("notes", *notes or ["none"])
     return page.lines
@@ -100,9 +116,12 @@ class _Page:
         if not report.tracks:
             self.field("blocks", "none")
             return
+        course, idle = amount(report.events, "event"), "of others"
+        if report.timing is not None:
+            course, idle = f"{course} over {_seconds(report.timing.end_ms)}", "no event"
         legend = (
-            f"{len(report.tracks):,} in {_amount(report.events, 'event')}: "
-            f"{self._glyphs.busy} of the block, {self._glyphs.idle} of others while it is open"
+            f"{len(report.tracks):,} in {course}: {self._glyphs.busy} of the block, "
+            f"{self._glyphs.idle} {idle} while it is open"
         )
         if any(track.stop is None for track in report.tracks):
             legend += f", {self._glyphs.torn} never closed"
@@ -129,9 +148,9 @@ def _facts(track: Track) -> str:
     if track.stop is None:
         facts.append("never closed")
     if track.citations:
-        facts.append(_amount(track.citations, "citation"))
+        facts.append(amount(track.citations, "citation"))
     if track.signature_chars is not None:
-        facts.append(f"signature of {_amount(track.signature_chars, 'character')}")
+        facts.append(f"signature of {amount(track.signature_chars, 'character')}")
     if track.issuer is not None:
         facts.append(f"issuer {track.issuer}")
     if track.id:
@@ -139,7 +158,39 @@ def _facts(track: Track) -> str:
     return ", ".join(facts)
 
 
-def _amount(count: int, noun: str) -> str:
+def _times(timing: Timing | None) -> list[str]:
+    if timing is None:
+        return ["not recorded"]
+    moments = (
+        ("first bytes", timing.first_byte_ms),
+        ("first event", timing.first_event_ms),
+        ("first text", timing.first_text_ms),
+        ("end", timing.end_ms),
+    )
+    lines = [", ".join(f"{what} after {_seconds(ms)}" for what, ms in moments if ms is not None)]
+    if timing.tokens_per_s is not None:
+        lines.append(f"{timing.tokens_per_s:,.1f} output tokens a second of content")
+    if timing.gaps:
+        gaps = [f"{_seconds(gap.ms)} before frame {gap.frame:,}" for gap in timing.gaps]
+        lines.append(f"longest gaps {', '.join(gaps)}")
+    return lines
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:,.3f} s"
+
+
+def _violations(report: Report) -> list[str]:
+    if report.unchecked:
+        return [f"not checked: {report.unchecked}"]
+    shown = report.violations[:_MAX_VIOLATIONS]
+    lines = [f"frame {each.position:,}: {each.message}" for each in shown]
+    more = len(report.violations) - len(shown)
+    return [*lines, f"and {more:,} more"] if more else lines or ["no violations"]
+
+
+def amount(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 frame`, `2,000 frames`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

@@ -60,10 +60,11 @@ class Track(Struct):
         name: Name of the tool, or the vendor's type of the block.
         id: Id of the tool call.
         choice: Index of its choice.
-        start: Position of the `BlockStart` among the events, from 0.
-        stop: Position of the `BlockStop`; None if there is none.
+        start: Number of the `BlockStart` among the events, from 0.
+        stop: Number of the `BlockStop`; None if there is none.
         busy: Bit set of the cells in which the block has events; cell n holds the
-            `StreamSummary.cell_events` events from position `n * cell_events` on.
+            `StreamSummary.cell_width` positions from `n * cell_width` on.  A position is a
+            millisecond if the times are known, else the number of an event.
         chars: Size of its text, arguments or data, in characters.
         bytes: The same size in UTF-8 bytes.
         head: Its first characters, at most `HEAD_CHARS`.
@@ -71,6 +72,8 @@ class Track(Struct):
         citations: Number of its citations.
         signature_chars: Size of its signature; None without one.
         issuer: Vendor that can verify the signature, or read the block.
+        start_ms: Time of the `BlockStart` since the request; None if it is unknown.
+        stop_ms: Time of the `BlockStop`; None if it is unknown, or there is none.
     """
 
     kind: str
@@ -87,6 +90,8 @@ class Track(Struct):
     citations: int = 0
     signature_chars: int | None = None
     issuer: str | None = None
+    start_ms: int | None = None
+    stop_ms: int | None = None
 
     def add(self, text: str) -> None:
         """Add text: count it, and store the first characters."""
@@ -107,7 +112,8 @@ class StreamSummary:
 
     Attributes:
         events: Number of events.
-        cell_events: Number of events that a bit of `Track.busy` stands for.
+        now_ms: Time of the next events since the request; None if the times are unknown.
+        cell_width: Number of positions that a bit of `Track.busy` stands for.
         start: The `MessageStart`; an empty one until it arrives.
         usage: The last usage snapshot.
         tracks: The blocks, in order of their start.
@@ -116,7 +122,8 @@ class StreamSummary:
 
     def __init__(self, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self.events = 0
-        self.cell_events = 1
+        self.now_ms: int | None = None
+        self.cell_width = 1
         self.start = MessageStart()
         self.usage = Usage()
         self.tracks: list[Track] = []
@@ -154,7 +161,8 @@ class StreamSummary:
             case BlockStart():
                 self._open(event)
             case BlockStop(index):
-                self.tracks[index].stop = self.events
+                track = self.tracks[index]
+                track.stop, track.stop_ms = self.events, self.now_ms
                 self._check(index)
             case SignatureDelta(index, signature, issuer):
                 track = self.tracks[index]
@@ -173,7 +181,7 @@ class StreamSummary:
     def _open(self, event: BlockStart) -> None:
         block = event.block
         kind, name, id, content = _describe(block)
-        track = Track(kind, name, id, event.choice, self.events)
+        track = Track(kind, name, id, event.choice, self.events, start_ms=self.now_ms)
         track.add(content)
         match block:
             case RedactedReasoning(issuer=issuer):
@@ -208,11 +216,12 @@ class StreamSummary:
             self.tracks[index].problem = "no valid JSON object"
 
     def _mark(self, track: Track) -> None:
-        while self.events // self.cell_events >= _CELLS:
-            self.cell_events *= 2
+        position = self.events if self.now_ms is None else self.now_ms
+        while position // self.cell_width >= _CELLS:
+            self.cell_width *= 2
             for each in self.tracks:
                 each.busy = _halved(each.busy)
-        track.busy |= 1 << self.events // self.cell_events
+        track.busy |= 1 << position // self.cell_width
 
 
 def _halved(bits: int) -> int:

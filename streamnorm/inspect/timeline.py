@@ -1,10 +1,10 @@
-"""The timeline of a stream: each block as a bar over the sequence of events.
+"""The timeline of a stream: each block as a bar over its times, or else over its events.
 
-#  kind       name         chars  bytes
+#  kind       name         chars  bytes   0 s        0.2 s      0.4 s      0.6 s
 0  tool call  get_weather     15     15  │   ██████──────███───███───██████         │
 1  tool call  get_time        22     22  │         ██████───███───███─────────███   │
 
-Each column of a bar stands for as many events.
+Each column of a bar stands for as many milliseconds, or as many events.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MIN_WIDTH = 80
 _GAP = "  "
 _MAX_NAME_COLUMNS = 24
 _MIN_BAR_COLUMNS = 10
+_MIN_TICK_COLUMNS = 9  # one more than the longest label
 
 
 class Glyphs(Struct, frozen=True):
@@ -32,7 +33,7 @@ class Glyphs(Struct, frozen=True):
 
     Attributes:
         busy: Column of a bar in which the block has events.
-        idle: Column in which the block is open, with events of other blocks only.
+        idle: Column in which the block is open, without events of its own.
         edge: Begin and end of the stream.
         torn: End of the stream for a block that never stopped.
         more: Ending of a text that is cut.
@@ -61,13 +62,33 @@ def timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
     """Return a head line, and for each block a row with its description and its bar."""
     head, *rows = _table(report.tracks, width, glyphs)
     room = width - columns(head) - 2  # edges
-    if report.events <= room:  # the same number of columns for each event
-        room -= room % report.events
-    lines = [head]
+    length = _length(report)
+    if length <= room:  # the same number of columns for each position
+        room -= room % length
+    lines = [head if report.timing is None else f"{head} {_axis(length, room)}"]
     for row, track in zip(rows, report.tracks, strict=True):
         end = glyphs.torn if track.stop is None else glyphs.edge
         lines.append(f"{row}{glyphs.edge}{_bar(track, report, room, glyphs)}{end}")
     return lines
+
+
+def _length(report: Report) -> int:
+    """Return the number of positions: milliseconds if the times are known, else events."""
+    return report.events if report.timing is None else report.timing.end_ms + 1
+
+
+def _axis(length: int, room: int) -> str:
+    """Return the labels of a time axis, each of which begins in the column of its time."""
+    # Steps of 1, 2, 5, 10, … ms.
+    steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
+    step = next(step for step in steps if step * room >= _MIN_TICK_COLUMNS * length)
+    axis = ""
+    for ms in range(0, length, step):
+        label = f"{ms / 1000:g} s"
+        column = ms * room // length
+        if column + len(label) <= room:
+            axis = axis.ljust(column) + label
+    return axis
 
 
 def _table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
@@ -102,16 +123,20 @@ def _column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list
 
 def _bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
     """Return the bar of a block: when it was open, and when it had events."""
-    stop = report.events - 1 if track.stop is None else track.stop
+    length = _length(report)
+    start, stop = track.start, track.stop
+    if report.timing is not None:
+        start, stop = track.start_ms or 0, track.stop_ms
+    stop = length - 1 if stop is None else stop
     bar: list[str] = []
     for column in range(width):
-        first = column * report.events // width
-        last = max(first, (column + 1) * report.events // width - 1)
-        if last < track.start or first > stop:
+        first = column * length // width
+        last = max(first, (column + 1) * length // width - 1)
+        if last < start or first > stop:
             bar.append(" ")
             continue
         low, high = (
-            event // report.cell_events for event in (max(first, track.start), min(last, stop))
+            position // report.cell_width for position in (max(first, start), min(last, stop))
         )
         busy = track.busy >> low & (1 << (high - low + 1)) - 1
         bar.append(glyphs.busy if busy else glyphs.idle)

@@ -16,7 +16,8 @@ that is no stream is `NAME.body.json`, or `NAME.body.bin` if it is no JSON.
         "url": "https://api.openai.com/v1/chat/completions",
         "headers": {"content-type": "application/json"},
         "body": {"model": "…"}            its JSON; or "text" for other text, or
-      },                                  "bytes" (a count) for a body that is not stored
+      },                                  "bytes" (a count) for one that is not stored;
+                                          none of them if bodies of requests are not recorded
       "response": {
         "status": 200,
         "headers": {"content-type": "text/event-stream"},
@@ -37,25 +38,29 @@ when not all of it could be written.
 
 `NAME.events.jsonl` may hold the events that the body is expected to decode to, one a line.
 
-Unknown fields are refused, and so is a file larger than its bound.
+Unknown fields are refused, and so is what cannot be replayed, a file larger than its bound,
+and one that is no regular file.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
 
 __all__ = [
+    "MAX_STATUS",
+    "MIN_STATUS",
     "Companion",
     "End",
     "Provenance",
@@ -63,8 +68,12 @@ __all__ = [
     "RecordedRequest",
     "RecordedResponse",
     "Suffix",
+    "create_file",
+    "create_part",
     "decode_companion",
+    "part_of",
     "read_bounded",
+    "reads_of",
     "replace_file",
     "split_name",
     "write_companion",
@@ -78,6 +87,10 @@ Provenance: TypeAlias = Literal["recorded", "written"]
 
 Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
 """Suffix of the file that holds the body."""
+
+# An interim response (1xx) is followed by the one that is recorded.
+MIN_STATUS = 200
+MAX_STATUS = 599
 
 _SUFFIXES: tuple[Suffix, ...] = (".sse", ".body.json", ".body.bin")
 
@@ -107,13 +120,13 @@ class RecordedResponse(Struct, frozen=True, forbid_unknown_fields=True):
     """A response without the bytes of its body.
 
     Attributes:
-        status: HTTP status.
+        status: HTTP status, 200 to 599.
         headers: Headers known to be public, by lower-case name.
         body: Suffix of the file that holds the body.
         end: How the body ended.
     """
 
-    status: int = 200
+    status: Annotated[int, Meta(ge=MIN_STATUS, le=MAX_STATUS)] = 200
     headers: dict[str, str] = {}
     body: Suffix = ".sse"
     end: End = "eof"
@@ -148,6 +161,9 @@ class RecordedRead(Struct, frozen=True):
 
 
 _COMPANION: msgspec.json.Decoder[Companion] = msgspec.json.Decoder(Companion)
+# RFC 9110 §5.1 and §5.5: a token, and a value without control characters.  One that a server
+# cannot send would fail each replay.
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\n(?:[^\0-\x20\x7f]+(?:[ \t]+[^\0-\x20\x7f]+)*)?")
 _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
@@ -164,32 +180,65 @@ def split_name(path: Path) -> tuple[str, Suffix | None]:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a file.
+    """Return the content of a regular file.
 
     Raises:
-        RecordingError: It cannot be read, or is larger than `max_bytes`.
+        RecordingError: It cannot be read, is no regular file, or is larger than `max_bytes`.
     """
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            # Opening a FIFO waits for its writer, and a device may have no end.
+            raise RecordingError(f"{path}: not a regular file")
+        if found.st_size > max_bytes:
+            raise RecordingError(f"{path}: {found.st_size} bytes, expected at most {max_bytes}")
         with path.open("rb") as file:
             # `read` allocates the requested size in advance.
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(min(size, max_bytes) + 1)
+            data = file.read(found.st_size + 1)
     except OSError as exc:
         raise RecordingError(f"{path}: {exc.strerror}") from exc
-    if len(data) > max_bytes:
-        raise RecordingError(f"{path}: more than {max_bytes} bytes")
+    if len(data) > found.st_size:
+        raise RecordingError(f"{path}: more than {found.st_size} bytes, it is being written")
     return data
 
 
+def create_file(path: Path) -> BinaryIO:
+    """Create a file that only its owner may read, and open it for writing.
+
+    Raises:
+        FileExistsError: There is one of this name.
+        OSError: It cannot be created.
+    """
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def create_part(path: Path) -> BinaryIO:
+    """Create the file to which `path` is written until it is complete, and open it.
+
+    One that was left by a process that ended is replaced.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    part = part_of(path)
+    part.unlink(missing_ok=True)
+    return create_file(part)
+
+
+def part_of(path: Path) -> Path:
+    """Return the file to which `path` is written until it is complete."""
+    return path.with_name(path.name + ".part")
+
+
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file completely or not at all.
+    """Write a file that only its owner may read, completely or not at all.
 
     Raises:
         OSError: It cannot be written.
     """
-    part = path.with_name(path.name + ".part")
+    part = part_of(path)
     try:
-        with part.open("wb") as out:
+        with create_part(path) as out:
             write(out)
         os.replace(part, path)
     except BaseException:
@@ -213,9 +262,21 @@ def decode_companion(
     request = companion.request
     if request is not None and too_deep(request.body, limits.max_json_depth):
         raise RecordingError(f"{path}: nested deeper than {limits.max_json_depth}")
+    for number, header in enumerate(companion.response.headers.items()):
+        if not _HEADER.fullmatch("{}\n{}".format(*header)):
+            raise RecordingError(f"{path}: header {number} of the response is no HTTP header")
+    return companion, reads_of(companion, path)
+
+
+def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
+    """Return the reads of a companion; None if they are unknown.
+
+    Raises:
+        RecordingError: A line is no read.
+    """
     if companion.chunks is None:
-        return companion, None
-    return companion, [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
+        return None
+    return [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
 
 
 def _chunk(line: str, number: int, path: Path) -> RecordedRead:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ Drift: TypeAlias = Literal["error", "warn", "ignore"]
 # Bounds the memory that a client's endless retries can fill.
 _MAX_UNRECORDED = 100
 _MAX_COMPARED = 50
+_MAX_ENDPOINTS = 5
 _MAX_URL_CHARS = 200
 _SUFFIXES = (".sse", ".body.json", ".body.bin", ".json")
 _DIGITS = re.compile("([0-9]+)", re.ASCII)
@@ -142,12 +144,14 @@ class Library:
                 raise ValueError(f"{name} is a string, expected a sequence of them")
         cut_points(b"\n", rechunk, None)
         self.path = Path(path)
-        directory = self.path if self.path.is_dir() else self.path.parent
+        self._once = self.path.is_dir()
+        directory = self.path if self._once else self.path.parent
         self.how_to_record = (
             f"wrap your client's transport in RecordingTransport(inner, {str(directory)!r}), "
-            f"or run: streamnorm record --upstream URL --out {directory}"
+            f"or run: streamnorm record --upstream URL --out {shlex.quote(str(directory))}"
         )
-        self._once = self.path.is_dir()
+        if not self._once:
+            self.how_to_record += " (and replay that directory: a file is one answer)"
         self._match = match
         self._drift = drift
         self._rechunk: Rechunk = rechunk
@@ -250,21 +254,33 @@ class Library:
     ) -> UnrecordedRequest:
         """Return the error that states why no recording answers."""
         kin = [entry for entry in self._entries if entry.is_of(compared)]
+        count = _recordings(left or kin or self._entries)
         if not self._entries:
             why = f"nothing is recorded in {self.path}"
         elif not kin:
-            count = len(self._entries)
-            why = f"{count} recorded in {self.path}, none of this method, path and dialect"
+            why = f"{count} in {self.path}, none of this endpoint{self._endpoints()}"
         elif not left:
-            why = f"all {len(kin)} that {self.path} holds of it were played"
+            why = f"{count} of this endpoint in {self.path}, all played"
         else:
-            why = f"{len(left)} of it left in {self.path}, none with this query and body"
+            remain = "remains" if len(left) == 1 else "remain"
+            why = f"{count} of this endpoint {remain} in {self.path}, query or body differs"
         lines = [f"no recording answers {_summary(request, compared)}: {why}"]
-        nearest, diff = _nearest(compared, left or kin or self._entries)
+        nearest, diff = _nearest(compared, left or kin)
         if nearest is not None:
-            lines.append(diff or f"it is the same as {nearest}")
+            lines.append(diff or f"the request equals that of {nearest}")
         lines.append(f"to record it: {self.how_to_record}")
         return UnrecordedRequest("\n".join(lines), diff=diff, nearest=nearest)
+
+    def _endpoints(self) -> str:
+        """Return the endpoints that have recordings, as the end of a message."""
+        requests = [entry.compared for entry in self._entries if entry.compared is not None]
+        endpoints = list(
+            dict.fromkeys(f"{each.method} {each.url.partition('?')[0]}" for each in requests)
+        )
+        if len(endpoints) > _MAX_ENDPOINTS:
+            endpoints[_MAX_ENDPOINTS:] = ["…"]
+        known = ", ".join([each[:_MAX_URL_CHARS] for each in endpoints])
+        return f", expected {known}" if known else ""
 
 
 def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:
@@ -295,7 +311,12 @@ def _summary(request: WireRequest, compared: RecordedRequest) -> str:
 
 
 def _nearest(compared: RecordedRequest, entries: Sequence[_LibraryEntry]) -> tuple[str | None, str]:
-    """Return the name of the recording that is most like a request, and the diff to it."""
+    """Return the name of the recording that is most like a request, and the diff to it.
+
+    Args:
+        compared: The request.
+        entries: Recordings of its endpoint; a prefix of the path is no difference.
+    """
     likenesses = [
         (similarity(compared, entry.compared), entry.recording.name, entry.compared)
         for entry in entries[:_MAX_COMPARED]
@@ -304,7 +325,13 @@ def _nearest(compared: RecordedRequest, entries: Sequence[_LibraryEntry]) -> tup
     if not likenesses:
         return None, ""
     _, name, nearest = max(likenesses, key=lambda found: found[0])
+    _, mark, query = nearest.url.partition("?")
+    nearest = structs.replace(nearest, url=compared.url.partition("?")[0] + mark + query)
     return name, unified_diff(compared, nearest, name)
+
+
+def _recordings(entries: Sequence[_LibraryEntry]) -> str:
+    return "1 recording" if len(entries) == 1 else f"{len(entries)} recordings"
 
 
 def _load(path: Path) -> list[Recording]:
@@ -312,7 +339,7 @@ def _load(path: Path) -> list[Recording]:
     if path.is_dir():
         return [Recording.load(file) for file in _files(path)]
     name, _ = split_name(path)
-    if not any(Path(name + suffix).is_file() for suffix in _SUFFIXES):
+    if not any(Path(name + suffix).exists() for suffix in _SUFFIXES):
         raise RecordingError(f"{path}: no such directory or recording")
     return [Recording.load(path)]
 
@@ -320,7 +347,7 @@ def _load(path: Path) -> list[Recording]:
 def _files(directory: Path) -> list[Path]:
     """Return one file of each recording, in the order of their names, `2-` before `10-`."""
     try:
-        paths = sorted(path for path in directory.iterdir() if path.is_file())
+        paths = sorted(path for path in directory.iterdir() if not path.is_dir())
     except OSError as exc:
         raise RecordingError(f"{directory}: {exc.strerror}") from exc
     found: dict[str, Path] = {}

@@ -12,16 +12,22 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
+    MAX_STATUS,
+    MIN_STATUS,
     Companion,
     End,
+    RecordedRequest,
     RecordedResponse,
     Suffix,
+    create_file,
+    create_part,
+    part_of,
     replace_file,
     write_companion,
 )
@@ -46,6 +52,8 @@ class Recorder:
     Args:
         directory: The directory; created when the first exchange is written.
         redact: Further secrets that must not be written: texts, or regular expressions.
+        request_bodies: Whether the bodies of requests are written.  Without them, a replay
+            selects recordings by method, path and query alone.
         on_failure: Called once for each exchange that could not be written completely.
         on_recorded: Called with the file of the body of each complete recording.
 
@@ -59,12 +67,14 @@ class Recorder:
         directory: str | Path,
         *,
         redact: Sequence[str | re.Pattern[str]] = (),
+        request_bodies: bool = True,
         on_failure: Callable[[RecordingError], None] | None = None,
         on_recorded: Callable[[Path], None] | None = None,
     ) -> None:
         self.directory = Path(directory)
         self.failures: tuple[RecordingError, ...] = ()
         self._redact = tuple(redact)
+        self._request_bodies = request_bodies
         self._on_failure = on_failure
         self._on_recorded = on_recorded
         self._lock = threading.Lock()
@@ -76,7 +86,11 @@ class Recorder:
         Recordings are numbered in the order of these calls, after those that are in the
         directory already.
         """
-        return RecordingWriter(self, request, Secrets(self._redact))
+        secrets = Secrets(self._redact)
+        recorded = secrets.request(request)
+        if not self._request_bodies:
+            recorded = structs.replace(recorded, body=UNSET, text=None, bytes=None)
+        return RecordingWriter(self, recorded, secrets)
 
     def next_name(self, slug: str) -> str:
         """Return the name of a new recording, with its folder."""
@@ -113,15 +127,15 @@ class RecordingWriter:
     """Writes the recording of one exchange.
 
     The body is written to `NAME.sse.part`, beside a companion with the end `incomplete`; it
-    is renamed when it has ended.
+    is renamed when it has ended.  Only their owner may read the files.
 
     Args:
         recorder: The recorder that numbers it and is notified of its end.
-        request: The request as it was sent.
+        request: The request without secrets.
         secrets: The secrets that must not be written.
     """
 
-    def __init__(self, recorder: Recorder, request: WireRequest, secrets: Secrets) -> None:
+    def __init__(self, recorder: Recorder, request: RecordedRequest, secrets: Secrets) -> None:
         self._recorder = recorder
         self._secrets = secrets
         self._started_at = time.monotonic()
@@ -132,14 +146,13 @@ class RecordingWriter:
         self._buffered_bytes = 0
         self._written_bytes = 0
         self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
-        recorded = secrets.request(request)
-        self._slug = slug_of(recorded.url)
+        self._slug = slug_of(request.url)
         self._name = recorder.next_name(self._slug)
         self._companion = Companion(
             1,
-            dialect_of(recorded.url),
-            server_of(recorded.url),
-            request=recorded,
+            dialect_of(request.url),
+            server_of(request.url),
+            request=request,
             response=RecordedResponse(end="incomplete"),
         )
         self._scrubber = secrets.stream()
@@ -148,6 +161,9 @@ class RecordingWriter:
 
     def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Record status and headers of the response."""
+        if not MIN_STATUS <= status <= MAX_STATUS:
+            self.fail(f"status {status}, expected {MIN_STATUS} to {MAX_STATUS}")
+            return
         headers = list(headers)
         suffix = _suffix({name.lower(): value for name, value in headers})
         allowed = self._secrets.response_headers(headers)
@@ -176,7 +192,7 @@ class RecordingWriter:
         self._lines.close()
 
     def fail(self, reason: str) -> None:
-        """Give up the recording and report why; the exchange continues."""
+        """Stop recording, and report why; the exchange continues."""
         if self._error is None:
             self._error = RecordingError(f"{self._name}: {reason}")
             with suppress(OSError):  # the first failure is reported
@@ -198,10 +214,10 @@ class RecordingWriter:
         while not _make(Path(self._name + ".json")):
             self._name = self._recorder.next_name(self._slug)
         self._write_companion(None)
-        self._out = self._part().open("wb")
+        self._out = create_part(self._body())
 
-    def _part(self) -> Path:
-        return Path(f"{self._name}{self._companion.response.body}.part")
+    def _body(self) -> Path:
+        return Path(self._name + self._companion.response.body)
 
     def _flush(self) -> None:
         if self._out is None:
@@ -241,11 +257,11 @@ class RecordingWriter:
         self._companion = structs.replace(
             self._companion, response=response, redacted=self._secrets.count
         )
-        part = self._part()
-        part.replace(part.with_suffix(""))
+        body = self._body()
+        part_of(body).replace(body)
         self._lines.seek(0)
         self._write_companion(self._stored_lines())
-        self._recorder.recorded(part.with_suffix(""))
+        self._recorder.recorded(body)
 
     def _close(self) -> None:
         out, self._out = self._out, None
@@ -265,10 +281,10 @@ class RecordingWriter:
 
     def _leave_incomplete(self) -> None:
         """Rename the part that was written; its companion has the end `incomplete`."""
-        part, companion = self._part(), Path(self._name + ".json")
+        body, companion = self._body(), Path(self._name + ".json")
         with suppress(OSError):
             if companion.stat().st_size:
-                part.replace(part.with_suffix(""))
+                part_of(body).replace(body)
             else:  # not even the companion could be written
                 companion.unlink()
 
@@ -276,7 +292,7 @@ class RecordingWriter:
 def _make(path: Path) -> bool:
     """Create an empty file; return False if it exists."""
     try:
-        path.open("xb").close()
+        create_file(path).close()
     except FileExistsError:
         return False
     return True

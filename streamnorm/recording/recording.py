@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = ["Recording", "companion_of", "load_companion"]
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _LIMITS = Limits()
+_WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 
 def load_companion(path: str | Path) -> Companion:
@@ -50,7 +52,7 @@ def _load_companion(
     name: str, suffix: Suffix | None, limits: Limits
 ) -> tuple[Companion, list[RecordedRead] | None]:
     path = Path(name + ".json")
-    if not path.is_file():
+    if not os.path.lexists(path):
         return Companion(1, response=RecordedResponse(body=suffix or ".sse")), None
     data = read_bounded(path, limits.max_companion_bytes)
     return decode_companion(data, path, limits)
@@ -115,6 +117,9 @@ class Recording:
             raise RecordingError(
                 f"{name}.json: its body is {companion.response.body}, not {suffix}"
             )
+        status = companion.response.status
+        if status in _WITHOUT_BODY and body:
+            raise RecordingError(f"{file}: {len(body)} bytes of a status {status}, expected none")
         if reads is not None and sum(read.size for read in reads) != len(body):
             size = sum(read.size for read in reads)
             raise RecordingError(f"{name}.json: chunks of {size} bytes, {file} has {len(body)}")

@@ -57,8 +57,9 @@ class RecordingFixture:
     request was not answered by a recording (its client may have swallowed the error).
 
     A test with faults replays in every mode, and may leave recordings unplayed: after a
-    failure it may not send its later requests.  A test's parameters are part of the name of
-    its recordings unless a marker names them.
+    failure it may not send its later requests.  If it has no recordings, the modes that record
+    send its requests without the faults, so that the next run can replay with them.  A test's
+    parameters are part of the name of its recordings unless a marker names them.
 
     Attributes:
         path: Folder of the recordings, or a single file that answers any number of requests.
@@ -117,6 +118,18 @@ class RecordingFixture:
     def failures(self) -> tuple[str, ...]:
         """Messages about exchanges that could not be recorded."""
         return tuple(self._failures)
+
+    @property
+    def unrecorded(self) -> tuple[str, ...]:
+        """Messages about requests that neither a recording nor the provider answered."""
+        if self._responder is None or self._recorder is not None:
+            return ()
+        return tuple(self._responder.unrecorded)
+
+    @property
+    def ran_without_faults(self) -> bool:
+        """Whether the test has faults that were not injected, because it was recorded."""
+        return bool(self._recorded) and self._has_faults
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
         """Return a client that replays or records.  The test must close it.
@@ -217,13 +230,31 @@ class RecordingFixture:
         options = {**self._marker.options, **given}
         self._options = {name: options[name] for name in options if name not in _PACE}
         recorded = bool(_bodies_of(self.path))
-        mode = "none" if self._options.get("faults") else self._mode
+        mode = self._mode
+        if self._has_faults and mode != "none":
+            # After a failure a client may send what it otherwise would not.
+            mode = "none" if recorded else "new"
         if mode == "none" or (recorded and mode != "rewrite"):
             library = Library(self.path, **self._options) if recorded else None
-            command = self._command("new")
-            self._responder = CountingResponder(library, self.path, command)
+            self._responder = CountingResponder(library, self.path, self._how_to_record())
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._make_recorder(mode)
+
+    @property
+    def _has_faults(self) -> bool:
+        return self._options is not None and bool(self._options.get("faults"))
+
+    def _how_to_record(self) -> str:
+        """Return the instruction that records a request which has no recording."""
+        command = self._command("new")
+        if self.path.is_file():
+            return f"delete {self.path}, which answers all requests, then run: {command}"
+        if self._has_faults and _bodies_of(self.path):
+            return (
+                f"delete {self.path}, as a test with faults records only where nothing is"
+                f" recorded, then run: {command}"
+            )
+        return command
 
     def _make_recorder(self, mode: Mode) -> EndingRecorder:
         folder = self.path
@@ -253,18 +284,19 @@ class RecordingFixture:
 
     def _problems(self, responder: CountingResponder) -> list[str]:
         problems: list[str] = []
-        if responder.unrecorded and self._recorder is None:
-            messages = "\n\n".join(responder.unrecorded)
+        if self.unrecorded:
+            messages = "\n\n".join(self.unrecorded)
             problems.append(
                 f"the test passed, though it asked for what is not recorded\n\n{messages}"
             )
-        faulty = self._options is not None and self._options.get("faults")
-        if responder.unplayed and not self._marker.allow_unplayed and not faulty:
+        if responder.unplayed and not self._marker.allow_unplayed and not self._has_faults:
             names = ", ".join(recording.name for recording in responder.unplayed)
+            is_file = self.path.is_file()
+            anew = self._how_to_record() if is_file else self._command("rewrite")
             problems.append(
                 f"the test passed, though it did not ask for all that is recorded: {names}\n\n"
                 "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"
-                f"to record anew: {self._command('rewrite')}"
+                f"to record anew: {anew}"
             )
         return problems
 

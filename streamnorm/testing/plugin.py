@@ -57,16 +57,22 @@ class _Tally:
         recorded: Number of exchanges recorded.
         replayed: Number of requests answered by a recording.
         failures: Messages about exchanges that could not be recorded.
+        unrecorded: Messages about requests that no recording answered, below their test.
+        without_faults: Ids of tests that were recorded without their faults.
     """
 
     recorded: int = 0
     replayed: int = 0
     failures: list[str] = field(default_factory=list[str])
+    unrecorded: list[str] = field(default_factory=list[str])
+    without_faults: list[str] = field(default_factory=list[str])
 
     def add(self, other: _Tally) -> None:
         self.recorded += other.recorded
         self.replayed += other.replayed
         self.failures += other.failures
+        self.unrecorded += other.unrecorded
+        self.without_faults += other.without_faults
 
 
 _MODE = pytest.StashKey[Mode]()
@@ -128,7 +134,10 @@ def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFi
         problems = recording.finish(passed=item.stash.get(_PASSED, False))
     finally:
         failures = [f"{item.nodeid}: {failure}" for failure in recording.failures]
-        config.stash[_TALLY].add(_Tally(recording.recorded, recording.replayed, failures))
+        unrecorded = [f"{item.nodeid}\n{message}" for message in recording.unrecorded]
+        faultless = [item.nodeid] if recording.ran_without_faults else []
+        tally = _Tally(recording.recorded, recording.replayed, failures, unrecorded, faultless)
+        config.stash[_TALLY].add(tally)
     if problems:
         pytest.fail("\n\n".join(problems), pytrace=False)
 
@@ -161,12 +170,18 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the totals and the failures."""
+    """Print the requests without a recording, the failures and the totals."""
     tally = terminalreporter.config.stash[_TALLY]
+    if tally.unrecorded:
+        # A test may have swallowed the error, and `--tb=no` shows none.
+        terminalreporter.section("streamnorm: requests without a recording", red=True)
+        terminalreporter.write_line("\n\n".join(tally.unrecorded))
     if tally.failures:
         terminalreporter.section("streamnorm: not recorded", yellow=True)
         for failure in tally.failures:
             terminalreporter.write_line(failure)
+    for test in tally.without_faults:
+        terminalreporter.write_line(f"streamnorm: recorded without its faults, run again: {test}")
     if tally.recorded and terminalreporter.verbosity >= 0:
         terminalreporter.write_line(
             f"streamnorm: {tally.recorded} recorded, {tally.replayed} replayed"

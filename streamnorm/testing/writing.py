@@ -10,7 +10,7 @@ from streamnorm._core.codec import StreamWriter
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
 from streamnorm._core.losses import Loss
-from streamnorm._core.provider_errors import NOT_A_STREAM
+from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._registry import encoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step

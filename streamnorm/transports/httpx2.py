@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     import httpx2
 except ImportError as exc:
-    raise ImportError("no httpx2, expected pip install 'streamnorm[httpx2]'") from exc
+    raise ImportError("no httpx2, expected the extra `httpx2`: pip install httpx2") from exc
 
 from streamnorm.transports import recorded, replayed
 from streamnorm.transports.family import Family

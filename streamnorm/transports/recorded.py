@@ -49,6 +49,8 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
         directory: Where to write the recordings, as `01-messages.sse` and `01-messages.json`;
             or the recorder of several transports, which has the options below itself.
         redact: Further secrets that must not be written: texts, or regular expressions.
+        request_bodies: Whether the bodies of requests are written.  Without them, a replay
+            selects recordings by method, path and query alone.
         on_failure: Called once for each exchange that could not be written completely.
     """
 
@@ -60,13 +62,16 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
         directory: str | Path | Recorder,
         *,
         redact: Sequence[str | re.Pattern[str]] = (),
+        request_bodies: bool = True,
         on_failure: Callable[[RecordingError], None] | None = None,
     ) -> None:
         self._inner = inner
         if isinstance(directory, Recorder):
             self._recorder = directory
         else:
-            self._recorder = Recorder(directory, redact=redact, on_failure=on_failure)
+            self._recorder = Recorder(
+                directory, redact=redact, request_bodies=request_bodies, on_failure=on_failure
+            )
 
     @property
     def failures(self) -> tuple[RecordingError, ...]:

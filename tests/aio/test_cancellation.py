@@ -27,6 +27,12 @@ from streamnorm.recording import Recording
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a machine under load the time to close, which a user would not wait for."""
+    monkeypatch.setattr("streamnorm.aio.stream._CLOSE_S", 60.0)
+
+
 async def cancelled_read(stream: Stream[Any], source: AsyncBytes) -> None:
     """Read until the source is silent, then cancel the read."""
     async with anyio.create_task_group() as tasks:

@@ -92,7 +92,7 @@ async def test_broken_connection_breaks_the_bytes_too() -> None:
     cut = Cut()
     stream = streamnorm.tap(AsyncBytes([content("a")], error=cut), events.append)
     assert await anext(stream) == content("a")
-    with pytest.raises(TruncatedStream, match="Cut after 1 frames") as raised:
+    with pytest.raises(TruncatedStream, match="connection lost after 1 event") as raised:
         await anext(stream)
     assert raised.value.__cause__ is cut
     assert raised.value.partial == stream.message

@@ -75,14 +75,22 @@ async def test_error_body_is_translated_for_other_dialects(dialect: str) -> None
             assert error["message"] == BODIES[dialect]["error"]["message"]
 
 
-@pytest.mark.parametrize("body", [b"sorry", b"", b'{"error":{"message":"long"}}'])
-async def test_unreadable_or_oversized_error_body_is_written_anew(body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"sorry", "plain text"),
+        (b"<html></html>", "an HTML page"),
+        (b"", "an empty body"),
+        (b'{"error":{"message":"long"}}', "a JSON body"),
+    ],
+)
+async def test_unreadable_or_oversized_error_body_is_written_anew(body: bytes, kind: str) -> None:
     limits = Limits(max_error_body_bytes=20)
     client = await answer(body, 503, "gemini", dialect="gemini", limits=limits)
     (written,) = client.bodies
     assert client.status == 503
     assert json.loads(written) == {
-        "error": {"code": 503, "message": "HTTP 503", "status": "UNAVAILABLE"}
+        "error": {"code": 503, "message": f"HTTP 503 with {kind}", "status": "UNAVAILABLE"}
     }
 
 

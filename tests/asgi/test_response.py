@@ -113,20 +113,20 @@ async def test_end_closes_the_source_and_calls_on_end() -> None:
     [
         ((b'{"error":{"message":"no key"}}', 401), 401, "authentication_error", "no key"),
         ((b'{"error":{"message":"slow"}}', 429), 429, "rate_limit_error", "slow"),
-        ((b"sorry", 529), 529, "overloaded_error", "HTTP 529"),
-        ((b"", 307), 502, "api_error", "HTTP 307"),
+        ((b"sorry", 529), 529, "overloaded_error", "HTTP 529 with plain text"),
+        ((b"", 307), 502, "api_error", "HTTP 307 with an empty body"),
         ((b'{"error":{"message":"x","type":"y"}}', 200), 502, "api_error", "x"),
         (
             (b"<html>", 200, "text/html"),
             502,
             "api_error",
-            "HTML of 6 bytes, expected an event stream",
+            "an HTML page, expected an event stream (is the URL of the request right?)",
         ),
         (
             (b"", 200),
             502,
             "api_error",
-            "stream ended after 0 frames, expected the end of its message",
+            "connection lost: the stream ended before its first event",
         ),
         (
             (b"data: " + b"x" * 400, 200, ""),

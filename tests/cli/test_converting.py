@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,31 @@ def test_import_writes_recordings_and_prints_their_names(
     assert [path.parent for path in paths] == [out, out]
     assert [Recording.load(path).body for path in paths] == [BODY, BODY]
     assert complaints == b""
+
+
+def test_second_import_writes_nothing_and_says_so(
+    directory: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    har, out = tmp_path / "all.har", tmp_path / "imported"
+    assert main(["export", str(directory), "--out", str(har)]) == 0
+    capfdbinary.readouterr()
+    for complaints in (b"", f"already in {out}: 2 of 2\n".encode()):
+        assert main(["import", str(har), "--out", str(out)]) == 0
+        told = capfdbinary.readouterr()
+        assert told == (f"{out}/01-01-a.sse\n{out}/02-02-b.sse\n".encode(), complaints)
+    assert len(list(out.glob("*.sse"))) == 2
+
+
+def test_import_without_pyyaml_is_one_line_on_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "a.yaml").write_text("version: 1")
+    assert main(["import", str(tmp_path / "a.yaml"), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "streamnorm: YAML needs PyYAML, of the extra `import`: pip install pyyaml\n",
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from support.asgi_client import CHUNKS
 from support.cli_servers import provider, running
+from support.tls import Authority
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.cli import main
@@ -93,6 +94,18 @@ def test_exchanges_are_forwarded_recorded_and_reported(
     assert not any(secret in data for data in files for secret in (KEY.encode(), b"custom-secret"))
 
 
+def test_request_bodies_are_not_written_if_switched_off(
+    upstream: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    with running(
+        "record", "--upstream", upstream, "--out", tmp_path, "--no-request-bodies"
+    ) as server:
+        assert client.post(server.url + CHAT, json={"prompt": "private"}).content == BODY
+        server.line()
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not any(b"private" in path.read_bytes() for path in tmp_path.iterdir())
+
+
 def test_interrupt_ends_open_streams(upstream: str, client: httpx.Client, tmp_path: Path) -> None:
     with (
         running("record", "--upstream", upstream, "--out", tmp_path) as server,
@@ -132,12 +145,48 @@ def test_unreachable_provider_is_reported(client: httpx.Client, tmp_path: Path) 
         response = client.post(f"{server.url}/?key={KEY}", content=b"{}")
         assert response.status_code == 502
         _, said = server.end(signal.SIGTERM)
-    assert said == ["streamnorm: no answer from upstream: ConnectError"]
+    assert said == [
+        "streamnorm: no answer from upstream: connection error: the provider refused the connection"
+    ]
     assert server.said[2:] == [
         f"  OPENAI_BASE_URL={server.url}/v1",
         f"  ANTHROPIC_BASE_URL={server.url}",
         f"  GOOGLE_GEMINI_BASE_URL={server.url}",
     ]
+
+
+def test_authorities_to_trust_are_those_of_the_file(
+    client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, other = Authority(tmp_path / "1"), Authority(tmp_path / "2")
+    untrusted = "TLS error: the provider's certificate is not trusted: "
+    with authority.upstream() as upstream:
+        arguments = ("record", "--upstream", upstream.url, "--out", tmp_path / "out")
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        with running(*arguments) as server:
+            response = client.get(server.url)
+            assert response.status_code == 502
+            message = response.json()["error"]["message"]
+            assert message == untrusted + "unable to get local issuer certificate"
+            assert server.line() == f"streamnorm: no answer from upstream: {message}"
+        with running(*arguments, "--ca", authority.file) as server:
+            assert client.get(server.url).status_code == 200
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        with running(*arguments) as server:
+            assert client.get(server.url).status_code == 200
+        with running(*arguments, "--ca", other.file) as server:
+            assert client.get(server.url).status_code == 502
+            assert server.line().startswith(f"streamnorm: no answer from upstream: {untrusted}")
+
+
+def test_damaged_file_of_the_environment_is_one_line_on_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
+    assert main(["record", "--upstream", "https://a.example", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"streamnorm: SSL_CERT_FILE {tmp_path}/gone.pem: No such file or directory\n"
+    )
 
 
 # replay
@@ -207,8 +256,17 @@ def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None
         (["record", "--upstream", "http://a.example"], "required: --out"),
         (
             ["record", "--upstream", "api.a.example", "--out", "x"],
-            "argument --upstream: upstream is no http or https URL",
+            "upstream is no http or https URL",
         ),
+        (
+            ["record", "--upstream", "https://a", "--out", "x", "--ca", "gone.pem"],
+            "ca gone.pem: No such file or directory",
+        ),
+        (
+            ["record", "--upstream", "https://a", "--out", "x", "--ca", "file"],
+            "ca file: no PEM certificates",
+        ),
+        (["record", "--upstream", "https://a", "--out", "x", "--ca", "rec"], "ca rec: "),
         (["record", "--upstream", "http://a", "--out", "file/x"], "file/x: Not a directory"),
         (["replay", "nowhere"], "nowhere: no such directory or recording"),
         (["replay", "."], ".: no recordings"),
@@ -274,5 +332,5 @@ def test_missing_server_is_reported_with_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["replay", str(recorded(tmp_path))]) == 2
     assert capsys.readouterr().err == (
-        "streamnorm: uvicorn is missing, install it: pip install 'streamnorm[serve]'\n"
+        "streamnorm: this needs uvicorn, of the extra `serve`: pip install uvicorn\n"
     )

@@ -18,6 +18,7 @@ TEXT = RECORDINGS / "openai" / "text.sse"
 REFUSAL = RECORDINGS / "openai" / "refusal.sse"
 CUT = RECORDINGS / "openai" / "cut-in-arguments.sse"
 ERROR = RECORDINGS / "groq" / "error-event.sse"
+NO_STREAM = "no stream of a known dialect"
 COMMAND = [sys.executable, "-m", "streamnorm"]
 
 
@@ -66,11 +67,23 @@ def test_decode_json_writes_the_events_written_beside_the_recording(
         pytest.param(
             ["decode", "-"], b'{"error":{"message":"no key"}}', 1, "error: no key", id="1b"
         ),
-        pytest.param(["decode", CUT], b"", 3, "truncated: stream ended after", id="3"),
-        pytest.param(["decode", "-"], b"", 3, "truncated: stream ended after 0 frames", id="3b"),
-        pytest.param(["decode", "-"], b"<html>", 4, "malformed: body that begins with '<'", id="4"),
         pytest.param(
-            ["decode", "-"], b"data: {\n\n" * 20, 4, "malformed: no known dialect", id="4b"
+            ["decode", CUT], b"", 3, "truncated: connection lost: the stream ended before", id="3"
+        ),
+        pytest.param(["decode", "-"], b"data: {", 3, "ended before its first event", id="3b"),
+        pytest.param(["decode", "-"], b"<html>", 4, "known dialect: an HTML page", id="4"),
+        pytest.param(["decode", "/bin/ls"], b"", 4, f"{NO_STREAM}: binary data", id="4c"),
+        pytest.param(["decode", "-"], b"Dear reader,\n", 4, f"{NO_STREAM}: plain text", id="4d"),
+        pytest.param(
+            ["decode", "--from", "chat", "-"], b"Dear", 4, f"{NO_STREAM}: plain text", id="4e"
+        ),
+        pytest.param(["decode", "-"], b"", 4, f"{NO_STREAM}: the input is empty", id="4f"),
+        pytest.param(["decode", "-"], b"\n \n", 4, f"{NO_STREAM}: the input is empty", id="4g"),
+        pytest.param(["decode", os.devnull], b"", 4, f"{NO_STREAM}: the input is", id="4h"),
+        pytest.param(["transcode", "-", "--to", "chat"], b"", 4, NO_STREAM, id="4i"),
+        pytest.param(["inspect", "-"], b"", 4, NO_STREAM, id="4j"),
+        pytest.param(
+            ["decode", "-"], b"data: {\n\n" * 20, 4, "malformed: no stream of a known", id="4b"
         ),
         pytest.param(["transcode", CUT, "--to", "anthropic"], b"", 3, "truncated", id="t3"),
         pytest.param(
@@ -127,6 +140,30 @@ def test_wrong_usage_is_one_line_on_stderr_and_status_2(
     assert len(lines) == 1
     assert lines[0].startswith("streamnorm: ")
     assert message in lines[0]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_text_is_written_in_the_encoding_of_the_terminal(encoding: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, "decode", TEXT],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = {"ascii": rb"Gr\xfc\xdf", "latin-1": b"Gr\xfc\xdf", "utf-8": "Grüß".encode()}[encoding]
+    assert b'text_delta       index=0 text="' + text + b'"\n' in done.stdout
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "json"])
+def test_control_characters_of_the_server_are_escaped(option: list[str]) -> None:
+    attack = "\x1b[2J\x7f\x9b31m\u202e\u2028\U000e0001"
+    body = json.dumps({"id": "c", "choices": [{"index": 0, "delta": {"content": attack}}]})
+    done = run("decode", "-", *option, stdin=b"data: " + body.encode() + b"\n\n")
+    lines = done.stdout.decode().split("\n")
+    assert all(line.isprintable() for line in lines)
+    if option:
+        assert attack in [json.loads(line).get("text") for line in lines[:-1]]
 
 
 def test_unreadable_companion_is_one_line_on_stderr(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamnorm import Limits, StreamError, decoder
 from streamnorm._core.gate import Gate, judge
-from streamnorm._core.provider_errors import NOT_A_STREAM
+from streamnorm._core.stream_failures import NOT_A_STREAM
 
 _DATA = Path(__file__).parents[1] / "data" / "sse_cases.json"
 CASES: list[dict[str, Any]] = [
@@ -33,7 +33,7 @@ def gate(
     return Gate(
         status,
         content_type,
-        body_error=decoder("openai_chat").body_error,
+        judge_body=decoder("openai_chat").judge_body,
         limits=Limits(**limits),
     )
 
@@ -138,7 +138,7 @@ def test_text_that_only_resembles_an_sse_field_is_no_stream(body: bytes) -> None
     door = gate()
     assert run(door, [body]) == b""
     assert door.error == StreamError(
-        "malformed", f"text of {len(body)} bytes, expected an event stream", code=NOT_A_STREAM
+        "malformed", "plain text, expected an event stream", code=NOT_A_STREAM
     )
 
 
@@ -159,25 +159,28 @@ def test_error_is_found_behind_a_byte_order_mark() -> None:
 @pytest.mark.parametrize(
     ("body", "found"),
     [
-        (b'{"id":"chatcmpl-1","choices":[{"message":{"content":"hi"}}]}', "JSON of 60 bytes"),
-        (b"[1]", "JSON of 3 bytes"),
-        (b"<!doctype html><title>secret</title>", "HTML of 36 bytes"),
-        (b"upstream sent secret", "text of 20 bytes"),
+        (b'{"id":"chatcmpl-1","choices":[{"message":{"content":"hi"}}]}', "a JSON body"),
+        (b"[1]", "a JSON body"),
+        (b"<!doctype html><title>secret</title>", "an HTML page"),
+        (b"\n<?xml version='1.0'?><Error>secret</Error>", "an XML body"),
+        (b"upstream sent secret", "plain text"),
+        (b"\x89PNG\r\n\x1a\n\0", "binary data"),
     ],
 )
-def test_body_that_reports_no_error_is_named_by_kind_and_size_only(body: bytes, found: str) -> None:
+def test_body_that_reports_no_error_is_named_by_its_kind_only(body: bytes, found: str) -> None:
     door = gate(200, "text/html")
     run(door, [body])
-    assert door.error == StreamError(
-        "malformed", f"{found}, expected an event stream", code=NOT_A_STREAM
-    )
+    assert door.error is not None
+    assert (door.error.kind, door.error.code) == ("malformed", NOT_A_STREAM)
+    assert door.error.message.startswith(f"{found}, expected an event stream")
+    assert "secret" not in door.error.message
 
 
 def test_no_content_is_no_stream() -> None:
     door = gate(204, None)
     run(door, [])
     assert door.error == StreamError(
-        "malformed", "empty body with status 204, expected an event stream", code=NOT_A_STREAM
+        "malformed", "an empty body, expected an event stream", code=NOT_A_STREAM
     )
 
 
@@ -214,7 +217,7 @@ def test_error_status_without_a_body_is_an_error(status: int, retryable: bool | 
     door = gate(status, "text/html")
     run(door, [b"<html>", b"sorry</html>"])
     assert door.error == StreamError(
-        "upstream", f"HTTP {status}", status_hint=status, retryable=retryable
+        "upstream", f"HTTP {status} with an HTML page", status_hint=status, retryable=retryable
     )
 
 
@@ -248,7 +251,7 @@ def test_error_without_a_message_is_named_by_its_status() -> None:
     door = gate(500, "application/json")
     run(door, [b'{"error":{"message":"","type":"server_error"}}'])
     assert door.error is not None
-    assert (door.error.message, door.error.code) == ("HTTP 500", "server_error")
+    assert (door.error.message, door.error.code) == ("HTTP 500 with a JSON body", "server_error")
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -266,9 +269,9 @@ def test_body_is_read_up_to_its_bound(status: int, size: int) -> None:
     error = fed(101).error
     assert error is not None
     if status == 200:
-        assert error.message == "JSON of more than 100 bytes, expected an event stream"
+        assert error.message.startswith("a JSON body, expected an event stream")
     else:
-        assert error.message == "HTTP 500"
+        assert error.message == "HTTP 500 with a JSON body"
 
 
 def test_body_that_ends_at_its_bound_is_told_whole() -> None:
@@ -289,7 +292,9 @@ def test_broken_error_body_is_still_an_error_of_its_status() -> None:
     door = gate(503, "application/json")
     door.feed(OPENAI_ERROR[:20])
     door.abort()
-    assert door.error == StreamError("upstream", "HTTP 503", status_hint=503, retryable=True)
+    assert door.error == StreamError(
+        "upstream", "HTTP 503 with a JSON body", status_hint=503, retryable=True
+    )
 
 
 @pytest.mark.parametrize("status", [None, 200, 204])

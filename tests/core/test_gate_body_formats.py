@@ -10,7 +10,7 @@ from support.mutations import chunked
 
 from streamnorm import Limits, StreamError, decoder
 from streamnorm._core.gate import Gate
-from streamnorm._core.provider_errors import NOT_A_STREAM
+from streamnorm._core.stream_failures import NOT_A_STREAM
 
 CHUNK = {"candidates": [{"content": {"parts": [{"text": "a]"}]}}]}
 TOLD = {"error": {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED"}}
@@ -27,7 +27,7 @@ def gate(dialect: str | None, status: int | None = 200, **limits: int) -> Gate:
     return Gate(
         status,
         "application/json; charset=UTF-8",
-        body_error=reader.body_error,
+        judge_body=reader.judge_body,
         sniffer=reader.sniffer,
         limits=bounds,
     )
@@ -81,7 +81,9 @@ def test_array_that_holds_an_error_is_the_providers_error(
 def test_array_with_an_error_status_is_no_stream(dialect: str | None, size: int) -> None:
     door = gate(dialect, 500)
     assert run(door, chunked(array(CHUNK) + b"]", size)) == b""
-    assert door.error == StreamError("upstream", "HTTP 500", status_hint=500, retryable=True)
+    assert door.error == StreamError(
+        "upstream", "HTTP 500 with a JSON body", status_hint=500, retryable=True
+    )
 
 
 @each_name
@@ -131,4 +133,4 @@ def test_first_array_element_may_exceed_the_error_body_bound(
     other = gate(dialect, max_error_body_bytes=20)
     run(other, chunked(b'[{"a":"' + b"x" * 50 + b'"}]', size))
     assert other.error is not None
-    assert other.error.message == "JSON of more than 20 bytes, expected an event stream"
+    assert other.error.message.startswith("a JSON body, expected an event stream")

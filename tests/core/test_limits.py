@@ -207,8 +207,9 @@ def test_error_body_is_read_up_to_its_bound(size: int) -> None:
 def test_error_body_beyond_its_bound_fails_at_once() -> None:
     reader = decoder("openai_chat", limits=Limits(max_error_body_bytes=BOUND))
     assert reader.feed(b'{"error":"' + b"x" * (BOUND - 10)) == []
-    message = "body that begins with '{', expected an event stream"
-    assert reader.feed(b"x") == [StreamError("malformed", message, code="not_a_stream")]
+    (error,) = reader.feed(b"x")
+    assert isinstance(error, StreamError)
+    assert (error.kind, error.code) == ("malformed", "not_a_stream")
 
 
 def transcode(frames: list[bytes], **limits: int) -> list[tuple[bytes, Transcoder]]:

@@ -352,12 +352,12 @@ def test_added_block_goes_behind_those_that_started_before_it() -> None:
     """A projection numbers the blocks that it adds below zero, so that no other changes."""
     events: list[Event] = [
         *(MessageStart("m"), BlockStart(0, ToolCall("c", "f")), BlockStart(1, Text())),
-        *(BlockStart(-1, Reasoning()), SignatureDelta(-1, "s"), BlockStop(-1)),
         *(BlockStart(-2, Reasoning()), SignatureDelta(-2, "s"), BlockStop(-2)),
+        *(BlockStart(-1, Reasoning()), SignatureDelta(-1, "s"), BlockStop(-1)),
         *(BlockStart(2, Text()), BlockStop(2), BlockStop(0), TextDelta(1, "a"), BlockStop(1)),
     ]
     starts = [event.index for event in sequenced(events) if isinstance(event, BlockStart)]
-    assert starts == [0, 1, -1, -2, 2]
+    assert starts == [0, 1, -2, -1, 2]
 
 
 def test_sinks_of_two_parts_hold_their_text_in_its_order() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from streamnorm import (
     Abandoned,
@@ -17,12 +18,14 @@ from streamnorm import (
     StreamError,
     Truncated,
     Usage,
+    Violation,
 )
-from streamnorm.inspect.page import BOX_CHARACTERS, render
+from streamnorm.inspect.page import BOX_CHARACTERS, Style, render
 from streamnorm.inspect.printable import columns
 from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.inspect.survey import Report
-from streamnorm.inspect.timeline import MIN_WIDTH
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
+from streamnorm.inspect.timing import Gap, Timing
 
 ESCAPE = "\x1b]0;owned\x07"
 
@@ -51,7 +54,7 @@ def text(head: str, start: int = 1, stop: int | None = 3, choice: int = 0) -> Tr
 
 def field(report: Report, label: str, width: int = 100) -> list[str]:
     """Return the lines of a field, without label and margin."""
-    lines = iter(render(report, "x", width=width))
+    lines = iter(render(report, "x", Style(width=width)))
     found = [next(line for line in lines if line.startswith(label))]
     for line in lines:
         if not line.startswith(" "):
@@ -82,7 +85,7 @@ OVERLAPPING = Report(
 def test_whole_page() -> None:
     # Of 80 columns the table takes 41 and the edges of the bars two; of the 37 that are
     # left each of ten events has three.
-    assert render(OVERLAPPING, "recordings/a.sse", width=80) == [
+    assert render(OVERLAPPING, "recordings/a.sse", Style(width=80)) == [
         "stream    recordings/a.sse",
         "          2,345 bytes, 9 frames, 10 events",
         "dialect   openai_chat",
@@ -101,10 +104,12 @@ def test_whole_page() -> None:
         "  1  (empty)",
         "     id call_2",
         "",
+        "times     not recorded",
         "usage     input 1,200 (1,000 from cache), output 34 (0 reasoning)",
         "stop      tool_use (tool_calls)",
         "outcome   completed",
         "losses    anthropic: none",
+        "validity  no violations",
         "notes     none",
     ]
 
@@ -121,11 +126,60 @@ def test_page_of_an_empty_report() -> None:
         "",
         "blocks    none",
         "",
+        "times     not recorded",
         "usage     input not said, output not said",
         "stop      none",
         "outcome   truncated: ended after 0 frames",
+        "validity  no violations",
         "notes     none",
     ]
+
+
+TIMING = Timing(
+    first_byte_ms=300,
+    first_event_ms=340,
+    first_text_ms=None,
+    end_ms=12_345,
+    gaps=(Gap(2000, 1), Gap(250, 1200)),
+    tokens_per_s=1234.56,
+)
+
+
+def test_times_are_shown_if_they_are_known() -> None:
+    assert field(Report(timing=TIMING), "times") == [
+        "first bytes after 0.300 s, first event after 0.340 s, end after 12.345 s",
+        "1,234.6 output tokens a second of content",
+        "longest gaps 2.000 s before frame 1, 0.250 s before frame 1,200",
+    ]
+    short = structs.replace(TIMING, first_text_ms=500, gaps=(), tokens_per_s=None)
+    assert field(Report(timing=short), "times", 110) == [
+        "first bytes after 0.300 s, first event after 0.340 s, first text after 0.500 s, "
+        "end after 12.345 s"
+    ]
+
+
+def test_legend_of_a_timed_stream_has_its_duration() -> None:
+    report = Report(events=4, tracks=(text("a"),), timing=TIMING)
+    assert field(report, "blocks")[0] == (
+        "1 in 4 events over 12.345 s: █ of the block, ─ no event while it is open"
+    )
+
+
+def test_violations_are_shown_up_to_ten() -> None:
+    found = tuple(Violation(n * 500, f"a{n}, expected b") for n in range(12))
+    assert field(Report(violations=found[:3]), "validity") == [
+        "frame 0: a0, expected b",
+        "frame 500: a1, expected b",
+        "frame 1,000: a2, expected b",
+    ]
+    assert field(Report(violations=found), "validity")[9:] == [
+        "frame 4,500: a9, expected b",
+        "and 2 more",
+    ]
+
+
+def test_stream_that_was_not_validated_has_the_reason() -> None:
+    assert field(Report(unchecked="no checker"), "validity") == ["not checked: no checker"]
 
 
 def test_ascii_page_has_only_ascii() -> None:
@@ -135,7 +189,7 @@ def test_ascii_page_has_only_ascii() -> None:
         tracks=(text("今日 🙂"), text("a" * 200)),
         losses={"anthropic": (Loss("opaque", "logprobs", 2, "dropped"),)},
     )
-    lines = render(report, "übung.sse", width=80, ascii=True)
+    lines = render(report, "übung.sse", Style(width=80, glyphs=ASCII))
     assert all(line.isascii() for line in lines)
     assert lines[0] == r"stream    \xfcbung.sse"
     assert r"  0  \u4eca\u65e5 \U0001f642" in lines
@@ -155,8 +209,8 @@ def test_page_uses_only_the_declared_box_characters() -> None:
 
 
 def test_only_labels_are_bold() -> None:
-    plain = render(OVERLAPPING, "x", width=80)
-    bold = render(OVERLAPPING, "x", width=80, bold=True)
+    plain = render(OVERLAPPING, "x", Style(width=80))
+    bold = render(OVERLAPPING, "x", Style(width=80, bold=True))
     assert bold[0] == "\x1b[1mstream\x1b[0m    x"
     assert bold[12] == "\x1b[1mcontent\x1b[0m"
     assert [line.replace("\x1b[1m", "").replace("\x1b[0m", "") for line in bold] == plain
@@ -173,7 +227,7 @@ def test_legend_explains_blocks_that_never_closed() -> None:
 
 def test_content_of_a_block_is_one_line() -> None:
     report = Report(events=4, tracks=(text("Grüß dich!\n\nfoo\tbar"), text("a" * HEAD_CHARS)))
-    lines = render(report, "x", width=80)
+    lines = render(report, "x", Style(width=80))
     start = lines.index("content")
     assert lines[start + 1 :][:2] == [
         r"  0  Grüß dich!\n\nfoo\tbar",
@@ -323,7 +377,7 @@ def hostile(text: str) -> Report:
 
 
 def test_no_field_passes_an_escape_sequence_to_the_terminal() -> None:
-    page = "\n".join(render(hostile(ESCAPE), ESCAPE, width=200))
+    page = "\n".join(render(hostile(ESCAPE), ESCAPE, Style(width=200)))
     assert "\x1b" not in page
     assert "\x07" not in page
     # In the name, 4 of the heading, name, head, facts (3), stop (2), error (2), loss (4), note (2).
@@ -336,7 +390,7 @@ def test_no_field_passes_an_escape_sequence_to_the_terminal() -> None:
     st.booleans(),
 )
 def test_any_lines_are_printable_and_fit_the_width(text: str, width: int, ascii: bool) -> None:
-    for line in render(hostile(text), text, width=width, ascii=ascii):
+    for line in render(hostile(text), text, Style(width=width, glyphs=ASCII if ascii else BOX)):
         assert line.isprintable()
         assert columns(line) <= width
         assert line.isascii() or not ascii

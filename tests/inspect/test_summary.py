@@ -56,9 +56,9 @@ def track(block: Block, *deltas: Event, limits: Limits = Limits()) -> Track:  # 
     return only
 
 
-def busy(track: Track, cell_events: int = 1) -> list[int]:
+def busy(track: Track, cell_width: int = 1) -> list[int]:
     """Return the first event of each part in which a block has events."""
-    return [n * cell_events for n in range(track.busy.bit_length()) if track.busy >> n & 1]
+    return [n * cell_width for n in range(track.busy.bit_length()) if track.busy >> n & 1]
 
 
 def test_tracks_have_the_positions_of_overlapping_blocks() -> None:
@@ -77,7 +77,7 @@ def test_tracks_have_the_positions_of_overlapping_blocks() -> None:
     first, second = summary.tracks
     assert (first.start, first.stop, busy(first)) == (1, 7, [1, 3, 6, 7])
     assert (second.start, second.stop, busy(second)) == (2, 9, [2, 4, 8, 9])
-    assert (summary.events, summary.cell_events) == (11, 1)
+    assert (summary.events, summary.cell_width) == (11, 1)
     assert summary.stops == [MessageStop("tool_use", "tool_calls")]
     assert summary.start == MessageStart("m", "gpt")
 
@@ -237,13 +237,13 @@ def test_long_stream_has_coarser_cells(events: int, cell: int) -> None:
     summary = StreamSummary()
     summary.extend([MessageStart(), BlockStart(0, Text())])
     summary.extend([TextDelta(0, "a") if n in texts else Ping() for n in range(2, events)])
-    assert (summary.events, summary.cell_events) == (events, cell)
+    assert (summary.events, summary.cell_width) == (events, cell)
     assert busy(summary.tracks[0], cell) == sorted({n // cell * cell for n in [1, *texts]})
 
 
 def test_cells_stay_bounded_after_a_long_gap() -> None:
     summary = summary_of(BlockStart(0, Text()), *[Ping()] * 9998, TextDelta(0, "a"))
-    assert summary.cell_events == 16
+    assert summary.cell_width == 16
     assert busy(summary.tracks[0], 16) == [0, 10_000]
 
 

@@ -9,6 +9,7 @@ from streamnorm.inspect.printable import columns
 from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, timeline
+from streamnorm.inspect.timing import Timing
 
 
 def bits(*events: int) -> int:
@@ -23,12 +24,12 @@ def call(name: str) -> Track:
     return Track("tool call", name, "", 0, 1, 2, bits(1, 2))
 
 
-def bars(*tracks: Track, events: int, cell_events: int = 1, width: int = 83) -> list[str]:
+def bars(*tracks: Track, events: int, cell_width: int = 1, width: int = 83) -> list[str]:
     """Return the bars with their edges.
 
     Of 83 columns the table of text blocks takes 31 and the edges two, which leaves 50.
     """
-    report = Report(events=events, cell_events=cell_events, tracks=tracks)
+    report = Report(events=events, cell_width=cell_width, tracks=tracks)
     return [row[row.index("│") :] for row in timeline(report, width, BOX)[1:]]
 
 
@@ -63,7 +64,7 @@ def test_column_is_busy_if_any_of_its_events_is() -> None:
 
 def test_coarse_cells_do_not_lengthen_a_block() -> None:
     # Bit 2 stands for events 128 to 191; the block was open from 150 to 169.
-    assert bars(text(150, 169, bits(2)), events=500, cell_events=64) == [
+    assert bars(text(150, 169, bits(2)), events=500, cell_width=64) == [
         "│" + " " * 15 + "██" + " " * 33 + "│"
     ]
 
@@ -89,6 +90,58 @@ def test_ascii_has_bars_of_its_own() -> None:
     report = Report(events=5, tracks=(text(1, None, bits(1)),))
     [_, row] = timeline(report, 83, ASCII)
     assert row.endswith("|" + " " * 10 + "#" * 10 + "-" * 30 + ">")
+
+
+# The time axis
+
+
+def timed(end_ms: int, *tracks: Track, cell_width: int = 1, width: int = 83) -> list[str]:
+    """Return the part of each line behind the table."""
+    timing = Timing(
+        first_byte_ms=0,
+        first_event_ms=0,
+        first_text_ms=0,
+        end_ms=end_ms,
+        gaps=(),
+        tokens_per_s=None,
+    )
+    report = Report(events=9, cell_width=cell_width, tracks=tracks, timing=timing)
+    return [line[31:] for line in timeline(report, width, BOX)]
+
+
+def block(start_ms: int, stop_ms: int | None, busy: int) -> Track:
+    stop = None if stop_ms is None else 3
+    return Track("text", "", "", 0, 1, stop, busy, start_ms=start_ms, stop_ms=stop_ms)
+
+
+def test_columns_of_a_timed_stream_stand_for_as_many_milliseconds() -> None:
+    # 1,000 ms in 50 columns, cells of 4 ms.
+    busy = bits(200 // 4, 500 // 4, 598 // 4)
+    assert timed(999, block(200, 599, busy), cell_width=4) == [
+        " 0 s       0.2 s     0.4 s     0.6 s     0.8 s",
+        "│" + " " * 10 + "█" + "─" * 14 + "█" + "─" * 3 + "█" + " " * 20 + "│",
+    ]
+
+
+def test_timed_block_that_never_closed_is_open_to_the_end() -> None:
+    assert timed(9, block(2, None, bits(2))) == [
+        " 0 s       0.002 s   0.004 s   0.006 s   0.008 s",
+        "│" + " " * 10 + "█" * 5 + "─" * 35 + ">",
+    ]
+
+
+def test_stream_of_no_time_has_one_column() -> None:
+    assert timed(0, block(0, 0, 1)) == [" 0 s", "│" + "█" * 50 + "│"]
+
+
+@given(st.integers(1, 10**13), st.integers(MIN_WIDTH, 300))
+def test_axis_fits_the_bars_and_its_labels_are_apart(end_ms: int, width: int) -> None:
+    axis, bar = timed(end_ms, block(0, None, 1), cell_width=2**40, width=width)
+    assert len(axis) < len(bar)
+    labels = [label.strip() for label in axis.split(" s")[:-1]]
+    assert labels[0] == "0"
+    assert [float(label) for label in labels] == sorted({float(label) for label in labels})
+    assert 2 <= len(labels) <= len(bar) // 9 + 1
 
 
 # The table

@@ -45,22 +45,33 @@ def test_anthropic_output_has_one_open_block_at_a_time(source: str, d: Draws) ->
 @with_half_the_examples
 @given(d=draws(300))
 def test_responses_output_has_one_open_item_at_a_time(source: str, d: Draws) -> None:
-    """In a message, one part at a time."""
+    """In a message, one part at a time; a call that was left unfinished ends with the message."""
     out, _ = transcode(make_source(d, source).frames, source, "openai_responses")
     items = parts = 0
     opened: list[str] = []
+    left: set[int] = set()  # indexes of unfinished calls
     for event in responses_reader.events(out):
         kind = event["type"].removeprefix("response.")
         if kind == "output_item.added":
+            if opened == ["function_call"]:
+                opened = []
+                left.add(items - 1)
             assert (event["output_index"], opened) == (items, [])
             items, parts = items + 1, 0
-            opened.append("item")
+            opened.append(event["item"]["type"])
         elif kind == "content_part.added":
-            assert (event["content_index"], opened) == (parts, ["item"])
+            assert (event["content_index"], opened) == (parts, ["message"])
             parts += 1
             opened.append("part")
-        elif kind in ("output_item.done", "content_part.done"):
-            assert opened.pop() == ("part" if kind.startswith("content") else "item")
+        elif kind == "content_part.done":
+            assert opened.pop() == "part"
+        elif kind == "output_item.done" and event["output_index"] in left:
+            assert event["item"]["status"] == "incomplete"
+            left.remove(event["output_index"])
+        elif kind == "output_item.done":
+            assert opened.pop() == event["item"]["type"]
+        elif kind in ("output_text.delta", "function_call_arguments.delta"):
+            assert event["output_index"] == items - 1
 
 
 @each_dialect

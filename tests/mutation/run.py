@@ -28,7 +28,7 @@ from forked_pytest import run_tests
 from mutants import Mutant, mutants, mutated, unchanged
 
 _ROOT = Path(__file__).parents[2]
-_COPIED = ("streamnorm", "tests", "recordings", "pyproject.toml", "README.md")
+_COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
 _DEFAULT = (
     *("streamnorm/_core/codec", "streamnorm/_core/ordering.py", "streamnorm/_core/block_order.py"),
     *("streamnorm/_core/gate.py", "streamnorm/_core/accumulate.py", "streamnorm/_transcoder.py"),
@@ -81,6 +81,12 @@ def test_groups(module: Path) -> list[tuple[str, ...]]:
         return [(f"tests/dialects/{parts[1]}",), ("tests/dialects/test_recordings.py", *_LAWS)]
     if parts[0] == "_core":
         return [("tests/core",), ("tests/dialects",), _LAWS]
+    if (_ROOT / "tests" / parts[0]).is_dir():
+        # A layer that neither rooms nor laws import.
+        folder = Path("tests", *parts[:-1])
+        while not (_ROOT / folder).is_dir():
+            folder = folder.parent
+        return [(str(folder),)]
     return [("tests/transcoder", "tests/test_registry.py", "tests/test_projection.py"), _LAWS]
 
 

@@ -106,8 +106,8 @@ def test_error_response_is_found_by_the_gate(recording: Recording) -> None:
     assert len(found) == 4
     for fault in found:
         spoilt = fault(recording.playback())
-        error_of = decoder(recording.dialect).body_error
-        gate = Gate(spoilt.status, spoilt.headers["content-type"], body_error=error_of)
+        judge_body = decoder(recording.dialect).judge_body
+        gate = Gate(spoilt.status, spoilt.headers["content-type"], judge_body=judge_body)
         assert gate.feed(spoilt.body) == b""
         gate.close()
         assert gate.error is not None

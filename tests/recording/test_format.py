@@ -167,6 +167,16 @@ def test_lone_surrogate_in_a_request_is_replaced() -> None:
         (companion(request={"method": "G", "url": "u", "headers": {"a": 1}}), "headers"),
         (companion(response={"end": "happy"}), "response.end"),
         (companion(response={"body": "../../secret.sse"}), "response.body"),
+        (companion(response={"body": None}), "response.body"),
+        (companion(response={"status": "200"}), "response.status"),
+        (companion(response={"status": True}), "response.status"),
+        (companion(response={"status": 199}), "`int` >= 200 - at `$.response.status`"),
+        (companion(response={"status": -1}), "response.status"),
+        (companion(response={"status": 600}), "`int` <= 599 - at `$.response.status`"),
+        (companion(response={"status": 10**30}), "response.status"),
+        (companion(response={"headers": [["a", "b"]]}), "response.headers"),
+        (companion(response={"headers": {"retry-after": 1}}), "response.headers"),
+        (companion(response={"headers": {"a": None}}), "response.headers"),
         (companion(response={"cookies": {}}), "cookies"),
         (companion(chunks="+1 2"), "chunks"),
         (companion(chunks=[[1, 2]]), "chunks"),
@@ -178,6 +188,30 @@ def test_malformed_companion_is_refused_with_its_name(text: str, told: str) -> N
         read(text)
     assert str(caught.value).startswith(f"{PATH}: no companion of a recording: ")
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 204, 307, 429, 599])
+def test_final_status_is_accepted(status: int) -> None:
+    assert read(companion(response={"status": status}))[0].response.status == status
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("", "v"), ("a b", "v"), ("a:", "v"), ("a\r\nb", "v"), ("\u00e4", "v"), ("a\0", "v")),
+        *(("a", "v\r\nb: w"), ("a", "v\n"), ("a", "\0"), ("a", "v\x7f"), ("a", " v"), ("a", "v\t")),
+    ],
+)
+def test_header_that_no_server_can_send_is_refused(name: str, value: str) -> None:
+    with pytest.raises(RecordingError) as caught:
+        read(companion(response={"headers": {"content-type": "text/plain", name: value}}))
+    assert str(caught.value) == f"{PATH}: header 1 of the response is no HTTP header"
+
+
+@pytest.mark.parametrize("value", ["", "v", "a  b\tc: d", "caf\u00e9 \u20ac"])
+def test_header_of_visible_characters_is_accepted(value: str) -> None:
+    headers = {"Content-Type": value}
+    assert read(companion(response={"headers": headers}))[0].response.headers == headers
 
 
 @pytest.mark.parametrize(
@@ -230,7 +264,13 @@ def test_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "a.sse"
     path.write_bytes(b"12345")
     assert read_bounded(path, 6) == read_bounded(path, 5) == b"12345"
-    with pytest.raises(RecordingError, match=r"a\.sse: more than 4 bytes$"):
+    with pytest.raises(RecordingError, match=r"a\.sse: 5 bytes, expected at most 4$"):
         read_bounded(path, 4)
-    with pytest.raises(RecordingError, match=r": Is a directory$"):
+    with pytest.raises(RecordingError, match=r": not a regular file$"):
         read_bounded(tmp_path, 4)
+
+
+def test_growing_file_is_not_read_in_part(tmp_path: Path) -> None:
+    """The kernel's files have a size of 0."""
+    with pytest.raises(RecordingError, match=r": more than 0 bytes, it is being written$"):
+        read_bounded(Path("/proc/self/status"), 1_000_000)

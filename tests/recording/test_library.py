@@ -122,8 +122,8 @@ def test_exact_match_treats_fresh_ids_as_drift(tmp_path: Path) -> None:
 def test_sequence_compares_no_body(script: Path) -> None:
     library = Library(script, match="sequence")
     assert [played(library.respond(ask({"turn": n}))) for n in (9, 8)] == ["01-chat", "03-chat"]
-    assert "all 2" in str(refused(library, ask({"turn": 7})))
-    assert "none of this method" in str(refused(library, ask({}, CHAT, "GET")))
+    assert "all played" in str(refused(library, ask({"turn": 7})))
+    assert "none of this endpoint" in str(refused(library, ask({}, CHAT, "GET")))
 
 
 def test_match_function_decides(script: Path) -> None:
@@ -137,7 +137,7 @@ def test_match_function_decides(script: Path) -> None:
     assert [recorded.url for _, recorded in seen] == [CHAT, MESSAGES, CHAT]
     assert (seen[0][0].url, seen[0][0].body) == ("http://else.example/path", "ab")
     error = refused(library, ask("ab"))
-    assert "1 of it left" in str(error)
+    assert "1 recording of this endpoint remains" in str(error)
 
 
 def test_match_function_without_a_match_leaves_it_to_drift(script: Path) -> None:
@@ -161,7 +161,7 @@ def test_ignored_matches_are_no_drift(tmp_path: Path) -> None:
 def test_recording_without_a_request_answers_any_of_its_dialect(tmp_path: Path) -> None:
     write(tmp_path / "a.sse", None, dialect="anthropic")
     library = Library(tmp_path)
-    assert "none of this method, path and dialect" in str(refused(library, ask({})))
+    assert "none of this endpoint" in str(refused(library, ask({})))
     assert played(library.respond(ask({"any": 1}, MESSAGES))) == "a"
 
 
@@ -194,7 +194,9 @@ def test_single_file_answers_any_number_of_requests(tmp_path: Path, file: str) -
     assert [played(library.respond(ask({"turn": 1}))) for _ in range(3)] == ["a"] * 3
     assert library.unplayed == ()
     error = refused(library, ask({"turn": 2}))
-    assert str(error).endswith(f"--out {tmp_path}")
+    assert str(error).endswith(
+        f"--out {tmp_path} (and replay that directory: a file is one answer)"
+    )
     assert error.nearest == f"{tmp_path.name}/a"
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recording_libraries import CHAT, MESSAGES, ask, played, record, refused, write_script
+from support.recording_libraries import (
+    CHAT,
+    MESSAGES,
+    ask,
+    played,
+    record,
+    refused,
+    write,
+    write_script,
+)
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.library import DriftWarning, Library
@@ -33,7 +43,7 @@ def test_drifted_request_is_an_error_with_the_diff_and_how_to_record(script: Pat
     ]
     assert str(error) == (
         "no recording answers POST /v1/chat/completions (openai_chat, 25 bytes): "
-        f"2 of it left in {script}, none with this query and body\n"
+        f"2 recordings of this endpoint remain in {script}, query or body differs\n"
         f"{error.diff}\n"
         "to record it: wrap your client's transport in "
         f"RecordingTransport(inner, {str(script)!r}), "
@@ -54,15 +64,55 @@ def test_request_after_the_last_recording_is_an_error(script: Path) -> None:
     library.respond(ask({"turn": 1}))
     library.respond(ask({"turn": 2}))
     error = refused(library, ask({"turn": 2}))
-    assert f"all 2 that {script} holds of it were played\n" in str(error)
-    assert f"\nit is the same as {script.name}/03-chat\n" in str(error)
+    assert f"2 recordings of this endpoint in {script}, all played\n" in str(error)
+    assert f"\nthe request equals that of {script.name}/03-chat\n" in str(error)
     assert (error.nearest, error.diff) == (f"{script.name}/03-chat", "")
 
 
-def test_request_of_another_path_is_an_error_with_the_nearest_recording(script: Path) -> None:
+def test_request_of_another_path_is_an_error_without_a_diff(script: Path) -> None:
     error = refused(Library(script, drift="ignore"), ask({"turn": 1}, MESSAGES + "/count_tokens"))
-    assert f"3 recorded in {script}, none of this method, path and dialect\n" in str(error)
-    assert "-POST /v1/chat/completions\n+POST /v1/messages/count_tokens\n" in error.diff
+    assert (
+        f"3 recordings in {script}, none of this endpoint, "
+        "expected POST /v1/chat/completions, POST /v1/messages\nto record it: "
+    ) in str(error)
+    assert (error.nearest, error.diff) == (None, "")
+
+
+def test_recorded_endpoints_are_named_up_to_five(tmp_path: Path) -> None:
+    for n in range(7):
+        record(tmp_path, str(n), {}, f"https://api.example.com/v1/{n}?beta=true")
+    expected = ", ".join(f"POST /v1/{n}" for n in range(5))
+    assert f"none of this endpoint, expected {expected}, …\n" in str(
+        refused(Library(tmp_path), ask({}))
+    )
+
+
+def test_recording_of_another_dialect_without_a_request_names_no_endpoint(tmp_path: Path) -> None:
+    write(tmp_path / "a.sse", None, dialect="anthropic")
+    error = refused(Library(tmp_path), ask({}))
+    assert f"1 recording in {tmp_path}, none of this endpoint\nto record it: " in str(error)
+
+
+def test_prefix_of_the_path_is_no_line_of_the_diff(tmp_path: Path) -> None:
+    record(tmp_path, "a", {"n": 1}, "https://host.example/api/v1/chat/completions?beta=1")
+    error = refused(Library(tmp_path), ask({"n": 1}, CHAT + "?beta=2"))
+    assert f"1 recording of this endpoint remains in {tmp_path}, query or body" in str(error)
+    assert error.diff.split("\n")[3:5] == [
+        "-POST /v1/chat/completions?beta=1",
+        "+POST /v1/chat/completions?beta=2",
+    ]
+
+
+def test_suggested_command_is_quoted_for_the_shell(tmp_path: Path) -> None:
+    folder = tmp_path / "it's $HOME; rm"
+    folder.mkdir()
+    record(folder, "a", {})
+    for path, more in ((folder, ""), (folder / "a.sse", " (and replay that directory: a file")):
+        error = refused(Library(path), ask({}, MESSAGES))
+        command = str(error).partition("or run: ")[2]
+        assert more in command
+        words = shlex.split(command.partition(" (and")[0])
+        assert words == ["streamnorm", "record", "--upstream", "URL", "--out", str(folder)]
 
 
 def test_nearest_recording_has_the_same_path_and_is_unplayed(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamnorm import Abandoned, Completed, Recording, RecordingError, Truncated
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import End, RecordedRead
+from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder
 
 REQUEST = WireRequest(
@@ -236,6 +238,34 @@ def test_redact_option_is_applied(tmp_path: Path) -> None:
     assert asked["messages"][0]["content"] == "Two xxxxxx, please."
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"prompt":"A private matter.","api_key":"K9aBcDeFgHiJ"}',
+        b"A private matter.",
+        b"\xff\xfe private",
+        b"null",
+    ],
+)
+def test_request_bodies_can_be_left_out(tmp_path: Path, body: bytes) -> None:
+    recorder = Recorder(tmp_path, request_bodies=False)
+    writer = recorder.start(structs.replace(REQUEST, body=body))
+    writer.begin(200, STREAM)
+    writer.write(b"data: you sent K9aBcDeFgHiJ\n\n")
+    writer.end("eof")
+    asked = companion(tmp_path / "01-chat-completions.json")["request"]
+    assert sorted(asked) == ["headers", "method", "url"]
+    # Credentials in the body are secrets all the same.
+    answer = (tmp_path / "01-chat-completions.sse").read_bytes()
+    assert (b"K9aBcDeFgHiJ" in answer) is (b"api_key" not in body)
+
+
+def test_recording_without_a_request_body_answers_any_body(tmp_path: Path) -> None:
+    record(Recorder(tmp_path, request_bodies=False))
+    library = Library(tmp_path / "01-chat-completions.sse")
+    assert library.respond(structs.replace(REQUEST, body=b'{"other":1}')).body == b"".join(BODY)
+
+
 def test_complete_recordings_are_reported(tmp_path: Path) -> None:
     told: list[Path] = []
     record(Recorder(tmp_path, on_recorded=told.append))
@@ -268,6 +298,17 @@ class TestBadDisk:
         recording = Recording.load(tmp_path / "01-chat-completions.sse")
         assert recording.response.end == "incomplete"
         assert len(recording.body) <= 200_000
+
+    @pytest.mark.parametrize("status", [101, 199, 600, 999])
+    def test_status_that_cannot_be_replayed_is_reported(self, tmp_path: Path, status: int) -> None:
+        recorder = Recorder(tmp_path)
+        writer = recorder.start(REQUEST)
+        writer.begin(status, STREAM)
+        writer.write(b"data: 1\n\n")
+        writer.end("eof")
+        [failure] = recorder.failures
+        assert str(failure).endswith(f": status {status}, expected 200 to 599")
+        assert names(tmp_path) == []
 
     @pytest.mark.parametrize("room", [150_000, 0])
     def test_full_disk_leaves_an_incomplete_recording(self, tmp_path: Path, room: int) -> None:

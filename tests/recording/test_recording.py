@@ -161,9 +161,11 @@ def test_files_are_bounded(tmp_path: Path) -> None:
     size = companion.stat().st_size
     limits = Limits(max_recording_bytes=5, max_companion_bytes=size)
     assert Recording.load(tmp_path / "a.sse", limits=limits).body == b"12345"
-    with pytest.raises(RecordingError, match=r"a\.sse: more than 4 bytes"):
+    with pytest.raises(RecordingError, match=r"a\.sse: 5 bytes, expected at most 4"):
         Recording.load(tmp_path / "a.sse", limits=Limits(max_recording_bytes=4))
-    with pytest.raises(RecordingError, match=rf"a\.json: more than {size - 1} bytes"):
+    with pytest.raises(
+        RecordingError, match=rf"a\.json: {size} bytes, expected at most {size - 1}$"
+    ):
         Recording.load(tmp_path / "a.sse", limits=Limits(max_companion_bytes=size - 1))
 
 

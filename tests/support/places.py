@@ -170,11 +170,11 @@ def read_chat(payloads: Iterable[Any]) -> Places:
                 if known is None and late is not None and not late[0].id:
                     known = None if _is_another(late[0], id, function.get("name")) else late
                 if key[1] is None and not id and not function.get("name"):
-                    known = _growing(at, number) or known
+                    known = _growing(at, number, places.calls) or known
                 if known is None and not id and not function.get("name"):
                     if not piece:
                         continue
-                    known = _drifted(at, key)
+                    known = _drifted(at, key, places.calls)
                     if known is None:
                         places.orphans.append(piece)
                         continue
@@ -201,16 +201,28 @@ def _is_another(call: Call, id: str, name: str | None) -> bool:
     return bool(name and call.name and name != call.name and is_new)
 
 
-def _growing(at: dict[Any, tuple[Call, Any]], choice: int) -> tuple[Call, Any] | None:
-    """Return the one incomplete call of a choice, to which a piece without a place goes."""
+def _growing(
+    at: dict[Any, tuple[Call, Any]], choice: int, started: list[Call]
+) -> tuple[Call, Any] | None:
+    """Return the one incomplete call of a choice, to which a piece without a place goes.
+
+    A call that has no arguments when the next begins is one without any.
+    """
     calls = {id(known[0]): known for key, known in at.items() if key[0] == choice}
-    growing = [known for known in calls.values() if not _is_json(known[0].pieces)]
+    last = next((call for call in reversed(started) if id(call) in calls), None)
+    growing = [
+        known
+        for known in calls.values()
+        if not _is_json(known[0].pieces) and (known[0].pieces or known[0] is last)
+    ]
     return growing[0] if len(growing) == 1 else None
 
 
-def _drifted(at: dict[Any, tuple[Call, Any]], key: tuple[int, Any]) -> tuple[Call, Any] | None:
+def _drifted(
+    at: dict[Any, tuple[Call, Any]], key: tuple[int, Any], started: list[Call]
+) -> tuple[Call, Any] | None:
     """Return the one incomplete call of a choice, whose index becomes `key` (SGLang)."""
-    known = _growing(at, key[0])
+    known = _growing(at, key[0], started)
     if known is None or not known[0].pieces:
         return None
     for other in [k for k, call in at.items() if call is known and not isinstance(k[1], str)]:

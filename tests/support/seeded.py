@@ -22,7 +22,7 @@ class Draws:
         self._left = iter(data)
 
     def __repr__(self) -> str:
-        return f"Dice({self.data!r})"
+        return f"Draws({self.data!r})"
 
     def below(self, bound: int) -> int:
         """Return a number from 0 to `bound` - 1."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 
 import pytest
 from support.plugin_project import Project
@@ -252,6 +254,101 @@ def test_test_with_faults_replays_in_every_mode(project: Project, mode: str) -> 
     project.record("-k", "not asks", mode=mode)
     assert project.asked() == []
     assert len(project.files(project.path / "recordings" / "x")) == 4
+
+
+ALONE = """
+from streamnorm.testing import faults
+
+@pytest.mark.parametrize("name", ["it's $HOME"])
+def test_survives(streamnorm_recording, name):
+    assert ask(streamnorm_recording, "a", faults=[faults.truncate(byte=5)]) == ["data:"]
+"""
+
+
+def suggested(result: pytest.RunResult) -> list[str]:
+    """Return the arguments of the command that records, as a shell reads it."""
+    [line] = {
+        line
+        for line in result.stdout.str().splitlines()
+        if line.startswith("E ") and "to record it: " in line
+    }
+    pytest_word, *arguments = shlex.split(line[line.index("pytest ") :])
+    assert pytest_word == "pytest"
+    return arguments
+
+
+@pytest.mark.parametrize("mode", ["once", "new", "rewrite"])
+def test_suggested_command_records_a_test_with_faults(project: Project, mode: str) -> None:
+    project.write(ALONE)
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    command = suggested(result)
+    assert command.pop() == "--streamnorm-record=new"
+    result = project.run(*command, f"--streamnorm-record={mode}")
+    assert project.asked() == ["a"]
+    result.stdout.fnmatch_lines(
+        ["streamnorm: recorded without its faults, run again: test_it.py::test_survives*"]
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*without its faults*")
+    assert project.asked() == []
+
+
+def test_suggested_command_records_what_a_test_with_faults_asks_anew(project: Project) -> None:
+    project.write(ALONE)
+    project.run("--streamnorm-record=new")
+    project.write(ALONE.replace('"a"', '"b"'))
+    result = project.run()
+    result.stdout.fnmatch_lines(
+        ["E *to record it: delete */test_survives*, as a test with faults*"]
+    )
+    project.asked()
+    shutil.rmtree(project.recordings)
+    project.run(*suggested(result))
+    assert project.asked() == ["b"]
+    project.run().assert_outcomes(passed=1)
+
+
+def test_suggested_command_records_what_a_single_file_does_not_answer(project: Project) -> None:
+    file = project.path / "recordings" / "one.sse"
+    test = """
+@pytest.mark.streamnorm("one")
+def test_asks(streamnorm_recording):
+    ask(streamnorm_recording, "b")
+"""
+    project.write(test)
+    project.record()
+    [recorded] = (project.path / "recordings" / "one").glob("*.sse")
+    for path in (recorded, recorded.with_suffix(".json")):
+        path.rename(file.with_suffix(path.suffix))
+    project.write(test.replace('"b"', '"c"'))
+    result = project.run()
+    result.stdout.fnmatch_lines([f"E *to record it: delete {file}, which answers all requests*"])
+    project.asked()
+    file.unlink()
+    project.run(*suggested(result)).assert_outcomes(passed=1)
+    assert project.asked() == ["c"]
+    project.run().assert_outcomes(passed=1)
+
+
+def test_single_file_that_nothing_asked_for_has_to_be_deleted_first(project: Project) -> None:
+    file = project.path / "recordings" / "one.sse"
+    file.parent.mkdir()
+    file.write_text("data: hello\n\n")
+    project.write(
+        """
+@pytest.mark.streamnorm("one")
+def test_asks(streamnorm_recording):
+    pass
+"""
+    )
+    project.run().stdout.fnmatch_lines(
+        [
+            f"to record anew: delete {file}, which answers all requests, then run: pytest"
+            " test_it.py::test_asks --streamnorm-record=new"
+        ]
+    )
 
 
 @pytest.mark.parametrize("mode", ["none", "once", "new", "rewrite"])

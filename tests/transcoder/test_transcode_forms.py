@@ -115,12 +115,23 @@ def test_each_element_is_passed_at_once_to_the_same_dialect(source: str | None) 
 
 @each_name
 @each_size
+def test_elements_behind_an_error_pass_to_the_same_dialect_however_they_are_cut(
+    source: str | None, size: int
+) -> None:
+    told = [CHUNKS[0], TOLD, *CHUNKS[1:]]
+    out, done = run(array(*told), source, size)
+    assert payloads(out) == told
+    assert isinstance(done.outcome, Failed)
+
+
+@each_name
+@each_size
 @pytest.mark.parametrize("target", TARGETS)
 def test_cut_array_is_truncated(source: str | None, size: int, target: str) -> None:
     for body in (array(*CHUNKS, end=""), WHOLE[: WHOLE.index(b"tw")], WHOLE[:20], b"["):
         out, done = transcode(chunked(body, size), source, target, verbatim=True)
         assert isinstance(done.outcome, Truncated)
-        assert b"expected the end of its message" in out
+        assert b"connection lost: the stream ended before" in out
         assert isinstance(decode([out], target).events[-1], StreamError)
 
 

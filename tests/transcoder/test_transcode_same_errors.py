@@ -11,6 +11,10 @@ from support.streams import DIALECTS, decode, transcode_same
 
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, Truncated, validate
 
+NO_STREAM_FIELD = (
+    'a JSON body, expected an event stream (is "stream": true missing in the request, '
+    "or streamGenerateContent in its URL?)"
+)
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
@@ -18,7 +22,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 def test_cut_between_events_appends_an_error(dialect: str) -> None:
     pieces = STREAMS[dialect][:2]  # an event and a comment
     out, run = transcode_same(pieces, dialect)
-    message = "stream ended after 1 frames, expected the end of its message"
+    message = "connection lost: the stream ended before the message was complete, after 1 event"
     assert out.startswith(b"".join(pieces))
     assert_error(out.removeprefix(b"".join(pieces)), dialect, message, "truncated")
     assert isinstance(run.outcome, Truncated)
@@ -36,7 +40,7 @@ def test_incomplete_event_is_dropped_before_the_appended_error(
     if isinstance(run.outcome, Completed):  # the whole event was the terminal
         assert out == b"".join([*before, event[:bytes_left]])
         return
-    message = "stream ended after 1 frames, expected the end of its message"
+    message = "connection lost: the stream ended before the message was complete, after 1 event"
     assert_error(out.removeprefix(b"".join(before)), dialect, message, "truncated")
     assert isinstance(run.outcome, Truncated)
 
@@ -97,8 +101,8 @@ def test_error_of_the_provider_passes_without_another_error(dialect: str) -> Non
     [
         (b'{"error":{"message":"no","code":500}}', "no"),
         (b'\n [{"error":{"message":"no","code":500}}]', "no"),
-        (b"<html>", "body that begins with '<', expected an event stream"),
-        (b'{"choices":[]}', "body that begins with '{', expected an event stream"),
+        (b"<html>", "an HTML page, expected an event stream (is the URL of the request right?)"),
+        (b'{"choices":[]}', NO_STREAM_FIELD),
     ],
 )
 @each_dialect
@@ -157,7 +161,7 @@ def test_failed_source_appends_an_error_event(dialect: str) -> None:
     (out,) = run.abort(ConnectionResetError())
     told = decode([out], dialect).events[-1]
     assert isinstance(told, StreamError)
-    assert told.message.startswith("ConnectionResetError after ")
+    assert told.message.startswith("connection lost after ")
     assert isinstance(run.outcome, Truncated)
 
 

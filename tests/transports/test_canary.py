@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -51,6 +52,10 @@ def in_header(name: str, value: str = CANARY) -> Callable[[], httpx.Request]:
     )
 
 
+def coded(coding: str, body: bytes) -> httpx.Request:
+    return httpx.Request("POST", URL, headers={"content-encoding": coding}, content=body)
+
+
 REQUESTS: dict[str, Callable[[], httpx.Request]] = {
     "authorization": in_header("authorization", f"Bearer {CANARY}"),
     "authorization, bare": in_header("Authorization"),
@@ -68,6 +73,28 @@ REQUESTS: dict[str, Callable[[], httpx.Request]] = {
         "POST", URL.replace("://", f"://me:{quote(CANARY, safe='')}@"), json={}
     ),
     "body": lambda: httpx.Request("POST", URL, json={"tools": [{"mcp": {"api_key": CANARY}}]}),
+    "object in a secret field": lambda: httpx.Request(
+        "POST", URL, json={"api_key": {"value": CANARY}}
+    ),
+    "bearer in a header of one's own": in_header("x-upstream", f"Bearer {CANARY}"),
+    "digest": in_header("authorization", f'Digest username="me", realm="r", response="{CANARY}"'),
+    "SigV4": in_header(
+        "x-amz-auth",
+        f"AWS4-HMAC-SHA256 Credential=me/1/r/s/a, SignedHeaders=host, Signature={CANARY}",
+    ),
+    "JSON in a header": in_header("x-config", json.dumps({"api_key": CANARY})),
+    "path": lambda: httpx.Request("POST", f"{URL}/key/{quote(CANARY, safe='')}/v1", json={}),
+    "gzip": lambda: coded("gzip", gzip.compress(json.dumps({"api_key": CANARY}).encode())),
+    "BOM": lambda: coded("", json.dumps({"api_key": CANARY}).encode("utf-8-sig")),
+    "NDJSON": lambda: coded("", b"{}\n" + json.dumps({"secret": {"v": CANARY}}).encode()),
+    "form": lambda: httpx.Request("POST", URL, data={"client_secret": CANARY}),
+    "multipart": lambda: httpx.Request(
+        "POST",
+        URL,
+        headers={"content-type": "multipart/form-data; boundary=b"},
+        content=b'--b\r\nContent-Disposition: form-data; name="api_key"\r\n\r\n%b\r\n--b--\r\n'
+        % CANARY.encode(),
+    ),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import UNSET
 from support.byte_source import Cut
 from support.http_families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
@@ -334,3 +335,21 @@ def test_request_without_a_response_is_not_recorded(
     assert raised.value is error
     assert recorded_in(tmp_path) == []
     assert transport.failures == ()
+
+
+@each_family
+def test_request_bodies_are_written_unless_switched_off(
+    family: FamilyUnderTest, tmp_path: Path
+) -> None:
+    for folder, request_bodies in (("with", True), ("without", False)):
+        transport = family.transports.RecordingTransport(
+            family.answering(family.http.ByteStream(READS[0])),
+            tmp_path / folder,
+            request_bodies=request_bodies,
+        )
+        request = family.http.Request("POST", URL, json={"prompt": "private"})
+        body = transport.handle_request(request).stream
+        assert b"".join(body) == READS[0]
+        (recording,) = recorded_in(tmp_path / folder)
+        assert recording.request is not None
+        assert recording.request.body == ({"prompt": "private"} if request_bodies else UNSET)

@@ -212,7 +212,15 @@ async def asynchronous_streams(
     streamnorm.events(source, keep_message=False)  # type: ignore[call-arg]
     assert_type(await anext(aiter(chunks)), bytes)
     assert_type(stream.message, Message)
-    streamnorm.connect(client, "POST", "http://127.0.0.1/", json={})
+    url = "http://127.0.0.1/"
+    events = streamnorm.connect(client, "POST", url, json={}, errors="yield")
+    assert_type(events, Stream[Event])
+    answer = streamnorm.connect(client, "POST", url, json={}, to="anthropic", model="m")
+    assert_type(answer, Stream[bytes])
+    EventStreamResponse(answer)
+    EventStreamResponse(events)  # type: ignore[arg-type]
+    streamnorm.connect(client, "POST", url, to=1)  # type: ignore[call-overload]
+    streamnorm.connect(client, "POST", url, to="anthropic", model=1)  # type: ignore[call-overload]
     streamnorm.transcode(source, to="openai_chat", resoning=None)  # type: ignore[call-arg]
 
 

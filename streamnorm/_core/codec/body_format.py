@@ -11,8 +11,9 @@ from msgspec import Struct
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame, SSEDecoder
 
-__all__ = ["Body", "BodyFormat", "FormatReader", "FormatSniffer", "one_line_each"]
+__all__ = ["Body", "BodyFormat", "FormatReader", "FormatSniffer", "holds_no_field", "one_line_each"]
 
+_FIELDS = (b"data", b"event", b"id", b"retry")
 _NEXT_LINE = re.compile(rb"(?<!\n)\ndata: ")
 
 
@@ -127,3 +128,13 @@ class Body:
 def one_line_each(data: bytes) -> bytes:
     """Return JSON events with the data of each on one line, as some clients need it."""
     return _NEXT_LINE.sub(b" ", data)
+
+
+def holds_no_field(sse: SSEDecoder) -> bool:
+    """Return whether a source that has ended is text or binary data, and no event stream.
+
+    A last line without its end may be a field that was cut within its name.
+    """
+    cut_lines = [line for _, line in sse.strays]
+    is_cut_field = any(field.startswith(line) for line in cut_lines for field in _FIELDS)
+    return sse.frames == 0 and sse.stray_lines > is_cut_field

@@ -7,21 +7,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer
+from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer, holds_no_field
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import Completed, ErrorKind, Event, Outcome, StreamError, Usage
+from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
 from streamnorm._core.provider_errors import (
-    NOT_A_STREAM,
     Fatal,
     error_outcome,
     find_error,
     named_error,
     too_large,
 )
+from streamnorm._core.stream_failures import broken_connection, cut_stream, not_a_stream
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 __all__ = ["Decoder"]
@@ -171,14 +171,18 @@ class Decoder(ABC):
                 if self._body.is_cut:
                     raise Fatal(self._truncated())
                 if not self._body.is_stream:
-                    raise Fatal(self._judge_body(self._body.buffered))
+                    self.error_outside_stream = True
+                    raise Fatal(self.judge_body(self._body.buffered))
             rest = self.framing.unterminated()
+            is_text = rest is None and holds_no_field(self.framing)
             for _, line in self.framing.strays:  # the last line, if it has no end
                 self._read_stray(line)
                 rest = rest or Frame("message", "")  # a cut, even if in a field's name
             self.end(rest, events)
             if self.outcome is None:
                 self._judge_strays()
+                if is_text:  # `_strays` is empty if a single line is too long to keep
+                    raise Fatal(self.judge_body(self._strays or b"\0"))
                 raise Fatal(self._truncated())
         except Fatal as fatal:
             self._fail(fatal.error, events)
@@ -189,9 +193,7 @@ class Decoder(ABC):
         self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is None:
-            kind: ErrorKind = "stalled" if isinstance(cause, TimeoutError) else "transport"
-            message = f"{type(cause).__name__} after {self.framing.frames} frames"
-            self._fail(StreamError(kind, message, retryable=True, extra=self.resume_token), events)
+            self._fail(broken_connection(cause, self.frames, self.resume_token), events)
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
@@ -287,6 +289,10 @@ class Decoder(ABC):
         """Return the provider's error in a JSON body; None if it is no error."""
         return find_error(self.json_of(body))
 
+    def judge_body(self, body: bytes | bytearray) -> StreamError:
+        """Return the error of a body that is no stream: the provider's, or `NOT_A_STREAM`."""
+        return self.body_error(str(body, "utf-8", "replace")) or not_a_stream(body)
+
     def read_done(self, events: list[Event]) -> None:
         """Append the events of a frame that is `[DONE]`, which most dialects do not have."""
         self.note("stray_done", "frame")
@@ -325,12 +331,7 @@ class Decoder(ABC):
         events.append(error)
 
     def _truncated(self) -> StreamError:
-        return StreamError(
-            "truncated",
-            f"stream ended after {self.framing.frames} frames, expected the end of its message",
-            retryable=True,
-            extra=self.resume_token,
-        )
+        return cut_stream(self.frames, self.resume_token)
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
         """Split the first bytes, which decide the state: only bodies start like JSON or HTML."""
@@ -354,7 +355,8 @@ class Decoder(ABC):
 
     def _split_body(self, body: Body, data: bytes) -> list[RawFrame]:
         """Split a body in another format, once it is known to be one; else buffer it."""
-        events = body.feed(data if self.outcome is None else b"")
+        keeps = self.outcome is None or body.is_stream  # what is passed on untouched
+        events = body.feed(data if keeps else b"")
         if self.outcome is not None:
             return []
         if body.is_stream:
@@ -363,15 +365,9 @@ class Decoder(ABC):
         bound = self._limits.max_error_body_bytes
         if body.is_undecided or len(body.buffered) <= bound:
             return []
-        self._refusal = self._judge_body(body.buffered[:bound])
-        return [Fragment(b"")]
-
-    def _judge_body(self, body: bytearray) -> StreamError:
         self.error_outside_stream = True
-        if (error := self.body_error(str(body, "utf-8", "replace"))) is not None:
-            return error
-        message = f"body that begins with {chr(body[0])!r}, expected an event stream"
-        return StreamError("malformed", message, code=NOT_A_STREAM)
+        self._refusal = self.judge_body(body.buffered[:bound])
+        return [Fragment(b"")]
 
     def _read_stray(self, line: bytes) -> None:
         error = self.stray(str(line, "utf-8", "replace"))

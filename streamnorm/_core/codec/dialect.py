@@ -116,6 +116,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         formats: Formats of its streams other than server-sent events.
         capabilities: What its streams can carry; None if it is not written.
         options: Options that only this dialect has; None if it has none.
+        servers_with_quirks: Names of the servers whose name changes how a stream is read.
         endpoints: Its HTTP interface.
         error_body: Returns the body of an error response; None if it is that of the
             encoder.
@@ -137,6 +138,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
     options: type[DialectOptions] | None = None
+    servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()
     error_body: Callable[[StreamError], bytes] | None = None
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None

@@ -43,6 +43,8 @@ class Passthrough:
         framing = self._framing
         if self._behind or unread or not framing.holds_original or framing.overflowed:
             return self.take_other(data, unread)
+        if not self._held and not framing.carries:
+            return data
         whole = self._held + data if self._held else data
         held = self._held = framing.held
         return whole[: -len(held)] if held else whole

@@ -20,7 +20,7 @@ class Loss(Struct, frozen=True):
     """Something the target dialect could not carry.
 
     Attributes:
-        feature: The lost feature: a row of the loss table.
+        feature: Name of what was lost, such as `signature`; the documentation lists all names.
         where: The event, block or field that had it.
         count: Number of occurrences.
         detail: The result, such as `dropped` or `written as text`.

@@ -4,6 +4,7 @@ from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.detect import is_terminal, recognises
 from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS
+from streamnorm.dialects.anthropic.reasoning import SIGNING_SERVERS
 
 __all__ = ["DIALECT"]
 
@@ -16,6 +17,7 @@ DIALECT = Dialect(
     checker=on_first_use("streamnorm.dialects.anthropic.validate", "AnthropicChecker"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
+    servers_with_quirks=SIGNING_SERVERS,
     endpoints=ENDPOINTS,
     overloaded_status=OVERLOADED_STATUS,
 )

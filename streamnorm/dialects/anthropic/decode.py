@@ -28,6 +28,7 @@ from streamnorm._core.json import (
     string_of,
 )
 from streamnorm._core.provider_errors import Fatal, named_error, too_large
+from streamnorm._core.shapes import found
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
@@ -224,7 +225,7 @@ class AnthropicDecoder(Decoder):
         index = value.get("index")
         if index is None or type(index) is int:
             return index
-        raise self.malformed(f"index of type {type(index).__name__}, expected a whole number")
+        raise self.malformed(f"index is {found(index)}, expected an integer")
 
     def _message_delta(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         # A stream may repeat the event, with other unknown fields each time.

@@ -9,14 +9,15 @@ from streamnorm._core.ids import tag_signature, untag_signature
 from streamnorm._core.json import clean
 
 __all__ = [
+    "SIGNING_SERVERS",
     "redacted_from_wire",
     "redacted_to_wire",
     "signature_from_wire",
     "signature_to_wire",
 ]
 
-# Servers that sign by themselves; all others pass on signatures of Anthropic.
-_SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
+SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
+"""Servers that sign by themselves; all others pass on signatures of Anthropic."""
 
 
 def signature_from_wire(value: str, server: str | None) -> tuple[str, str | None]:
@@ -24,7 +25,7 @@ def signature_from_wire(value: str, server: str | None) -> tuple[str, str | None
     tagged = untag_signature(value)
     if tagged is not None:
         return tagged
-    return value, server if server in _SIGNING_SERVERS else "anthropic"
+    return value, server if server in SIGNING_SERVERS else "anthropic"
 
 
 def signature_to_wire(signature: str, issuer: str | None) -> str:

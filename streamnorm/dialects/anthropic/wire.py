@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from streamnorm._core.events import StreamError
 from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.shapes import found
 
 __all__ = [
     "DELTA_TEXT_FIELDS",
@@ -50,9 +51,7 @@ def text_of(value: dict[str, Any], field: str) -> str:
     text = value.get(field)
     if text is None or isinstance(text, str):
         return text or ""
-    raise Fatal(
-        StreamError("malformed", f"{field} of type {type(text).__name__}, expected a string")
-    )
+    raise Fatal(StreamError("malformed", f"{field} is {found(text)}, expected a string"))
 
 
 class TextDelta(Struct, gc=False, tag_field="type", tag="text_delta"):

@@ -23,6 +23,7 @@ from streamnorm._core.json import (
     string_of,
 )
 from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
+from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.body_format import JSON_ARRAY
@@ -206,7 +207,7 @@ class GeminiDecoder(Decoder):
         if index is None:
             return 0
         if type(index) is not int or index < 0:
-            raise self.malformed(f"candidate index is a {type(index).__name__}, expected a count")
+            raise self.malformed(f"candidate index is {found(index)}, expected an integer from 0")
         return index
 
     def _block(self, word: str) -> None:

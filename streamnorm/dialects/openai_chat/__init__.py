@@ -5,6 +5,7 @@ from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.detect import is_terminal, recognises
 from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS
 from streamnorm.dialects.openai_chat.options import ChatOptions
+from streamnorm.dialects.openai_chat.quirks import QUIRKS
 
 __all__ = ["DIALECT"]
 
@@ -18,5 +19,6 @@ DIALECT = Dialect(
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     options=ChatOptions,
+    servers_with_quirks=frozenset(QUIRKS),
     endpoints=ENDPOINTS,
 )

@@ -178,6 +178,8 @@ class ChoiceBlocks:
         elif fragment.id or fragment.name:
             if not call.name.endswith(fragment.name):
                 state.note("late_name", "tool call")
+            if fragment.name and call.index < 0:  # it is what the call waited for
+                self.is_finished = False
             state.check_names(call.name, fragment.id or "")
         text = fragment.arguments
         if state.may_hold_surrogates or call.carry:

@@ -37,8 +37,9 @@ from streamnorm.dialects.openai_chat.detect import is_terminal
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
 from streamnorm.dialects.openai_chat.options import ChatOptions
+from streamnorm.dialects.openai_chat.quirks import QUIRKS, Quirks
 from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
-from streamnorm.dialects.openai_chat.stream_state import StreamState, quirks_of
+from streamnorm.dialects.openai_chat.stream_state import StreamState
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
@@ -66,7 +67,7 @@ class ChatDecoder(Decoder):
         self._state = StreamState(
             self._limits,
             self.note,
-            quirks=quirks_of(shared.get("server")),
+            quirks=QUIRKS.get(shared.get("server") or "", Quirks()),
             think_tags=options.think_tags,
         )
         self._usage = UsageReader()

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from streamnorm._core.codec import BlockOpener
 from streamnorm._core.json import too_deep
 from streamnorm._core.provider_errors import too_large
+from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.tool_calls.call import ChunkId
 
-__all__ = ["Quirks", "StreamState", "quirks_of"]
-
-
-class Quirks(Struct, frozen=True, kw_only=True):
-    """Readings of one server's bytes that mean something else at all other servers.
-
-    A deviation that is harmless elsewhere, such as another name for a field, needs no entry:
-    it is accepted from every server.
-
-    Attributes:
-        cumulative_arguments: Each fragment of a call repeats all before it.  Elsewhere a
-            fragment that begins like the arguments so far is simply the next one.
-    """
-
-    cumulative_arguments: bool = False
-
-
-_QUIRKS = {
-    # NousResearch/hermes-agent#35718
-    "qianfan": Quirks(cumulative_arguments=True),
-}
-
-
-def quirks_of(server: str | None) -> Quirks:
-    """Return the quirks of a server; most have none."""
-    return _QUIRKS.get(server or "", Quirks())
+__all__ = ["StreamState"]
 
 
 class StreamState(BlockOpener):

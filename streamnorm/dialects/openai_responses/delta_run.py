@@ -18,7 +18,7 @@ _MAX_UNCOUNTED = 16
 _MAX_UNCOUNTED_CHARS = 256
 
 
-class OpenText(Struct, frozen=True, gc=False):
+class OpenText(Struct, frozen=True):
     """A text of an open block, and the indexes that its deltas carry.
 
     Attributes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from streamnorm._core.errors import RecordingError
-from streamnorm._core.json import InvalidJSON, decode_any, is_object
+from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.format import read_bounded
+from streamnorm.recording.format import read_bounded, split_name
 from streamnorm.recording.importing.cassettes import cassette_entries
 from streamnorm.recording.importing.entries import Entry, recording_of
 from streamnorm.recording.importing.har import har_entries
@@ -26,7 +26,12 @@ _LIMITS = Limits()
 _MAX_DEPTH = _LIMITS.max_json_depth + 16
 
 
-def import_file(path: Path | str, directory: Path | str) -> list[Recording]:
+def import_file(
+    path: Path | str,
+    directory: Path | str,
+    *,
+    on_present: Callable[[Recording], None] | None = None,
+) -> list[Recording]:
     """Write the exchanges of a cassette or a HAR file as recordings.
 
     Cassettes are those of vcrpy and cassetter.  The format is detected from the content, YAML
@@ -36,7 +41,9 @@ def import_file(path: Path | str, directory: Path | str) -> list[Recording]:
 
     Args:
         path: The file.
-        directory: Directory of the recordings; new ones are numbered after those in it.
+        directory: Directory of the recordings; new ones are numbered after those in it.  An
+            exchange with the request and the response of one of those is not written again.
+        on_present: Called with each recording that was not written again.
 
     Returns:
         The recordings, in the order of the file.
@@ -53,7 +60,7 @@ def import_file(path: Path | str, directory: Path | str) -> list[Recording]:
         recordings = [recording_of(entry) for entry in entries]
     except Unreadable as exc:
         raise RecordingError(f"{path}: {exc}") from exc
-    _save(recordings, Path(directory))
+    _save(recordings, Path(directory), on_present or (lambda recording: None))
     return recordings
 
 
@@ -82,19 +89,45 @@ def _json_value(data: bytes) -> Any:
         raise Unreadable("no UTF-8") from exc
 
 
-def _save(recordings: list[Recording], directory: Path) -> None:
-    """Save all recordings or none."""
+def _save(
+    recordings: list[Recording], directory: Path, on_present: Callable[[Recording], None]
+) -> None:
+    """Save all recordings that the directory lacks, or none."""
+    present = _present(directory, {len(recording.body) for recording in recordings})
     recorder = Recorder(directory)
-    names: list[str] = []
+    saved: list[tuple[str, Recording]] = []
     try:
         for recording in recordings:
+            same = present.get(_identity(recording))
+            if same:
+                recording.path = same.pop(0)
+                on_present(recording)
+                continue
             # The recorded URL has no secrets, which a path may contain.
             url = "" if recording.request is None else recording.request.url
-            names.append(recorder.next_name(slug_of(url)))
-            recording.save(names[-1] + recording.response.body)
+            name = recorder.next_name(slug_of(url))
+            saved.append((name, recording))
+            recording.save(name + recording.response.body)
     except RecordingError:
-        for name, recording in zip(names, recordings, strict=False):
+        for name, recording in saved:
             for suffix in (recording.response.body, ".json"):
                 with suppress(OSError):
                     Path(name + suffix).unlink()
         raise
+
+
+def _present(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
+    """Return the recordings of a directory whose bodies have one of these sizes."""
+    present: dict[tuple[str, bytes], list[Path]] = {}
+    with suppress(OSError):  # there is no such directory yet
+        for path in sorted(directory.iterdir()):
+            if split_name(path)[1] is None or path.stat().st_size not in sizes:
+                continue
+            with suppress(RecordingError):  # a damaged recording is no copy
+                present.setdefault(_identity(Recording.load(path)), []).append(path)
+    return present
+
+
+def _identity(recording: Recording) -> tuple[str, bytes]:
+    """Return what makes a recording a copy of another: its request and its response."""
+    return compact([recording.request, recording.response]), recording.body

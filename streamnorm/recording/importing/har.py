@@ -12,7 +12,6 @@ from __future__ import annotations
 import binascii
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,6 +19,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import UNSET, Struct, field, structs
 
+import streamnorm
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
@@ -181,7 +181,7 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
     path = Path(path)
     log = {
         "version": "1.2",
-        "creator": {"name": "streamnorm", "version": version("streamnorm")},
+        "creator": {"name": "streamnorm", "version": streamnorm.__version__},
         "entries": [_exchange(recording) for recording in recordings],
         "comment": _COMMENT,
     }

@@ -76,7 +76,7 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         yaml = importlib.import_module("yaml")
     except ModuleNotFoundError as exc:
         raise ModuleNotFoundError(
-            "cassettes need PyYAML: pip install 'streamnorm[import]'", name="yaml"
+            "YAML needs PyYAML, of the extra `import`: pip install pyyaml", name="yaml"
         ) from exc
     events: Iterable[_ParserEvent] = yaml.parse(data, Loader=_loader(yaml))
     builder = _DocumentBuilder(max_depth)

@@ -1,34 +1,25 @@
-"""The positions of credentials in a request or a response: headers, URL, form and JSON fields."""
+"""The positions of credentials in a request or a response: headers and JSON fields."""
 
 from __future__ import annotations
 
-import binascii
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, unquote, unquote_plus
+from urllib.parse import unquote
 
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object
+from streamnorm._core.limits import Limits
+from streamnorm.recording.secrets.authorization import in_authorization, in_value
+from streamnorm.recording.secrets.urls import in_url
 
 __all__ = [
-    "in_form",
     "in_header",
     "in_json",
-    "in_url",
     "is_secret_field",
     "is_secret_header",
-    "public_url",
+    "json_in",
     "replace_strings",
 ]
-
-# Matches every text: RFC 3986, appendix B.
-_URL = re.compile(r"([^:/?#]+:)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
-_PUBLIC_QUERY = frozenset({"alt", "api-version", "beta", "limit", "starting_after", "stream"})
-# Neither recorded nor secret: their values may occur in bodies, which must stay intact.
-_HARMLESS_QUERY = frozenset(
-    {"after", "before", "include", "include[]", "model", "order", "purpose"}
-)
 
 _SECRET_HEADER = re.compile(
     "auth|cookie|credential|key|organization|passw|project|secret|session|token"
@@ -48,7 +39,17 @@ _SECRET_ENDS = (
 )
 # Fields and headers whose values contain more than the secret.
 _LISTS = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
-_LEAST = 6
+# What stands in an object beside a secret, or is a schema of it.
+_DESCRIPTIONS = frozenset({"description", "name", "title", "type"})
+_SCHEMA_FIELDS = frozenset(
+    {"$anchor", "$comment", "$defs", "$id", "$ref", "$schema", "additionalproperties", "allof"}
+    | {"anyof", "const", "default", "definitions", "deprecated", "enum", "example", "examples"}
+    | {"format", "items", "maximum", "maxitems", "maxlength", "minimum", "minitems", "minlength"}
+    | {"nullable", "oneof", "pattern", "properties", "propertyordering", "readonly", "required"}
+    | {"uniqueitems", "writeonly"}
+)
+_SCHEMA_MARKS = frozenset({"$ref", "allof", "anyof", "const", "enum", "oneof", "type"})
+_MAX_DEPTH = Limits().max_json_depth
 
 _NameRule: TypeAlias = Callable[[str], bool]
 
@@ -61,7 +62,7 @@ def is_secret_header(name: str) -> bool:
 
 def is_secret_field(name: str) -> bool:
     """Return whether a field of JSON or of a form with this name holds a secret."""
-    name = name.lower().replace("_", "").replace("-", "")
+    name = _normalised(name)
     return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
 
 
@@ -69,32 +70,21 @@ def in_header(name: str, value: str) -> Iterator[str]:
     """Yield the credentials in a header of a request or a response."""
     match name.lower():
         case "authorization" | "proxy-authorization":
-            yield from _in_authorization(value)
+            yield from in_authorization(value)
         case "cookie":
             yield from _in_cookies(value.split(";"))
         case "set-cookie":
             yield from _in_cookies(value.split(";")[:1])
         case "location" | "content-location" | "referer":
             yield from in_url(value)
-        case other if is_secret_header(other):
-            yield value
-        case _:
+        case "www-authenticate":
             pass
-
-
-def _in_authorization(value: str) -> Iterator[str]:
-    scheme, _, rest = value.strip().partition(" ")
-    rest = rest.strip()
-    # Text that contains the value contains `rest`, too, unless that is too short to search for.
-    yield rest if len(rest) >= _LEAST else value
-    if scheme.lower() != "basic":
-        return
-    try:
-        pair = b64decode(rest).decode()
-    except (binascii.Error, ValueError):
-        return
-    yield pair
-    yield from pair.partition(":")[::2]
+        case other:
+            if is_secret := is_secret_header(other):
+                yield value
+            yield from in_value(value)
+            decoded = json_in(value)  # a gateway's configuration, for example
+            yield from _in_secret("", decoded) if is_secret else in_json(decoded)
 
 
 def _in_cookies(cookies: Iterable[str]) -> Iterator[str]:
@@ -102,56 +92,17 @@ def _in_cookies(cookies: Iterable[str]) -> Iterator[str]:
         value = cookie.partition("=")[2].strip().strip('"')
         yield value
         yield unquote(value)
+        yield from in_value(unquote(value))
 
 
-def in_url(url: str) -> Iterator[str]:
-    """Yield the credentials in a URL: userinfo, and non-public parameters of the query."""
-    _, authority, _, query, fragment = _parts(url)
-    userinfo = authority.rpartition("@")[0]
-    for value in (userinfo, *userinfo.partition(":")[::2]):
-        yield value
-        yield unquote(value)
-    for name, value in _pairs(f"{query}&{fragment}"):
-        if unquote_plus(name).lower() not in _PUBLIC_QUERY | _HARMLESS_QUERY:
-            yield value
-            yield unquote(value)
-            yield unquote_plus(value)
-
-
-def public_url(url: str) -> str:
-    """Return a URL without userinfo, fragment and non-public parameters of the query."""
-    scheme, authority, path, query, _ = _parts(url)
-    host = authority.rpartition("@")[2]
-    kept = "&".join(
-        f"{name}={value}" if value else name
-        for name, value in _pairs(query)
-        if name.lower() in _PUBLIC_QUERY
-    )
-    return f"{scheme}{'//' if host else ''}{host}{path}{'?' if kept else ''}{kept}"
-
-
-def _parts(url: str) -> tuple[str, str, str, str, str]:
-    match = _URL.fullmatch(url)
-    assert match is not None  # noqa: S101 - it matches every text
-    scheme, authority, path, query, fragment = match.groups(default="")
-    return scheme, authority, path, query, fragment
-
-
-def _pairs(query: str) -> Iterator[tuple[str, str]]:
-    for pair in query.split("&"):
-        name, separator, value = pair.partition("=")
-        if separator:
-            yield name, value
-        elif name:
-            # A flag such as `?stream`, or a value without a name.
-            yield (name, "") if name.lower() in _PUBLIC_QUERY else ("", name)
-
-
-def in_form(text: str) -> Iterator[str]:
-    """Yield the credentials in a form, for example in a token request."""
-    for name, value in parse_qsl(text):
-        if is_secret_field(name):
-            yield value
+def json_in(text: str) -> Any:
+    """Return the JSON object or array that a text is; None if it is none."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return decode_any(text, max_depth=_MAX_DEPTH)
+    except InvalidJSON:
+        return None
 
 
 def in_json(value: Any, is_secret: _NameRule = is_secret_field) -> Iterator[str]:
@@ -161,17 +112,30 @@ def in_json(value: Any, is_secret: _NameRule = is_secret_field) -> Iterator[str]
             yield from in_json(item, is_secret)
     elif is_object(value):
         for name, item in value.items():
-            if not is_secret(name):
+            if is_secret(name):
+                yield from _in_secret(name, item)
+            elif is_secret is is_secret_header and isinstance(item, str):
+                yield from in_header(name, item)
+            else:
                 yield from in_json(item, _rule_below(name))
-                continue
-            for leaf in item if is_array(item) else [item]:
-                text = _text_of(leaf)
-                if text is None:
-                    yield from in_json(leaf)
-                elif name.lower() in _LISTS:
-                    yield from in_header(name, text)
-                else:
-                    yield text
+
+
+def _in_secret(name: str, value: Any) -> Iterator[str]:
+    """Yield the credentials in the value of a secret field."""
+    if is_array(value):
+        for item in value:
+            yield from _in_secret(name, item)
+    elif is_object(value):
+        public = _public_fields(value)
+        for inner, item in value.items():
+            yield from in_json(item) if inner in public else _in_secret(inner, item)
+    elif (text := _text_of(value)) is None:
+        pass
+    elif name.lower() in _LISTS:
+        yield from in_header(name, text)
+    else:
+        yield text
+        yield from in_value(text)
 
 
 def replace_strings(
@@ -205,11 +169,32 @@ def replace_strings(
 
 
 def _hidden(value: Any, replace: Callable[[str], str], hide: Callable[[str], str]) -> Any:
+    """Return the value of a secret field with its strings replaced."""
     if is_array(value):
         return [_hidden(item, replace, hide) for item in value]
+    if is_object(value):
+        public = _public_fields(value)
+        hidden: dict[str, Any] = {}
+        for name, item in value.items():
+            is_public = name in public
+            hidden[replace(name)] = (
+                replace_strings(item, replace, hide) if is_public else _hidden(item, replace, hide)
+            )
+        return hidden
     text = _text_of(value)
-    # The schema of a secret field is no secret, and neither is null.
-    return replace_strings(value, replace, hide) if text is None else hide(text)
+    return value if text is None else hide(text)
+
+
+def _public_fields(value: dict[str, Any]) -> set[str]:
+    """Return the fields of an object in a secret field that are not secret themselves."""
+    names = {name: _normalised(name) for name in value}
+    is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
+    public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
+    return {name for name, normalised in names.items() if normalised in public}
+
+
+def _normalised(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _text_of(value: Any) -> str | None:

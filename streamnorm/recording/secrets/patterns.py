@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from streamnorm.recording.secrets.forms import Span
-
-__all__ = ["find_fields", "find_tokens"]
+__all__ = ["Secret", "find_fields", "find_tokens"]
 
 # No match is longer than the look-ahead of a `Scrubber`, hence the upper bounds.
 _ESCAPE_BEFORE = rb"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
@@ -20,50 +19,134 @@ _DIGIT = rb"(?=[A-Za-z_-]{0,64}[0-9])"
 _RANDOM = rb"(?=[A-Za-z0-9_-]{0,80}?(?=[A-Za-z]{0,7}[0-9])[A-Za-z0-9]{8})"
 
 
-def _token(prefix: bytes, least: int, most: int) -> re.Pattern[bytes]:
-    return re.compile(
-        _ALONE + re.escape(prefix) + _DIGIT + rb"[A-Za-z0-9]{%d,%d}" % (least, most) + _END
-    )
+# A line end, also as an escape in JSON or in JSON in JSON, or a space where lines were joined.
+_LINE_END = rb"(?:\r?\n|\\{1,8}[nr]| )"
+_PEM_HEADER = rb"[A-Z][A-Za-z-]{1,20}: [^\s\\\"]{1,80}(?: [^\s\\\"]{1,40}){0,4}?" + _LINE_END
+# A private key with its markers, escapes included; an RSA key of 8192 bits has 6,500.
+_MAX_MATCH = 8000
 
 
-# By three bytes of the prefix: their offset in the match, and its pattern.
-_TOKENS = {
-    b"sk-": (0, re.compile(_ALONE + rb"sk-" + _RANDOM + rb"[A-Za-z0-9_-]{16,400}" + _END)),
-    b"sk_": (1, _token(b"gsk_", 20, 200)),
-    b"ai-": (1, _token(b"xai-", 20, 200)),
-    b"hf_": (0, _token(b"hf_", 20, 100)),
-    b"hp_": (1, _token(b"ghp_", 20, 100)),
-    b"lx-": (2, _token(b"pplx-", 20, 200)),
-    b"rg-": (1, _token(b"org-", 16, 64)),
-    b"oj_": (2, _token(b"proj_", 16, 64)),
+class Secret(NamedTuple):
+    """A secret found in bytes.
+
+    Attributes:
+        start: Offset of its first byte.
+        end: Offset behind its last byte.
+        kind: What it is.
+    """
+
+    start: int
+    end: int
+    kind: str
+
+
+class _Shape(NamedTuple):
+    """The shape of a secret.
+
+    Attributes:
+        kind: What it is.
+        offset: Offset in the match of the bytes that are searched for.
+        pattern: Matches the secret, which is the group if there is one.
+    """
+
+    kind: str
+    offset: int
+    pattern: re.Pattern[bytes]
+
+
+def _token(prefix: bytes, least: int, most: int, offset: int = 0) -> _Shape:
+    word = re.escape(prefix) + _DIGIT + rb"[A-Za-z0-9]{%d,%d}" % (least, most)
+    return _Shape(f"{prefix.decode()} key", offset, re.compile(_ALONE + word + _END))
+
+
+def _random_token(prefix: bytes, least: int, most: int, offset: int = 0) -> _Shape:
+    word = re.escape(prefix) + _RANDOM + rb"[A-Za-z0-9_-]{%d,%d}" % (least, most)
+    return _Shape(f"{prefix.decode()} key", offset, re.compile(_ALONE + word + _END))
+
+
+def _shape(kind: str, pattern: bytes, offset: int = 0) -> _Shape:
+    return _Shape(kind, offset, re.compile(pattern))
+
+
+# By three bytes of the prefix, at the offset of the shape.
+_BY_PREFIX: dict[bytes, tuple[_Shape, ...]] = {
+    b"sk-": (_random_token(b"sk-", 16, 400), _token(b"csk-", 20, 200, 1)),
+    b"sk_": (_token(b"gsk_", 20, 200, 1),),
+    b"ai-": (_token(b"xai-", 20, 200, 1),),
+    b"hf_": (_token(b"hf_", 20, 100),),
+    b"hp_": (_token(b"ghp_", 20, 100, 1),),
+    b"lx-": (_token(b"pplx-", 20, 200, 2),),
+    b"r8_": (_token(b"r8_", 20, 100),),
+    b"rg-": (_token(b"org-", 16, 64, 1),),
+    b"oj_": (_token(b"proj_", 16, 64, 2),),
     b"at_": (
-        8,
-        re.compile(_ALONE + rb"github_pat_" + _DIGIT + rb"[A-Za-z0-9_]{20,200}" + _END),
+        _shape("github_pat_ key", _ALONE + rb"github_pat_" + _DIGIT + rb"\w{20,200}" + _END, 8),
     ),
-    b"a29": (1, re.compile(_ALONE + rb"ya29\.[A-Za-z0-9_-]{20,4000}")),
-    b"KIA": (1, re.compile(_NOT_IN_BASE64 + rb"AKIA[0-9A-Z]{16}(?![A-Za-z0-9_+=-])")),
-    # JSON Web Token: two objects in base64, and a signature.
+    b"at-": (
+        _shape(
+            "glpat- key",
+            # With a version and a checksum, where GitLab has several cells.
+            _ALONE + rb"glpat-" + _RANDOM + rb"[\w-]{16,300}(?:\.\w{2}\.\w{6,12})?" + _END,
+            3,
+        ),
+    ),
+    b"a29": (_shape("Google OAuth token", _ALONE + rb"ya29\.[A-Za-z0-9_-]{20,4000}", 1),),
+    b"KIA": (
+        _shape("AWS access key", _NOT_IN_BASE64 + rb"AKIA[0-9A-Z]{16}(?![A-Za-z0-9_+=-])", 1),
+    ),
+    # Two objects in base64, and a signature.
     b"eyJ": (
-        0,
-        re.compile(
-            _NOT_IN_BASE64
-            + rb"eyJ[A-Za-z0-9_-]{8,1500}\.eyJ[A-Za-z0-9_-]{8,4500}\.[A-Za-z0-9_-]{8,1500}"
+        _shape(
+            "JSON Web Token",
+            _NOT_IN_BASE64 + rb"eyJ[\w-]{8,1500}\.eyJ[\w-]{8,4500}\.[\w-]{8,1500}",
         ),
     ),
 }
-_GOOGLE = re.compile(_NOT_IN_BASE64 + rb"AIza[A-Za-z0-9_-]{30,60}(?![A-Za-z0-9_+=-])")
-_BEARER = re.compile(
-    rb"(?<![A-Za-z])[Bb]earer +((?=[A-Za-z._~+/-]{0,64}[0-9])[A-Za-z0-9._~+/-]{16,4000}=*)"
+# By the bytes at the offset of the shape: prefixes whose bytes fit in none of `_CLASSES`.
+_BY_WORD: tuple[tuple[bytes, _Shape], ...] = (
+    (
+        b"AIza",
+        _shape("Google API key", _NOT_IN_BASE64 + rb"AIza[\w-]{30,60}(?![A-Za-z0-9_+=-])"),
+    ),
+    (b"AQ.", _random_token(b"AQ.", 20, 400)),
+    (b"fw_", _token(b"fw_", 20, 100)),
+    (b"nvapi-", _random_token(b"nvapi-", 20, 200)),
+    (
+        b"xox",
+        _shape("Slack token", _ALONE + rb"xox[abeprs]-(?=[0-9])[A-Za-z0-9-]{16,300}" + _END),
+    ),
+    (
+        b"earer ",
+        _shape(
+            "bearer token",
+            rb"(?<![A-Za-z])[Bb]earer +"
+            rb"((?=[A-Za-z._~+/-]{0,64}[0-9])[A-Za-z0-9._~+/-]{16,4000}=*)",
+            1,
+        ),
+    ),
+    (
+        b"-----BEGIN ",
+        _shape(
+            "private key",
+            rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            rb"%(n)b{0,4}(?:%(header)b%(n)b{0,3}){0,4}"
+            rb"(?=[A-Za-z0-9+/]{32})((?:[A-Za-z0-9+/=]|%(n)b)+)"
+            % {b"n": _LINE_END, b"header": _PEM_HEADER},
+        ),
+    ),
 )
 
-# Searching for the three bytes of each prefix in turn would cost twelve searches.  Mapping
+# Searching for the three bytes of each prefix in turn would cost as many searches.  Mapping
 # all first bytes to 1, second to 2 and third to 3 makes one search find all, and little else.
-_CLASSES = {b"shalroeK": 1, b"kfpxgjity2I": 2, b"-_J9A": 3}
+_CLASSES = {b"shalroeK": 1, b"kfpxgjity2I8": 2, b"-_J9A": 3}
 _TO_CLASS = bytes(
     next((number for letters, number in _CLASSES.items() if octet in letters), 0)
     for octet in range(256)
 )
 _PREFIX = bytes((1, 2, 3))
+_LONGEST_PREFIX = 16
+
+_LINE = re.compile(rb"[^\r\n]+")
 
 _FIELD_NAMES = (
     b"access_token",
@@ -74,42 +157,52 @@ _FIELD_NAMES = (
     b"private_key",
     b"refresh_token",
 )
+# The value may stand in an object, unless that is a schema.
 _FIELD = re.compile(
-    rb'(?<=[A-Za-z])(?:"\s*:\s*"((?:[^"\\\0]|\\.){1,6000})"'
+    rb'(?<=[A-Za-z])(?:"\s*:\s*(?:\{\s*"(?!type"|name"|title"|description")\w{1,40}"\s*:\s*)?'
+    rb'"((?:[^"\\\0]|\\.){1,6000})"'
     # The same in a string of JSON, where each quote has backslashes before it.
-    rb'|(\\{1,8})"\s*:\s*\2"((?:[^"\\\0]|(?!\2")\\{1,8}[^\\\0]){1,6000})\2")',
+    rb'|(\\{1,8})"\s*:\s*(?:\{\s*\2"(?!(?:type|name|title|description)\\)\w{1,40}\2"\s*:\s*)?'
+    rb'\2"((?:[^"\\\0]|(?!\2")\\{1,8}[^\\\0]){1,6000})\2")',
     re.DOTALL,
 )
 
 
-def find_tokens(data: bytes, low: int, high: int) -> Iterator[Span]:
-    """Yield the spans of typical secrets that start at or after `low` and before `high`."""
+def find_tokens(data: bytes, low: int, high: int) -> Iterator[Secret]:
+    """Yield the typical secrets that start at or after `low` and before `high`."""
+    for start, shape in _candidates(data, low, high):
+        match = shape.pattern.match(data, start, start + _MAX_MATCH)
+        if match is not None:
+            yield from _lines_of(data, *match.span(shape.pattern.groups), shape.kind)
+
+
+def _candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]]:
+    """Yield where a secret may start, and its shape."""
     classes = data.translate(_TO_CLASS)
-    at = classes.find(_PREFIX, low, high + 16)
+    at = classes.find(_PREFIX, low, high + _LONGEST_PREFIX)
     while at >= 0:
-        offset, pattern = _TOKENS.get(data[at : at + 3], (0, None))
-        if pattern is not None and low <= at - offset < high:
-            match = pattern.match(data, at - offset)
-            if match is not None:
-                yield match.span()
-        at = classes.find(_PREFIX, at + 1, high + 16)
-    for start in _all(b"AIza", data, low, high):
-        match = _GOOGLE.match(data, start)
-        if match is not None:
-            yield match.span()
-    for start in _all(b"earer ", data, low + 1, high + 1):
-        match = _BEARER.match(data, start - 1)
-        if match is not None:
-            yield match.span(1)
+        for shape in _BY_PREFIX.get(data[at : at + 3], ()):
+            if low <= at - shape.offset < high:
+                yield at - shape.offset, shape
+        at = classes.find(_PREFIX, at + 1, high + _LONGEST_PREFIX)
+    for word, shape in _BY_WORD:
+        for start in _all(word, data, low + shape.offset, high + shape.offset):
+            yield start - shape.offset, shape
 
 
-def find_fields(data: bytes, low: int, high: int) -> Iterator[Span]:
-    """Yield the spans of the values of JSON fields with secret names."""
+def _lines_of(data: bytes, start: int, end: int, kind: str) -> Iterator[Secret]:
+    """Yield the lines of a secret: line ends frame the events of a body, and stay."""
+    for line in _LINE.finditer(data, start, end):
+        yield Secret(*line.span(), kind)
+
+
+def find_fields(data: bytes, low: int, high: int) -> Iterator[Secret]:
+    """Yield the values of JSON fields with secret names."""
     for name in _FIELD_NAMES:
         for start in _all(name, data, low, high):
             match = _FIELD.match(data, start + len(name))
             if match is not None:
-                yield match.span(1 if match[1] is not None else 3)
+                yield Secret(*match.span(1 if match[1] is not None else 3), "secret field")
 
 
 def _all(word: bytes, data: bytes, low: int, high: int) -> Iterator[int]:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import Any, TypedDict
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.secrets.bodies import Field, in_text, text_of
 from streamnorm.recording.secrets.credentials import (
-    in_form,
     in_header,
     in_json,
-    in_url,
-    public_url,
     replace_strings,
 )
 from streamnorm.recording.secrets.forms import Forms
 from streamnorm.recording.secrets.scrubbing import Finder, Scrubber
+from streamnorm.recording.secrets.urls import in_url, public_url
 
 __all__ = ["Secrets"]
 
@@ -35,6 +35,8 @@ _PLACEHOLDERS = frozenset(
     {"anything", "api-key", "api_key", "apikey", "bearer", "lm-studio", "no-key", "not-needed"}
     | {"ollama", "placeholder", "sk-no-key-required", "unused"}
 )
+# A server must not make the search of its body slow.
+_MAX_RESPONSE_VALUES = 256
 _MAX_DEPTH = Limits().max_json_depth
 
 
@@ -78,8 +80,8 @@ class Secrets:
     def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials of a response; return its public headers without them."""
         headers = list(headers)
-        for name, value in headers:
-            self._learn(in_header(name, value))
+        found = chain.from_iterable(in_header(name, value) for name, value in headers)
+        self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._headers(headers, _RESPONSE_HEADERS)
 
     def scrub(self, data: bytes) -> bytes:
@@ -123,20 +125,31 @@ class Secrets:
     def _body(self, request: WireRequest) -> _Body:
         if not request.body:
             return {}
-        try:
-            text = request.body.decode()
-        except UnicodeDecodeError:
+        text, is_whole = text_of(request.body, request.headers)
+        if is_whole:
+            try:
+                value = decode_any(text, max_depth=_MAX_DEPTH)
+            except InvalidJSON:
+                pass
+            else:
+                self._learn(in_json(value))
+                return {"body": self._public(value)}
+        kinds = [value for name, value in request.headers if name.lower() == "content-type"]
+        fields = sorted(in_text(text, ", ".join(kinds)))
+        self._learn(field.value for field in fields)
+        if not is_whole:
             return {"bytes": len(request.body)}
-        try:
-            value = decode_any(text, max_depth=_MAX_DEPTH)
-        except InvalidJSON:
-            if any(
-                "form-urlencoded" in v for n, v in request.headers if n.lower() == "content-type"
-            ):
-                self._learn(in_form(text))
-            return {"text": self._scrub_text(text)}
-        self._learn(in_json(value))
-        return {"body": self._public(value)}
+        return {"text": self._scrub_text(self._without(fields, text))}
+
+    def _without(self, fields: Iterable[Field], text: str) -> str:
+        """Return a text with the fields replaced; they are in order, and may overlap."""
+        pieces: list[str] = []
+        at = 0
+        for start, end, _ in fields:
+            if end > at:
+                pieces += (text[at:start], self._hide(text[max(at, start) : end]))
+                at = end
+        return "".join([*pieces, text[at:]])
 
     def _public(self, value: Any) -> Any:
         """Return a decoded JSON value without secrets."""

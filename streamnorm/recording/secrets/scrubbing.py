@@ -46,9 +46,10 @@ class Finder:
             high: Offset before which every secret starts.
             fields: Whether to include the values of JSON fields with secret names.
         """
-        spans = [*find_tokens(data, low, high), *self._forms.find(data, low, high)]
+        spans = list(self._forms.find(data, low, high))
+        spans += [(start, end) for start, end, _ in find_tokens(data, low, high)]
         if fields:
-            spans += find_fields(data, low, high)
+            spans += [(start, end) for start, end, _ in find_fields(data, low, high)]
         if self._patterns:
             spans += self._matches(data, low, high)
         return sorted((_outside_escape(data, start), end) for start, end in spans)

@@ -26,6 +26,10 @@ from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")
 NO_STREAM = "not_a_stream"
+NO_STREAM_FIELD = (
+    'a JSON body, expected an event stream (is "stream": true missing in the request, '
+    "or streamGenerateContent in its URL?)"
+)
 
 
 # Bodies that are no stream
@@ -44,24 +48,46 @@ def test_json_error_in_an_array_is_the_providers_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "message"),
     [
-        b'{"id":"1","object":"chat.completion","choices":[{"message":{"content":"hi"}}]}',
-        b"<!DOCTYPE html><html><body>502</body></html>",
-        b"[1,2]",
-        b"{broken",
-        b'{"error":null}',
+        (
+            b'{"id":"1","object":"chat.completion","choices":[{"message":{"content":"hi"}}]}',
+            NO_STREAM_FIELD,
+        ),
+        (
+            b"<!DOCTYPE html><html><body>502</body></html>",
+            "an HTML page, expected an event stream (is the URL of the request right?)",
+        ),
+        (b"[1,2]", NO_STREAM_FIELD),
+        (b"{broken", NO_STREAM_FIELD),
+        (b'{"error":null}', NO_STREAM_FIELD),
+        (b"Dear reader,\n\nhow are you?\n", "plain text, expected an event stream"),
+        (b"prose: a line with a colon", "plain text, expected an event stream"),
+        (b"\x7fELF\x02\x01\0\0\n\0data: x", "binary data, expected an event stream"),
+        (b"x" * 100_000, "binary data, expected an event stream"),
     ],
+    ids=lambda value: str(value[:20]),
 )
-def test_other_body_in_place_of_a_stream_is_reported_by_its_first_character(body: bytes) -> None:
-    error = StreamError(
-        "malformed",
-        f"body that begins with {chr(body[0])!r}, expected an event stream",
-        code=NO_STREAM,
-    )
-    decoded = decode(body)
-    assert decoded.events == [error]
-    assert decoded.outcome == Failed(error)
+def test_body_in_place_of_a_stream_is_reported_by_its_kind(body: bytes, message: str) -> None:
+    error = StreamError("malformed", message, code=NO_STREAM)
+    for dialect in ("openai_chat", None):
+        decoded = decode(body, dialect=dialect)
+        assert decoded.events == [error]
+        assert decoded.outcome == Failed(error)
+        by_byte = decode(*(body[at : at + 1] for at in range(len(body))), dialect=dialect)
+        assert by_byte == decoded
+
+
+@pytest.mark.parametrize("start", [b"d", b"data", b"event: mess", b"id", b": c\nretr", b"data: {"])
+def test_stream_that_is_cut_in_its_first_field_is_truncated(start: bytes) -> None:
+    for dialect in ("openai_chat", None):
+        assert isinstance(decode(start, dialect=dialect).outcome, Truncated)
+
+
+def test_text_that_breaks_off_is_a_broken_connection() -> None:
+    reader = decoder("openai_chat")
+    reader.feed(b"Dear reader,\n")
+    assert [event.kind for event in reader.abort(OSError())] == ["transport"]
 
 
 def test_nothing_of_a_body_is_read_as_frames() -> None:
@@ -106,14 +132,15 @@ def test_many_strays_are_bounded() -> None:
 
 
 def test_source_that_fails_ends_in_transport_or_stalled() -> None:
-    for cause, kind in [
-        (ConnectionResetError("peer"), "transport"),
-        (TimeoutError(), "stalled"),
-        (OSError("secret"), "transport"),
+    for cause, kind, found in [
+        (ConnectionResetError("peer"), "transport", "connection lost"),
+        (TimeoutError(), "stalled", "connection timed out"),
+        (OSError("secret"), "transport", "connection lost"),
     ]:
         reader = decoder("openai_chat")
         reader.feed(TEXT)
-        error = StreamError(kind, f"{type(cause).__name__} after 1 frames", retryable=True)
+        message = f"{found} after 1 event, before the message was complete"
+        error = StreamError(kind, message, retryable=True)
         assert reader.abort(cause) == [error]
         assert reader.outcome == Truncated(error)
         assert reader.abort(cause) == reader.close() == []
@@ -209,7 +236,7 @@ def test_every_dialect_knows_a_body_a_stray_line_and_a_cut() -> None:
         page = decode(b"<html>", dialect=dialect)
         assert getattr(page.events[0], "code", "") == NO_STREAM
         cut = decode(first, dialect=dialect)
-        message = "stream ended after 1 frames, expected the end of its message"
+        message = "connection lost: the stream ended before the message was complete, after 1 event"
         assert cut.events[-1] == StreamError("truncated", message, retryable=True)
 
 

@@ -58,13 +58,13 @@ def error_of(*frames: bytes) -> str:
 
 
 def test_input_for_a_stopped_call_is_malformed() -> None:
-    message = "delta of no open ToolCall block, expected one at its index"
+    message = "delta of no open tool_use block, expected one at its index"
     for other in (tool(1), block(1, "server_tool_use", id="s", name="search", input={})):
         assert error_of(tool(0), args(0, PARIS[:5]), stop(0), other, args(0, PARIS[5:])) == message
 
 
 def test_input_at_an_unknown_index_is_malformed() -> None:
-    message = "delta of no open ToolCall block, expected one at its index"
+    message = "delta of no open tool_use block, expected one at its index"
     assert error_of(tool(0), args(1, PARIS)) == message
     assert error_of(tool(0), tool(1), args(2, PARIS)) == message
     assert error_of(text(0, "a"), args(0, PARIS)) == message
@@ -72,15 +72,23 @@ def test_input_at_an_unknown_index_is_malformed() -> None:
 
 
 def test_input_without_an_index_needs_exactly_one_open_call() -> None:
-    message = "delta of no open ToolCall block, expected one at its index"
+    message = "delta of no open tool_use block, expected one at its index"
     assert error_of(tool(0), tool(1), args(None, PARIS)) == message
     assert error_of(args(None, PARIS)) == message
     assert body(tool(0), stop(0), tool(1), args(None, "{}"), stop(1))[3] == JSONDelta(1, "{}")
 
 
-@pytest.mark.parametrize("index", ["0", 0.0, True, [0]])
-def test_index_of_another_type_is_malformed(index: object) -> None:
-    message = f"index of type {type(index).__name__}, expected a whole number"
+@pytest.mark.parametrize(
+    ("index", "found"),
+    [
+        ("0", "a string of 1 characters"),
+        (0.0, "a decimal number"),
+        (True, "a boolean"),
+        ([0], "an array"),
+    ],
+)
+def test_index_of_another_type_is_malformed(index: object, found: str) -> None:
+    message = f"index is {found}, expected an integer"
     for name, fields in (
         ("content_block_start", {"content_block": {"type": "text", "text": ""}}),
         ("content_block_delta", {"delta": {"type": "text_delta", "text": "a"}}),
@@ -98,7 +106,7 @@ def test_index_of_another_type_is_malformed(index: object) -> None:
 def test_signature_that_names_no_open_thinking_is_malformed(index: int, other: str) -> None:
     first = [block(0, "thinking", thinking="a"), delta(0, "signature_delta", signature="s")]
     later = [block(1, other, **{other: "b"}), delta(index, "signature_delta", signature="t")]
-    message = "delta of no open Reasoning block, expected one at its index"
+    message = "delta of no open thinking block, expected one at its index"
     assert error_of(*first, stop(0), *later) == message
 
 
@@ -208,10 +216,10 @@ def test_input_of_the_start_must_be_that_of_the_deltas() -> None:
 
 
 def test_text_that_is_no_string_is_malformed() -> None:
-    message = "partial_json of type dict, expected a string"
+    message = "partial_json is an object, expected a string"
     assert error_of(tool(0), args(0, {"city": "Paris"})) == message
-    assert error_of(block(0, "text", text=["a"])) == "text of type list, expected a string"
-    assert error_of(block(0, "thinking", thinking=1)) == "thinking of type int, expected a string"
+    assert error_of(block(0, "text", text=["a"])) == "text is an array, expected a string"
+    assert error_of(block(0, "thinking", thinking=1)) == "thinking is an integer, expected a string"
 
 
 def test_second_stop_reason_must_be_the_first() -> None:

@@ -148,10 +148,18 @@ def test_candidate_without_an_index_is_the_first() -> None:
         assert blocks(frame(payload)) == [BlockStart(0, Text()), TextDelta(0, "a"), BlockStop(0)]
 
 
-@pytest.mark.parametrize("index", [-1, "1", True, 0.0])
-def test_invalid_candidate_index_is_malformed(index: object) -> None:
+@pytest.mark.parametrize(
+    ("index", "found"),
+    [
+        (-1, "a negative integer"),
+        ("1", "a string of 1 characters"),
+        (True, "a boolean"),
+        (0.0, "a decimal number"),
+    ],
+)
+def test_invalid_candidate_index_is_malformed(index: object, found: str) -> None:
     payload = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "index": index}]}
-    message = f"candidate index is a {type(index).__name__}, expected a count"
+    message = f"candidate index is {found}, expected an integer from 0"
     assert decode(frame(payload)).outcome == Failed(StreamError("malformed", message))
 
 

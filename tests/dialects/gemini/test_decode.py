@@ -132,7 +132,7 @@ def test_blocked_answer_is_a_refusal() -> None:
 
 def test_stream_without_a_finish_reason_is_truncated() -> None:
     decoded = decode(text("Hello"))
-    message = "stream ended after 1 frames, expected the end of its message"
+    message = "connection lost: the stream ended before the message was complete, after 1 event"
     assert decoded.events[-1] == StreamError("truncated", message, retryable=True)
     assert isinstance(decoded.outcome, Truncated)
     assert isinstance(decode().outcome, Truncated)
@@ -354,7 +354,7 @@ def test_array_that_is_cut_is_truncated() -> None:
 def test_array_of_all_its_elements_that_is_not_closed_is_truncated() -> None:
     whole = array(text("Hello", "STOP"), indent=None)
     assert decode(whole).outcome == Completed("end_turn", Usage())
-    message = "stream ended after 1 frames, expected the end of its message"
+    message = "connection lost: the stream ended before the message was complete, after 1 event"
     for rest in (b"", b",", b", 5", b', {"candidates":', b', {"error":{"message":"no"}'):
         decoded = decode(whole[:-1] + rest)
         assert decoded.events[:-1] == [BEGUN, *HELLO[:2]]

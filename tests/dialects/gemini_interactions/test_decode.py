@@ -39,7 +39,7 @@ TOKEN = {"continuation_token": "go-on"}
 DONE = b"event: done\ndata: [DONE]\n\n"
 CUT = StreamError(
     "truncated",
-    "stream ended after 4 frames, expected the end of its message",
+    "connection lost: the stream ended before the message was complete, after 4 events",
     retryable=True,
 )
 

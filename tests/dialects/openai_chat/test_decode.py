@@ -155,13 +155,12 @@ def test_stream_of_usage_alone_completes() -> None:
     assert decoded.outcome == Completed("end_turn", Usage(1), ("no_finish",))
 
 
-def test_truncation_states_the_number_of_frames() -> None:
+def test_truncation_states_the_number_of_events() -> None:
     error = decode(TEXT, TEXT).events[-1]
-    message = "stream ended after 2 frames, expected the end of its message"
+    message = "connection lost: the stream ended before the message was complete, after 2 events"
     assert error == StreamError("truncated", message, retryable=True)
-    assert decode(b"").events == [
-        StreamError("truncated", message.replace("2", "0"), retryable=True),
-    ]
+    message = "connection lost: the stream ended before its first event"
+    assert decode(b"").events == [StreamError("truncated", message, retryable=True)]
 
 
 @pytest.mark.parametrize("rest", [b"data: [DONE]", b"data: [DONE]\n", b"data:[DONE]\r"])

@@ -74,6 +74,14 @@ def test_arguments_after_the_finish_revoke_it() -> None:
     assert isinstance(decode(placeholder, calls(call(0, arguments="{}"))).outcome, Truncated)
 
 
+def test_name_after_the_finish_revokes_it() -> None:
+    """The call that it begins was not known when the server stated the finish."""
+    nameless = calls(call(0, "x", arguments='{"a":1}'), finish="tool_calls")
+    named = calls(call(0, name="f"))
+    assert isinstance(decode(nameless, named).outcome, Truncated)
+    assert isinstance(decode(nameless, named, chunk({}, "tool_calls")).outcome, Completed)
+
+
 def test_signature_alone_does_not_revoke_a_finish() -> None:
     signed = {"google": {"thought_signature": "s"}}
     after = (detail(type="reasoning.text", signature="s"), calls(call(0, extra_content=signed)))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnorm import RecordingError
+from streamnorm import Recording, RecordingError
 from streamnorm.recording.importing import files, import_file
 
 URL = "https://api.anthropic.com/v1/messages"
@@ -170,12 +170,39 @@ def test_numbers_follow_those_of_existing_recordings(
     directory = tmp_path / "out"
     directory.mkdir()
     (directory / "07-messages.sse").write_bytes(b"mine")
-    path = written()
-    for number in ("08", "09"):
-        (recording,) = import_file(path, directory)
+    for number, body in (("08", BODY), ("09", BODY + BODY)):
+        (recording,) = import_file(written(body=body), directory)
         assert recording.path == directory / f"{number}-messages.sse"
     assert (directory / "07-messages.sse").read_bytes() == b"mine"
     assert len(list(directory.iterdir())) == 5
+
+
+def test_second_import_writes_no_copies(written: Callable[..., Path], tmp_path: Path) -> None:
+    path, directory = written(asked='{"n": [1, 2.5, "é"]}'), tmp_path / "out"
+    made = json.loads(path.read_text())
+    exchanges = made["log"]["entries"] if "log" in made else made["interactions"]
+    exchanges *= 2  # asked twice, and answered the same
+    path.write_text(json.dumps(made))
+    names = [recording.path for recording in import_file(path, directory)]
+    assert names == [directory / "01-messages.sse", directory / "02-messages.sse"]
+    files = {file: file.read_bytes() for file in directory.iterdir()}
+    present: list[Recording] = []
+    again = import_file(path, directory, on_present=present.append)
+    assert [recording.path for recording in again] == names
+    assert present == again
+    assert {file: file.read_bytes() for file in directory.iterdir()} == files
+
+
+def test_exchange_that_differs_from_a_recording_is_imported(tmp_path: Path) -> None:
+    path, directory = tmp_path / "a.har", tmp_path / "out"
+    for n, more in enumerate([{}, {"asked": '{"a":1}'}, {"url": URL + "?beta=true"}], 1):
+        path.write_text(json.dumps(har(**more)))
+        import_file(path, directory)
+        assert len(list(directory.glob("*.sse"))) == n
+    (directory / "01-messages.json").write_text("damaged")
+    path.write_text(json.dumps(har()))
+    (recording,) = import_file(path, directory)
+    assert recording.path == directory / "04-messages.sse"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +266,7 @@ def test_size_of_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         if passes:
             assert import_file(tmp_path / "a.har", tmp_path / "out")
             continue
-        with pytest.raises(RecordingError, match=f"more than {max_bytes} bytes"):
+        with pytest.raises(RecordingError, match=f"expected at most {max_bytes}$"):
             import_file(tmp_path / "a.har", tmp_path / "out")
 
 

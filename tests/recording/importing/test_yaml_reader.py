@@ -195,5 +195,5 @@ def test_pure_python_parser_gives_the_same_values(monkeypatch: pytest.MonkeyPatc
 
 def test_without_pyyaml_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'streamnorm\[import\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"the extra `import`: pip install pyyaml"):
         read("a: 1")

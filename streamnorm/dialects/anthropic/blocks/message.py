@@ -45,6 +45,7 @@ _KINDS: dict[type[Block], tuple[type[Block], ...]] = {
     Reasoning: (Reasoning,),
     ToolCall: (ToolCall, ServerToolCall),
 }
+_NAMES: dict[type[Block], str] = {Text: "text", Reasoning: "thinking", ToolCall: "tool_use"}
 _DELTAS: dict[type[Block], type[Delta]] = {
     Text: TextDelta,
     Reasoning: ReasoningDelta,
@@ -314,7 +315,7 @@ class MessageBlocks:
         """Return the block of a delta without an index: the only open one of its kind."""
         alike = [block for block in self._open.values() if isinstance(block.unified, _KINDS[kind])]
         if wire_index is not None or len(alike) != 1:
-            raise malformed(f"delta of no open {kind.__name__} block, expected one at its index")
+            raise malformed(f"delta of no open {_NAMES[kind]} block, expected one at its index")
         self._note("misplaced_delta", kind.__name__)
         return alike[0]
 

@@ -8,6 +8,7 @@ from typing import Any
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini_interactions.items.output import OutputStep
 from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep
 from streamnorm.dialects.gemini_interactions.items.step import (
@@ -129,7 +130,7 @@ class OpenSteps:
         if type(index) is int:
             return index
         if index is not None:
-            raise _malformed(f"step index is a {type(index).__name__}, expected a number")
+            raise _malformed(f"step index is {found(index)}, expected an integer")
         if action == "start":
             return self._last_index + 1
         if len(self.open) > 1 or (action == "delta" and not self.open):

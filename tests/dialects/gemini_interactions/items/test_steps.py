@@ -122,7 +122,7 @@ def test_delta_without_an_index_and_an_open_step_is_malformed() -> None:
 def test_index_that_is_no_number_is_malformed() -> None:
     named = event("step.start", index="1", step={"type": "thought"})
     got = decode(CREATED, named, completed())
-    message = "step index is a str, expected a number"
+    message = "step index is a string of 1 characters, expected an integer"
     assert got.events[-1] == StreamError("malformed", message)
 
 

@@ -1,0 +1,332 @@
+"""Render the tables of the pages, and the output of commands, in place: `python docs/render.py`.
+
+A table stands between `<!-- rendered: NAME -->` and `<!-- end -->`.  Output stands below a command
+that is alone in its `console` block.  A test compares the pages with what this program renders.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import get_args
+
+import streamnorm
+from streamnorm import Limits, Recording
+from streamnorm._core.events import ErrorKind
+from streamnorm._core.provider_errors import error_outcome
+from streamnorm._registry import DIALECTS, capabilities
+
+DOCS = Path(__file__).parent
+RECORDINGS = DOCS.parent / "recordings"
+
+_RENDERED = re.compile(r"(<!-- rendered: (\w+) -->\n)(?:\|.*\n)*(?=<!-- end -->)")
+
+_WITH_OUTPUT = re.compile(r"(```console\n\$ streamnorm (.*)\n)(?:(?!\$ |```).*\n)+(?=```)")
+
+# The wording of the rows of the loss table, for somebody who chooses a target.
+FEATURES = {
+    "choices": "several answers (`n > 1`)",
+    "boundaries": "the boundary between two text blocks",
+    "overlapping": "blocks that may overlap",
+    "blank_text": "text blocks that hold only white space",
+    "refusal": "a refusal that is not text",
+    "reasoning": "reasoning",
+    "reasoning_parts": "numbered summaries of reasoning",
+    "redacted_reasoning": "reasoning that only its issuer can read",
+    "signed": "signatures of blocks",
+    "custom_tools": "tool calls with free text",
+    "null_arguments": "tool arguments that are `null`",
+    "broken_arguments": "tool arguments that are no JSON object",
+    "server_tools": "calls that the provider executed, and their results, of kinds that end in",
+    "media": "images, documents, and blocks of its own",
+    "citations": "kinds of citations",
+    "url_citation": "other citations with a URL, written as",
+    "cited_text": "the cited text of such a citation",
+    "not_round_tripped": "its own data that it cannot write back",
+    "stop_reasons": "stop reasons",
+    "native_stop_reasons": "vendor finish reasons kept where the unified one is `other`",
+    "unnamed_stop_sequence": "a stop by a sequence that is not named",
+    "service_tiers": "service tiers",
+    "usage": "token counts are written",
+    "cache_write": "tokens written to a cache",
+    "excess_reasoning": "more reasoning tokens than output tokens",
+}
+
+TARGETS = {
+    "Anthropic": capabilities("anthropic"),
+    "Chat": capabilities("openai_chat"),
+    "Chat, `reasoning_details`": capabilities("openai_chat", reasoning="reasoning_details"),
+    "Responses": capabilities("openai_responses"),
+    "Gemini": capabilities("gemini"),
+}
+
+LOSSES = {
+    "boundaries": ("neighbouring blocks of a type", "written as one block"),
+    "broken_arguments": ("arguments that are no JSON object", "the call is dropped"),
+    "choices": ("a choice other than the first", "dropped"),
+    "citations": ("a citation of a kind that the target lacks", "rewritten or dropped"),
+    "custom_tool": ("a call with free text", "written as a function of one string"),
+    "duplicate_id": ("a second call with the same id", "written with an id of its own"),
+    "empty_block": ("a text block without text", "dropped"),
+    "held": ("what waited behind an open block when the stream failed", "dropped"),
+    "media": ("an image or a document", "dropped"),
+    "null_arguments": ("arguments that are `null`", "written as `{}`"),
+    "opaque": ("an event that only its dialect knows", "dropped"),
+    "opaque_block": ("a block that only its dialect knows", "dropped"),
+    "reasoning": ("a reasoning block", "dropped"),
+    "reasoning_parts": ("numbered summaries of reasoning", "joined by a blank line"),
+    "redacted_reasoning": ("reasoning that only its issuer can read", "dropped"),
+    "refusal": ("a refusal", "written as text"),
+    "server_tool": ("a call that the provider executed, or its result", "dropped"),
+    "service_tier": ("a service tier that the target lacks", "dropped"),
+    "signature": ("a signature", "dropped"),
+    "stop_reason": ("a stop reason that the target lacks", "written as `end_turn`"),
+    "usage": ("a token count", "dropped, or written as part of another"),
+    "usage_unknown": ("a token count that the provider did not report", "written as 0"),
+    "whitespace_text": ("a text block that holds only white space", "dropped"),
+}
+
+ERRORS = {
+    "upstream": ("the provider reported an error", "UpstreamError"),
+    "malformed": ("the peer broke the protocol", "RemoteProtocolError"),
+    "too_large": ("the peer passed a bound of `Limits`", "LimitExceeded"),
+    "truncated": ("the source ended before the message did", "TruncatedStream"),
+    "transport": ("the connection broke", "TruncatedStream"),
+    "stalled": ("a read of the source timed out", "TruncatedStream"),
+}
+
+NOTES = {
+    "completed_by_whole": "a complete value continued what deltas had sent; the rest was added",
+    "cumulative_arguments": "each fragment repeated all arguments before it",
+    "extra_block_stop": "a stop of a block that was closed",
+    "extra_call_end": "an end of a call that was closed",
+    "gap": "a sequence number was skipped",
+    "id_changed": "the id of a message, item or call changed",
+    "index_drift": "the index of a call changed within its arguments",
+    "joined_frames": "two events without a blank line between them",
+    "late_citation": "a citation of a part that was complete",
+    "late_delta": "a repeated delta of a step that was closed",
+    "late_name": "the name of a call arrived after its arguments",
+    "minted_id": "no id; one was minted",
+    "misplaced_delta": "a delta for no open block, where exactly one block could continue",
+    "missing_block_stop": "a block without its stop",
+    "missing_call_end": "a call in fragments without its end",
+    "missing_item": "a delta of an item that was not announced",
+    "missing_item_done": "an item without its `done`",
+    "missing_response": "a terminal event without its response",
+    "missing_start": "the message began without its first event",
+    "no_event_line": "no `event:` line, where the dialect has one",
+    "placeholder_arguments": "`{}` was sent before the real arguments",
+    "repeated_block_start": "a block was started twice, unchanged",
+    "repeated_message_start": "the message was started twice, unchanged",
+    "repeated_start": "a response, interaction or step was started twice, unchanged",
+    "resent_arguments": "arguments were sent again, unchanged",
+    "resent_call": "a call was sent again, unchanged",
+    "resent_delta": "a delta of a closed block repeated what it holds",
+    "resent_event": "an event with a sequence number that was used came again, unchanged",
+    "resent_item": "an item or a part was sent again, unchanged",
+    "resent_result": "a tool result was sent again, unchanged",
+    "resent_signature": "a signature was sent again, unchanged",
+    "resent_text": "text was sent again, unchanged",
+    "reused_index": "the index of an item was used again for another one",
+    "stray_done": "`[DONE]` in a dialect that has none",
+    "stray_line": "a line that is no field of an event",
+    "unfinished_arguments": "the message ended with arguments that are no whole JSON",
+    "unstable_ids": "the ids of items change from event to event",
+    "unterminated": "no blank line after the last event",
+    "unusual_json": "JSON that a strict parser refuses: lone surrogates, `NaN`",
+    "wrong_event_line": "the `event:` line contradicts the payload",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each page, rendered."""
+    return {path: _page(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
+
+
+def _page(text: str) -> str:
+    text = _RENDERED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}\n", text)
+    return _WITH_OUTPUT.sub(lambda match: match[1] + _output(shlex.split(match[2])), text)
+
+
+def _output(arguments: list[str]) -> str:
+    command = [sys.executable, "-m", "streamnorm", *arguments]
+    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, check=True)  # noqa: S603 - commands of the pages
+    return done.stdout.decode()
+
+
+def losses() -> str:
+    """Return which features each target carries, a feature a row."""
+    return _table(["", *TARGETS], [[words, *cells] for words, cells in _rows(short=True)])
+
+
+def kinds() -> str:
+    """Return, for the features that come in kinds, the kinds that each target carries."""
+    rows = []
+    for words, cells in _rows(short=False):
+        alike: dict[str, list[str]] = defaultdict(list)
+        for target, cell in zip(TARGETS, cells, strict=True):
+            alike[cell].append(target)
+        for number, (cell, targets) in enumerate(alike.items()):
+            rows.append(["" if number else words, "; ".join(targets), cell])
+    return _table(["", "target", "carries"], rows)
+
+
+def names() -> str:
+    """Return the names of the losses, and what becomes of each."""
+    rows = [[f"`{name}`", lost, result] for name, (lost, result) in LOSSES.items()]
+    return _table(["`feature`", "what is lost", "result"], rows)
+
+
+def _rows(*, short: bool) -> Iterable[tuple[str, list[str]]]:
+    for field, words in FEATURES.items():
+        values = [getattr(target, field) for target in TARGETS.values()]
+        names_many = any(isinstance(value, tuple | frozenset | dict) for value in values)
+        if names_many is not short:
+            yield words, [_cell(field, value) for value in values]
+
+
+def _cell(field: str, value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "loss"
+        case None:
+            return "loss"
+        case str():
+            return f"`{value}`" if field == "url_citation" else f"if {value}".replace("if a", "a")
+        case dict():
+            names = sorted(set(value.values()))
+        case tuple() | frozenset():
+            names = sorted(item if isinstance(item, str) else item.__name__ for item in value)
+        case _:
+            raise AssertionError(field)
+    none = {"overlapping": "none", "not_round_tripped": "nothing"}.get(field, "loss")
+    return ", ".join(f"`{name}`" for name in names) or none
+
+
+def events() -> str:
+    """Return the events, with their fields in order."""
+    return _structs(get_args(streamnorm.Event), "event")
+
+
+def blocks() -> str:
+    """Return the blocks, with their fields in order."""
+    return _structs(get_args(streamnorm.Block), "block")
+
+
+def outcomes() -> str:
+    """Return the outcomes, with their fields in order."""
+    return _structs(get_args(streamnorm.Outcome), "outcome")
+
+
+def _structs(types: Iterable[type], title: str) -> str:
+    rows = [
+        [f"`{one.__name__}({', '.join(one.__struct_fields__)})`", _summary(one)]  # type: ignore[attr-defined]  # a struct
+        for one in types
+    ]
+    return _table([title, "meaning"], rows)
+
+
+def _summary(one: type) -> str:
+    """Return the first sentence or paragraph of a docstring, as part of a table."""
+    return " ".join(inspect.getdoc(one).partition("\n\n")[0].split()).rstrip(".")  # type: ignore[union-attr]  # it has one
+
+
+def errors() -> str:
+    """Return the kinds of `StreamError`, their outcomes and exceptions."""
+    rows = []
+    for kind in get_args(ErrorKind):
+        meaning, exception = ERRORS[kind]
+        outcome = type(error_outcome(streamnorm.StreamError(kind, ""))).__name__
+        rows.append([f"`{kind}`", meaning, f"`{outcome}`", f"`{exception}`"])
+    return _table(["kind", "meaning", "outcome", "exception"], rows)
+
+
+def limits() -> str:
+    """Return the bounds of `Limits`, with their defaults."""
+    text = inspect.getdoc(Limits) or ""
+    meanings = dict(re.findall(r"^    (\w+): (.*)$", text, re.MULTILINE))
+    defaults = Limits()
+    rows = [
+        [f"`{name}`", _amount(name, getattr(defaults, name)), meanings[name].rstrip(".")]
+        for name in Limits.__struct_fields__
+    ]
+    return _table(["bound", "default", "of what"], rows)
+
+
+def _amount(name: str, value: int) -> str:
+    if not name.endswith("_bytes"):
+        return f"{value:,}"
+    for unit, shift in (("GiB", 30), ("MiB", 20)):
+        if value >= 1 << shift:
+            return f"{value >> shift} {unit}"
+    return f"{value >> 10} KiB"
+
+
+def dialects() -> str:
+    """Return the dialects: their names, and what is done with each."""
+    rows = [
+        [
+            f"`{name}`",
+            ", ".join(f"`{alias}`" for alias in known.aliases) or "–",
+            "yes" if known.decoder else "no",
+            "yes" if known.encoder else "no",
+            "yes" if known.checker else "no",
+        ]
+        for name, known in DIALECTS.items()
+    ]
+    return _table(["dialect", "aliases", "decoded", "encoded", "validated"], rows)
+
+
+def servers() -> str:
+    """Return the servers whose streams are recorded, and what their decoders accepted."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+        dialect, server, name = path.parts[-3], path.parts[-2], path.stem
+        found[dialect, server].append(name.replace("-", " "))
+    rows = [
+        [f"`{dialect}`", f"`{server}`", "; ".join(names)]
+        for (dialect, server), names in found.items()
+    ]
+    return _table(["dialect", "server", "recorded"], rows)
+
+
+def notes() -> str:
+    """Return the kinds of notes, and recordings that cause each."""
+    shown: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+        recording = Recording.load(path)
+        decoder = streamnorm.decoder(recording.dialect, server=recording.server)
+        decoder.feed(recording.body)
+        decoder.close()
+        for note in decoder.notes:
+            shown[note.kind].append(f"`{'/'.join(path.parts[-3:-1])}/{path.stem}`")
+    rows = [
+        [f"`{kind}`", meaning, shown[kind][0] if kind in shown else ""]
+        for kind, meaning in NOTES.items()
+    ]
+    return _table(["note", "what was accepted", "for example"], rows)
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    one.__name__: one
+    for one in (
+        *(blocks, dialects, errors, events, kinds),
+        *(limits, losses, names, notes, outcomes, servers),
+    )
+}
+
+if __name__ == "__main__":
+    for page, rendered in pages().items():
+        page.write_text(rendered, encoding="utf-8")

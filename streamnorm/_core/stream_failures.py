@@ -1,0 +1,101 @@
+"""The errors of a stream that breaks off, and of a body that is no stream.
+
+Agents decide by the text of an error whether to send the request again.  pi does at "connection
+lost", "connection error" and "timed out", and also at digits such as 429 or 500
+(`packages/ai/src/utils/retry.ts` of earendil-works/pi, read 2026-11-23).  So the text of what a
+second request cannot mend holds no number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.events import StreamError
+
+__all__ = [
+    "NOT_A_STREAM",
+    "body_kind",
+    "broken_connection",
+    "cut_stream",
+    "not_a_stream",
+]
+
+NOT_A_STREAM = "not_a_stream"
+"""Code of the `StreamError("malformed")` for a body that is no event stream."""
+
+# Why a body of that kind may have come.
+_HINTS = {
+    "an HTML page": " (is the URL of the request right?)",
+    "a JSON body": (
+        ' (is "stream": true missing in the request, or streamGenerateContent in its URL?)'
+    ),
+}
+
+# Recognised by name, so that no HTTP client is imported; most are no subclass of a built-in.
+_TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
+_NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
+
+
+def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> StreamError:
+    """Return the error of a source that ended before the message did.
+
+    Args:
+        events: Number of server-sent events read.
+        resume_token: Token from which the vendor can resume the stream; None if it cannot.
+    """
+    before = f"the message was complete, after {_count(events)}" if events else "its first event"
+    message = f"connection lost: the stream ended before {before}"
+    return StreamError("truncated", message, retryable=True, extra=resume_token)
+
+
+def broken_connection(
+    cause: BaseException, events: int, resume_token: dict[str, Any] | None = None
+) -> StreamError:
+    """Return the error of a source that failed.
+
+    Args:
+        cause: What it raised, of any HTTP client.
+        events: Number of server-sent events read.
+        resume_token: As for `cut_stream`.
+    """
+    names = {base.__name__ for base in type(cause).__mro__}
+    when = (
+        f"after {_count(events)}, before the message was complete"
+        if events
+        else "before the first event"
+    )
+    if not names.isdisjoint(_TIMEOUTS):
+        message = f"connection timed out {when}"
+        return StreamError("stalled", message, retryable=True, extra=resume_token)
+    if not names.isdisjoint(_NEVER_CONNECTED):
+        message = "connection error: the provider could not be reached"
+    else:
+        message = f"connection lost {when}"
+    return StreamError("transport", message, retryable=True, extra=resume_token)
+
+
+def not_a_stream(body: bytes | bytearray) -> StreamError:
+    """Return the error of a body that is no event stream and reports no error.
+
+    Args:
+        body: The body, or its first bytes.
+    """
+    kind = body_kind(body)
+    message = f"{kind}, expected an event stream{_HINTS.get(kind, '')}"
+    return StreamError("malformed", message, code=NOT_A_STREAM)
+
+
+def body_kind(body: bytes | bytearray) -> str:
+    """Return what a body is, by its bytes."""
+    start = body.lstrip(b" \t\r\n\xef\xbb\xbf")
+    if not start:
+        return "an empty body"
+    if start[0] in b"{[":
+        return "a JSON body"
+    if start[0] in b"<":
+        return "an XML body" if start.startswith(b"<?xml") else "an HTML page"
+    return "binary data" if b"\0" in start else "plain text"
+
+
+def _count(events: int) -> str:
+    return "1 event" if events == 1 else f"{events} events"

@@ -1,0 +1,54 @@
+"""Why a request got no response from its upstream, in words for the person at the client.
+
+"connection error" and "timed out" are words at which agents retry, as `stream_failures` says.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import cast
+
+import httpx
+
+from streamnorm._core.stream_failures import broken_connection
+
+__all__ = ["reason_of"]
+
+
+def reason_of(error: httpx.HTTPError) -> str:
+    """Return why there was no response; the text holds nothing of the request."""
+    # The causes of a timeout only show what was waited for.
+    causes = [] if isinstance(error, httpx.TimeoutException) else list(_causes(error))
+    for cause in causes:
+        # OpenSSL's errors have these attributes, those raised in Python need not.
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            problem = getattr(cause, "verify_message", "no details")
+            return f"TLS error: the provider's certificate is not trusted: {problem}"
+        if isinstance(cause, ssl.SSLError):
+            problem = getattr(cause, "reason", None) or "no details"
+            return f"TLS error: the handshake failed: {problem.replace('_', ' ').lower()}"
+        if isinstance(cause, socket.gaierror):
+            return f"DNS error: the provider's host name does not resolve: {cause.strerror}"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection error: the provider refused the connection"
+    if isinstance(error, httpx.ConnectError):
+        for cause in causes:
+            if isinstance(cause, OSError) and cause.errno is not None:
+                return f"connection error: {os.strerror(cause.errno)}"
+    return broken_connection(error, 0).message
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what caused it; connecting has an error for each address."""
+    pending = [error]
+    while pending:
+        current = pending.pop()
+        yield current
+        if isinstance(current, BaseExceptionGroup):
+            # isinstance leaves open of what it is a group
+            pending += cast("BaseExceptionGroup[BaseException]", current).exceptions
+        elif cause := current.__cause__ or current.__context__:
+            pending.append(cause)

@@ -1,0 +1,98 @@
+"""The command that searches recordings for secrets: `streamnorm scan`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamnorm.cli.console import (
+    AddParser,
+    UsageError,
+    complain,
+    exit_statuses,
+    json_line,
+    say,
+    text_line,
+    write,
+)
+
+if TYPE_CHECKING:
+    from streamnorm.recording.scanning import Finding
+
+__all__ = ["add_commands"]
+
+_UNREADABLE = 2
+_FOUND = 7
+_STATUSES = {
+    0: "no secret was found",
+    _UNREADABLE: "wrong usage, or a file that cannot be read",
+    _FOUND: "a secret was found",
+}
+
+
+def add_commands(add_parser: AddParser) -> None:
+    """Add `scan`."""
+    scan = add_parser(
+        "scan",
+        help="find secrets in recordings",
+        description="Find keys, tokens and other secrets in recordings, cassettes and HAR files,\n"
+        "and name file, place and kind of each on stdout. No secret is shown.",
+        epilog=exit_statuses(_STATUSES),
+    )
+    scan.add_argument("paths", nargs="+", metavar="PATH", help="a directory, or a file")
+    scan.add_argument("--json", action="store_true", help="write one line of JSON")
+    scan.set_defaults(run=_scan)
+
+
+def _scan(arguments: argparse.Namespace) -> int:
+    from streamnorm.recording.scanning import scan_file
+
+    files = _files(arguments.paths)
+    findings: list[Finding] = []
+    is_unreadable = False
+    for file in files:
+        try:
+            found = list(scan_file(file))
+        except OSError as exc:
+            complain(f"{file}: {exc.strerror}")
+            is_unreadable = True
+            continue
+        if not arguments.json:
+            write(text_line(f"{file}: {finding.place}: {finding.kind}") for finding in found)
+        findings += found
+    if arguments.json:
+        write([_document(len(files), findings)])
+    say(_summary(len(files), findings))
+    if findings:
+        return _FOUND
+    return _UNREADABLE if is_unreadable else 0
+
+
+def _files(paths: list[str]) -> list[Path]:
+    from streamnorm.recording.scanning import scanned_files
+
+    files: dict[Path, None] = {}
+    for path in map(Path, paths):
+        try:
+            path.stat()
+            files |= dict.fromkeys(scanned_files(path))
+        except OSError as exc:
+            raise UsageError(f"{exc.filename}: {exc.strerror}") from exc
+    return list(files)
+
+
+def _document(files: int, findings: list[Finding]) -> bytes:
+    found = [
+        {"file": str(finding.file), "place": finding.place, "kind": finding.kind}
+        for finding in findings
+    ]
+    return json_line({"files": files, "findings": found})
+
+
+def _summary(files: int, findings: list[Finding]) -> str:
+    if not findings:
+        return f"no secrets in {files} {'file' if files == 1 else 'files'}"
+    leaky = len({finding.file for finding in findings})
+    secrets = "1 secret" if len(findings) == 1 else f"{len(findings)} secrets"
+    return f"{secrets} in {leaky} of {files} {'file' if files == 1 else 'files'}"

@@ -1,0 +1,170 @@
+"""Secrets that stand in files: in recordings, and in cassettes and HAR files of other tools."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msgspec import Struct
+
+from streamnorm._core.errors import RecordingError
+from streamnorm._core.json import InvalidJSON, decode_any
+from streamnorm._core.limits import Limits
+from streamnorm.recording.format import read_bounded
+from streamnorm.recording.importing.yaml_reader import Unreadable, read_yaml
+from streamnorm.recording.secrets.patterns import Secret, find_fields, find_tokens
+from streamnorm.recording.secrets.positions import Position, is_replaced, positions_in
+
+__all__ = ["Finding", "scan_file", "scanned_files"]
+
+_LIMITS = Limits()
+# The levels around a JSON body in a file.
+_MAX_DEPTH = _LIMITS.max_json_depth + 16
+_READ_BYTES = 1024 * 1024
+# As for a `Scrubber`: no secret is longer, and no lookbehind.
+_LOOKAHEAD = 8 * 1024
+_CONTEXT = 128
+# Kinds of what is often a key of a shape that says more.
+_GENERAL = ("bearer token", "secret field")
+
+
+class Finding(Struct, frozen=True):
+    """A secret in a file; it holds nothing of the secret itself.
+
+    Attributes:
+        file: The file.
+        place: Line and column in bytes, or the path of a field.
+        kind: What was found.
+    """
+
+    file: Path
+    place: str
+    kind: str
+
+
+def scanned_files(path: Path) -> Iterator[Path]:
+    """Yield the regular files in a directory and below, by name; or the path of a file itself.
+
+    Hidden directories are omitted, and links are not followed.
+
+    Raises:
+        OSError: The path or a directory below it cannot be read.
+    """
+    if not path.is_dir():
+        yield path
+        return
+    for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+        if entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith("."):
+                yield from scanned_files(path / entry.name)
+        elif entry.is_file(follow_symlinks=False):
+            yield path / entry.name
+
+
+def scan_file(path: Path) -> Iterator[Finding]:
+    """Yield the secrets in a file, in order.
+
+    Keys and tokens of a known shape are found anywhere.  In JSON and YAML, values are found at
+    positions that are known to hold credentials, too, unless the file is too large to decode.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    known: set[bytes] = set()
+    with path.open("rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return
+        for place, value, kind in _secrets_in(file):
+            known.add(value)
+            yield Finding(path, place, kind)
+    yield from _at_positions(path, known)
+
+
+def _secrets_in(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
+    """Yield place, value and kind of what has the shape of a secret."""
+    places = _Places()
+    data, low = b"", 0
+    last = Secret(0, 0, "")
+    while low < len(data) or not data:
+        piece = file.read(_READ_BYTES)
+        data += piece
+        high = max(low, len(data) - _LOOKAHEAD) if piece else len(data)
+        found = (*find_tokens(data, low, high), *find_fields(data, low, high))
+        for secret in sorted(found, key=lambda found: (found.start, found.kind in _GENERAL)):
+            value = data[secret.start : secret.end]
+            # A private key is found line by line.
+            is_next_line = (
+                secret.kind == last.kind == "private key" and secret.start <= last.end + 2
+            )
+            is_new = secret.start >= last.end and not is_next_line
+            last = Secret(secret.start, max(last.end, secret.end), secret.kind)
+            if is_new and not is_replaced(value.decode(errors="replace")):
+                yield places.of(data, secret.start), value, secret.kind
+        if not piece and high == len(data):
+            return
+        cut = max(0, high - _CONTEXT)
+        places.advance(data, cut)
+        data, low = data[cut:], high - cut
+        last = Secret(last.start - cut, last.end - cut, last.kind)
+
+
+class _Places:
+    """Lines and columns of offsets in a file that is read in pieces."""
+
+    def __init__(self) -> None:
+        self._line = 1
+        self._column = 1  # of the first byte held
+
+    def of(self, data: bytes, at: int) -> str:
+        """Return the place of an offset."""
+        line, column = self._after(data, at)
+        return f"line {line}, column {column}"
+
+    def advance(self, data: bytes, size: int) -> None:
+        """Take the first bytes as no longer held."""
+        self._line, self._column = self._after(data, size)
+
+    def _after(self, data: bytes, size: int) -> tuple[int, int]:
+        lines = data.count(b"\n", 0, size)
+        if not lines:
+            return self._line, self._column + size
+        return self._line + lines, size - data.rindex(b"\n", 0, size)
+
+
+def _at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
+    """Yield the credentials at known positions; `known` are those that were found before."""
+    reported: set[tuple[str, str]] = set()
+    for place, kind, value in _positions(path):
+        octets = value.encode(errors="replace")
+        if (place, kind) in reported or any(
+            secret in octets or octets in secret for secret in known
+        ):
+            reported.add((place, kind))
+            continue
+        reported.add((place, kind))
+        yield Finding(path, place, kind)
+
+
+def _positions(path: Path) -> Iterator[Position]:
+    try:
+        data = read_bounded(path, _LIMITS.max_companion_bytes)
+    except RecordingError:  # too large to decode
+        return iter(())
+    return positions_in(_decoded(data, path))
+
+
+def _decoded(data: bytes, path: Path) -> Any:
+    """Return the content of a JSON or YAML file; None if it is neither."""
+    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    try:
+        if path.suffix.lower() in (".yaml", ".yml"):
+            return read_yaml(data, max_depth=_MAX_DEPTH)
+        if text.startswith((b"{", b"[")):
+            return decode_any(text.decode(), max_depth=_MAX_DEPTH)
+    except (InvalidJSON, Unreadable, UnicodeDecodeError, ModuleNotFoundError):
+        # Without PyYAML, of the extra `import`, a cassette is searched as text.
+        return None
+    return None

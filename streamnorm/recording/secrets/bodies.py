@@ -1,0 +1,179 @@
+"""The credentials in the body of a request, whatever its format and its content coding."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain, pairwise
+from typing import NamedTuple
+from urllib.parse import unquote_plus
+
+from streamnorm._core.json import InvalidJSON, decode_any
+from streamnorm._core.limits import Limits
+from streamnorm.recording.secrets.credentials import in_header, in_json, is_secret_field
+
+__all__ = ["Field", "in_text", "text_of"]
+
+# Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
+_MAX_DECODED_BYTES = 32 * 1024 * 1024
+_MAX_DEPTH = Limits().max_json_depth
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+# The quantifiers are possessive, so that each text is read once.
+_JSON_FIELD = re.compile(r'"([A-Za-z][A-Za-z0-9_-]{0,63})"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_FORM = re.compile(r"[^\s=&]+=[^\s&]*(?:&[^\s&]*)*")
+_FORM_FIELD = re.compile(r"(?:^|&)([^=&]*)=([^&]*)")
+_BOUNDARY = re.compile(r'boundary="?([^\s";,]{1,70})', re.IGNORECASE)
+_PART_NAME = re.compile(r'(?:^|[;\s])name="?([^";]{1,200})', re.IGNORECASE)
+_END_OF_HEADERS = re.compile(r"\r?\n\r?\n")
+
+
+class Field(NamedTuple):
+    """A credential in a text.
+
+    Attributes:
+        start: Offset at which it is spelt.
+        end: Offset behind it; equal to `start` if the value is only to be searched for.
+        value: The credential, decoded.
+    """
+
+    start: int
+    end: int
+    value: str
+
+
+def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]:
+    """Return the text of a body without its content codings, and whether it is the whole body.
+
+    It is not for a body that is no text, that is damaged, or that is too large once decoded:
+    then the text serves only to search for credentials.
+    """
+    values = [value for name, value in headers if name.lower() == "content-encoding"]
+    codings = [coding.strip().lower() for coding in ",".join(values).split(",")]
+    is_whole = True
+    for coding in reversed(codings):
+        if coding == "deflate":
+            body, is_complete = _inflated(body)
+        elif coding in ("", "gzip", "x-gzip"):
+            body, is_complete = _gunzipped(body)
+        else:
+            is_complete = coding == "identity"
+        is_whole &= is_complete
+    encoding = "utf-16" if body.startswith(_UTF16_MARKS) else "utf-8-sig"
+    try:
+        return body.decode(encoding), is_whole
+    except UnicodeDecodeError:
+        return body.decode(encoding, "replace"), False
+
+
+def _gunzipped(body: bytes) -> tuple[bytes, bool]:
+    """Return the content of a gzip file of any number of members, and whether that is all.
+
+    A body that is none is returned as it is: some clients name a coding that they do not use.
+    """
+    if not body.startswith(_GZIP_MAGIC):
+        return body, True
+    pieces: list[bytes] = []
+    size = 0
+    with gzip.GzipFile(fileobj=BytesIO(body)) as file:
+        try:
+            while piece := file.read1():
+                pieces.append(piece)
+                size += len(piece)
+                if size > _MAX_DECODED_BYTES:
+                    return b"".join(pieces), False
+        except gzip.BadGzipFile:  # bytes behind the last member
+            return b"".join(pieces), bool(pieces)
+        except (EOFError, zlib.error):
+            return b"".join(pieces), False
+    return b"".join(pieces), True
+
+
+def _inflated(body: bytes) -> tuple[bytes, bool]:
+    """Return the content of a deflated body, and whether that is all of it."""
+    # RFC 1950: the low half of a header's first byte is 8.  Some clients send no header.
+    has_header = body[:1] and body[0] & 0x0F == 8
+    inflater = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
+    try:
+        data = inflater.decompress(body, _MAX_DECODED_BYTES)
+    except zlib.error:
+        return body, False
+    return data, inflater.eof
+
+
+def in_text(text: str, kind: str) -> Iterator[Field]:
+    """Yield the credentials in a text that is not one JSON value; they may overlap.
+
+    Args:
+        text: The body of a request.
+        kind: Its content type.
+    """
+    kind_name = kind.partition(";")[0].strip().lower()
+    boundary = _BOUNDARY.search(kind) if kind_name.startswith("multipart/") else None
+    if boundary is not None:
+        yield from _in_parts(text, boundary[1])
+    elif kind_name.endswith("form-urlencoded") or (not kind and _FORM.fullmatch(text)):
+        yield from _in_form(text)
+    yield from _in_lines(text)
+    for match in _JSON_FIELD.finditer(text):
+        if is_secret_field(match[1]):
+            yield Field(*match.span(2), _unquoted(match[2]))
+
+
+def _in_form(text: str) -> Iterator[Field]:
+    for match in _FORM_FIELD.finditer(text):
+        if is_secret_field(unquote_plus(match[1])):
+            yield Field(*match.span(2), unquote_plus(match[2]))
+
+
+def _in_parts(text: str, boundary: str) -> Iterator[Field]:
+    """Yield the credentials in the parts of `multipart/form-data` and the like (RFC 7578)."""
+    delimiters = (match.span() for match in re.finditer(re.escape(f"--{boundary}"), text))
+    # A line end belongs to the delimiter behind it.
+    last = (len(text) + len("\r\n"), 0)
+    for (_, start), (next_start, _) in pairwise(chain(delimiters, [last])):
+        end = next_start - len("\r\n")
+        headers_end = _END_OF_HEADERS.search(text, start, next_start)
+        if headers_end is not None:
+            yield from _in_part(text, start, headers_end, max(end, headers_end.end()))
+
+
+def _in_part(text: str, start: int, headers_end: re.Match[str], end: int) -> Iterator[Field]:
+    content_start = headers_end.end()
+    for line in text[start : headers_end.start()].splitlines():
+        name, _, value = line.partition(":")
+        for credential in in_header(name.strip(), value.strip()):
+            yield Field(0, 0, credential)
+        part_name = _PART_NAME.search(value)
+        if name.strip().lower() != "content-disposition" or part_name is None:
+            continue
+        if is_secret_field(part_name[1].strip()):
+            yield Field(content_start, end, text[content_start:end])
+
+
+def _in_lines(text: str) -> Iterator[Field]:
+    """Yield the credentials in lines of JSON (NDJSON, JSON Lines), up to one that is no JSON."""
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            value = decode_any(line, max_depth=_MAX_DEPTH)
+        except InvalidJSON:
+            return
+        for credential in in_json(value):
+            yield Field(0, 0, credential)
+
+
+def _unquoted(quoted: str) -> str:
+    """Return the meaning of a JSON string without its quotes; itself if it is no JSON."""
+    try:
+        value = decode_any(f'"{quoted}"', max_depth=1)
+    except InvalidJSON:
+        return quoted
+    return str(value)

@@ -1,0 +1,152 @@
+"""The FILE of a command: its dialect, its server, and the help of both."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamnorm._registry import DIALECTS
+from streamnorm.cli import main
+
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+CLAUDE = RECORDINGS / "anthropic" / "anthropic" / "thinking-then-text.sse"
+CHAT = RECORDINGS / "openai_chat" / "openai" / "text.sse"
+ARRAY = RECORDINGS / "gemini" / "google" / "array.body.json"
+INTERACTION = min((RECORDINGS / "gemini" / "interactions").glob("*.sse"))
+Out = pytest.CaptureFixture[str]
+
+
+def errors(*arguments: str | Path, capsys: Out) -> tuple[object, list[str]]:
+    """Return the exit status and the lines on stderr."""
+    try:
+        status: object = main([*map(str, arguments)])
+    except SystemExit as stop:
+        status = stop.code
+    return status, capsys.readouterr().err.splitlines()
+
+
+def looks_like(read_as: str, found: str) -> str:
+    return f"streamnorm: read as {read_as}, it looks like {found}: try --from {found}"
+
+
+@pytest.mark.parametrize("command", [["decode"], ["transcode", "--to", "chat"], ["inspect"]])
+@pytest.mark.parametrize(
+    ("path", "given", "read_as", "found", "status"),
+    [
+        (CLAUDE, "chat", "openai_chat", "anthropic", 3),
+        (CHAT, "claude", "anthropic", "openai_chat", 3),
+        (ARRAY, "anthropic", "anthropic", "gemini", 4),
+    ],
+    ids=lambda value: value.stem if isinstance(value, Path) else None,
+)
+def test_wrong_dialect_is_reported_with_what_the_stream_looks_like(
+    command: list[str], path: Path, given: str, read_as: str, found: str, status: int, capsys: Out
+) -> None:
+    ended, lines = errors(*command, path, "--from", given, capsys=capsys)
+    assert ended == status
+    assert lines[-1] == looks_like(read_as, found)
+
+
+def test_wrong_dialect_of_a_slow_pipe_is_reported() -> None:
+    command = [sys.executable, "-m", "streamnorm", "decode", "-", "--from", "chat"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        for line in CLAUDE.read_bytes().splitlines(keepends=True):
+            process.stdin.write(line)
+            process.stdin.flush()
+        process.stdin.close()
+        last = process.stderr.read().decode().splitlines()[-1]
+    assert last == looks_like("openai_chat", "anthropic")
+
+
+def test_wrong_dialect_is_reported_with_its_violations(capsys: Out) -> None:
+    status, lines = errors("validate", CLAUDE, "--from", "chat", capsys=capsys)
+    assert (status, lines) == (4, [looks_like("openai_chat", "anthropic")])
+
+
+def test_wrong_dialect_of_a_companion_is_reported(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "a.sse").write_bytes(CLAUDE.read_bytes())
+    companion = {"streamnorm_recording": 1, "dialect": "openai_chat"}
+    (tmp_path / "a.json").write_text(json.dumps(companion))
+    _, lines = errors("decode", tmp_path / "a.sse", capsys=capsys)
+    assert lines[-1] == looks_like("openai_chat", "anthropic")
+    assert errors("decode", tmp_path / "a.sse", "--from", "anthropic", capsys=capsys) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [
+        (RECORDINGS / "openai_chat" / "openai" / "cut-in-arguments.sse", "openai_chat"),
+        (RECORDINGS / "openai_chat" / "groq" / "error-event.sse", "anthropic"),
+        (INTERACTION, "gemini"),
+        (INTERACTION, "gemini_interactions"),
+    ],
+    ids=["cut", "error of a provider", "variant", "name of a variant"],
+)
+def test_dialect_is_not_doubted_without_reason(path: Path, dialect: str, capsys: Out) -> None:
+    _, lines = errors("decode", path, "--from", dialect, capsys=capsys)
+    assert not [line for line in lines if "looks like" in line]
+
+
+def test_damaged_companion_is_not_needed_where_the_dialect_is_named(
+    tmp_path: Path, capsys: Out
+) -> None:
+    (tmp_path / "a.sse").write_bytes(CHAT.read_bytes())
+    (tmp_path / "a.json").write_text("[]")
+    assert errors("decode", tmp_path / "a.sse", "--from", "chat", capsys=capsys) == (0, [])
+
+
+@pytest.mark.parametrize("server", ["quianfan", "openai", "", "\x1b[2J"])
+@pytest.mark.parametrize("command", ["decode", "inspect", "validate"])
+def test_unknown_server_is_refused_with_the_known_ones(
+    command: str, server: str, capsys: Out
+) -> None:
+    status, [line] = errors(command, CHAT, "--server", server, capsys=capsys)
+    assert status == 2
+    assert (
+        f"argument --server: {server!r}, expected deepseek, kimi, qianfan, or none: "
+        f"no other changes the reading (see streamnorm {command} --help)"
+    ) in line.replace(r"\\x1b", r"\x1b")
+
+
+@pytest.mark.parametrize("server", ["deepseek", "kimi", "qianfan"])
+def test_known_server_is_accepted(server: str, capsys: Out) -> None:
+    assert errors("decode", CHAT, "--server", server, capsys=capsys) == (0, [])
+
+
+@pytest.mark.parametrize("command", ["transcode", "decode", "inspect", "validate"])
+def test_help_lists_dialects_with_their_aliases_and_servers(command: str, capsys: Out) -> None:
+    assert errors(command, "--help", capsys=capsys)[0] == 0
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "openai_chat (openai, chat)" in shown
+    assert "anthropic (claude)" in shown
+    assert "gemini_interactions" in shown
+    assert "deepseek, kimi, qianfan" in shown
+
+
+def test_help_of_the_program_lists_every_name_of_a_dialect(capsys: Out) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    for known in DIALECTS.values():
+        assert all(name in out for name in (known.name, *known.aliases))
+
+
+@pytest.mark.parametrize("name", ["nothing.sse", "."])
+@pytest.mark.parametrize("command", ["decode", "inspect", "validate"])
+def test_file_that_cannot_be_read_is_one_line(command: str, name: str, capsys: Out) -> None:
+    status, [line] = errors(command, name, capsys=capsys)
+    assert status == 2
+    assert line in (
+        "streamnorm: nothing.sse: No such file or directory",
+        "streamnorm: .: Is a directory",
+    )

@@ -1,0 +1,94 @@
+"""`streamnorm validate`: its output and its exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamnorm import validate
+from streamnorm.cli import main
+
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+LEGAL = RECORDINGS / "openai_chat" / "openai" / "text.sse"
+REPEATED = RECORDINGS / "openai_chat" / "fireworks" / "id-and-name-repeated.sse"
+ARRAY = RECORDINGS / "gemini" / "google" / "array.body.json"
+Out = pytest.CaptureFixture[str]
+
+
+def test_legal_stream_has_no_violations(capsys: Out) -> None:
+    assert main(["validate", str(LEGAL)]) == 0
+    assert capsys.readouterr() == ("0 violations in 12 frames of openai_chat\n", "")
+
+
+def test_each_violation_is_a_line_with_the_number_of_its_frame(capsys: Out) -> None:
+    assert main(["validate", str(REPEATED)]) == 4
+    out, err = capsys.readouterr()
+    *lines, last = out.splitlines()
+    assert lines[0] == ("frame 2: second id of tool call 0, expected it in the first piece alone")
+    assert lines[-1] == ("frame 7: usage beside 1 choices, expected it in a last chunk without any")
+    assert last == f"{len(lines)} violations in 9 frames of openai_chat"
+    assert err == ""
+
+
+def test_violations_are_limited_to_a_thousand(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "a").write_bytes(LEGAL.read_bytes() + b"data: {}\n\n" * 3000)
+    assert main(["validate", str(tmp_path / "a")]) == 4
+    *lines, marker, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1000
+    assert marker.endswith(": more than 1000 violations, expected none")
+    assert last == "more than 1,000 violations in 3,012 frames of openai_chat"
+
+
+def test_json_is_one_object(capsys: Out) -> None:
+    for path, status in ((LEGAL, 0), (REPEATED, 4)):
+        assert main(["validate", str(path), "--json"]) == status
+        out, err = capsys.readouterr()
+        assert err == ""
+        [line] = out.splitlines()
+        written = json.loads(line)
+        found = written.pop("violations")
+        assert [(each["position"], each["message"]) for each in found] == [
+            (each.position, each.message) for each in validate(path.read_bytes(), "openai_chat")
+        ]
+        frames = path.read_bytes().count(b"\n\n")
+        assert written == {"stream": str(path), "dialect": "openai_chat", "frames": frames}
+
+
+def test_stdin_is_validated_to_its_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streamnorm", "validate", "-"],
+        input=LEGAL.read_bytes() + b"data: {}\n\n",
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == 4
+    assert done.stdout.endswith(b" in 13 frames of openai_chat\n")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"words\n", b"\x7fELF\x00\x00\n\n" * 50])
+def test_unknown_dialect_is_no_stream(body: bytes, tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "a").write_bytes(body)
+    assert main(["validate", str(tmp_path / "a")]) == 4
+    reason = "" if body else ": the input is empty"
+    assert capsys.readouterr() == ("", f"streamnorm: no stream of a known dialect{reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (ARRAY, "its format is not server-sent events"),
+        (
+            min((RECORDINGS / "gemini" / "interactions").glob("*.sse")),
+            "no checker of dialect 'gemini_interactions', expected one of openai_responses, "
+            "anthropic, openai_chat, gemini",
+        ),
+    ],
+    ids=["array", "interactions"],
+)
+def test_stream_that_nothing_validates_is_wrong_usage(path: Path, reason: str, capsys: Out) -> None:
+    assert main(["validate", str(path)]) == 2
+    assert capsys.readouterr() == ("", f"streamnorm: {path} cannot be validated: {reason}\n")

@@ -1,0 +1,91 @@
+"""The violations in a survey: those of `validate`, once the dialect is known."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from support.corpus import each_recording
+from support.mutations import chunked
+from support.openai_chat.chunks import DONE, chunk, content
+
+from streamnorm import Limits, Recording, validate
+from streamnorm._registry import DIALECTS
+from streamnorm.inspect.survey import Report, Survey
+
+UNKNOWN = "its dialect is not known"
+EMPTY_FRAME = b"data: {}\n\n"
+
+
+def survey(*reads: bytes, dialect: str | None = None, limits: Limits = Limits()) -> Report:  # noqa: B008 - frozen
+    run = Survey(dialect, limits=limits)
+    for data in reads:
+        run.feed(data)
+    run.close()
+    return run.report()
+
+
+@each_recording
+def test_violations_are_those_of_validate(recording: Recording) -> None:
+    for dialect in (recording.dialect, None):
+        seen = survey(*chunked(recording.body, 100), dialect=dialect)
+        if seen.unchecked:
+            assert seen.violations == ()
+            assert recording.server in ("google", "interactions", "interactions-before-steps") or (
+                not seen.dialect
+            )
+        else:
+            assert list(seen.violations) == validate(recording.body, seen.dialect)
+
+
+def test_bytes_before_the_dialect_is_known_are_validated() -> None:
+    body = EMPTY_FRAME * 3 + content("a") + chunk({}, "stop") + DONE
+    assert survey(*chunked(body, 7)).violations == tuple(validate(body, "openai_chat"))
+    assert survey(body).violations[0].position == 0
+
+
+def test_dialect_that_shows_at_the_end_is_validated() -> None:
+    body = content("a")[:-1]
+    assert list(survey(body).violations) == validate(body, "openai_chat")
+
+
+@pytest.mark.parametrize("body", [b"", b"words\n\n", b"<html>", EMPTY_FRAME * 100])
+def test_unknown_dialect_is_not_validated(body: bytes) -> None:
+    seen = survey(*chunked(body, 50))
+    assert (seen.violations, seen.unchecked) == ((), UNKNOWN)
+
+
+def test_stored_bytes_are_bounded() -> None:
+    line = b": ping " * 20_000 + b"\n"
+    run = Survey()
+    tracemalloc.start()
+    for _ in range(130):
+        run.feed(line)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40_000_000  # the 16 MiB, while they grow
+    assert run.report().unchecked == UNKNOWN
+
+
+def test_array_is_not_validated() -> None:
+    body = b'[{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}]'
+    for dialect in ("gemini", None):
+        seen = survey(*chunked(body, 9), dialect=dialect)
+        assert (seen.violations, seen.unchecked) == ((), "its format is not server-sent events")
+
+
+def test_variant_without_a_checker_is_not_validated() -> None:
+    created = b'{"event_type":"interaction.created","interaction":{"id":"i","model":"m"}}'
+    body = b"event: interaction.created\ndata: " + created + b"\n\n"
+    known = ", ".join(name for name, room in DIALECTS.items() if room.checker is not None)
+    for dialect in ("gemini", "gemini_interactions", None):
+        seen = survey(*chunked(body, 9), dialect=dialect)
+        assert seen.violations == ()
+        assert seen.unchecked == (
+            f"no checker of dialect 'gemini_interactions', expected one of {known}"
+        )
+
+
+def test_body_that_is_no_stream_violates_the_dialect_that_was_named() -> None:
+    body = b'{"error":{"message":"no"}}'
+    assert list(survey(body, dialect="openai_chat").violations) == validate(body, "openai_chat")

@@ -1,0 +1,283 @@
+"""Every code block of the README and of the site's pages runs, and their tables are the code's."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import pytest
+from support.cli_servers import running
+from test_public_surface import MODULES
+
+import streamnorm
+from streamnorm._core.events import ErrorKind
+from streamnorm._core.losses import Capabilities
+from streamnorm._registry import DIALECTS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Drawings, and files that other tests read.
+NOT_RUN = ("text",)
+
+
+def load_render() -> Any:
+    spec = util.spec_from_file_location("render", ROOT / "docs" / "render.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+render = load_render()
+
+
+class Block(NamedTuple):
+    """A code block of a page; one with the title of a file is an excerpt of it."""
+
+    page: str
+    number: int
+    language: str
+    title: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.page}-{self.number}"
+
+
+def _blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found = re.findall(r'^```(\w*)(?: title="(.*)")?\n((?s:.*?))^```$', text, re.MULTILINE)
+        assert len(found) * 2 == len(re.findall("^```", text, re.MULTILINE)), page
+        for number, (language, title, code) in enumerate(found, 1):
+            yield Block(page.name, number, language, title, code)
+
+
+BLOCKS = list(_blocks())
+
+
+def blocks(language: str, page: str = "") -> list[Block]:
+    return [block for block in BLOCKS if block.language == language and page in block.page]
+
+
+def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command, with the programs of this Python first on the path."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+def test_every_block_is_of_a_kind_that_runs() -> None:
+    assert {block.language for block in BLOCKS} <= {"python", "console", "sh", *NOT_RUN}
+    assert {block.page for block in blocks("sh")} == {"README.md"}
+
+
+EXCERPTS = [block for block in BLOCKS if block.title]
+PROGRAMS = [block for block in blocks("python") if not block.title]
+SCRIPTS = [block for block in PROGRAMS if "def test_" not in block.code]
+TESTS = [block for block in PROGRAMS if "def test_" in block.code]
+
+
+@pytest.mark.parametrize("block", EXCERPTS, ids=str)
+def test_excerpt_stands_in_its_file(block: Block) -> None:
+    assert f"\n{block.code}" in (ROOT / block.title).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", SCRIPTS, ids=str)
+def test_program_runs(block: Block, tmp_path: Path) -> None:
+    """The programs of the README run without a clone, those of the site in one."""
+    where = tmp_path if block.page == "README.md" else ROOT
+    done = run(sys.executable, "-W", "error", "-c", block.code, cwd=where)
+    assert done.stderr == ""
+    assert done.stdout != ""
+
+
+@pytest.mark.parametrize("block", TESTS, ids=str)
+def test_example_tests_pass(block: Block, tmp_path: Path) -> None:
+    """A body alone is a recording, and answers every request."""
+    (tmp_path / "test_agent.py").write_text(block.code, encoding="utf-8")
+    if "weather" in block.code:
+        (tmp_path / "recordings").mkdir()
+        body = ROOT / "recordings/openai_chat/openai/one-tool.sse"
+        (tmp_path / "recordings" / "weather.sse").write_bytes(body.read_bytes())
+    done = run(sys.executable, "-W", "error", "-m", "pytest", "-q", "test_agent.py", cwd=tmp_path)
+    assert f"{block.code.count('def test_')} passed" in done.stdout
+
+
+class Command(NamedTuple):
+    """A command of a page, and what the page shows of its output."""
+
+    block: Block
+    line: str
+    output: str
+
+    def __str__(self) -> str:
+        return f"{self.block}-{' '.join(self.line.split()[:3])}"
+
+
+def _commands() -> Iterator[Command]:
+    for block in blocks("console"):
+        for text in re.split(r"^\$ ", block.code, flags=re.MULTILINE)[1:]:
+            line, _, output = text.partition("\n")
+            yield Command(block, line, output)
+
+
+COMMANDS = list(_commands())
+SERVING = [command for command in COMMANDS if command.line.split()[1] in ("record", "replay")]
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one not in SERVING], ids=str)
+def test_command_gives_the_output_of_the_page(command: Command) -> None:
+    done = run("sh", "-c", command.line)
+    assert done.returncode == (3 if "cut" in command.line else 0)
+    assert done.stdout != ""
+    assert command.output in ("", done.stdout)
+
+
+@pytest.mark.parametrize("command", SERVING, ids=str)
+def test_serving_command_listens(command: Command, tmp_path: Path) -> None:
+    """On any free port, and with recordings of this repository."""
+    _, *arguments = command.line.replace("'", "").split()
+    arguments[arguments.index("--port") + 1] = "0"
+    found = ROOT / "recordings/openai_chat/openai"
+    paths = {"recordings/agent": tmp_path if "record" in arguments else found}
+    arguments = [str(paths.get(one, one)) for one in arguments]
+    with running(*arguments) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        server.end(signal.SIGINT)
+
+
+def test_shell_blocks_are_the_two_commands() -> None:
+    """Installing needs a network, so here only what follows it runs; `.ci/run` runs all."""
+    main_job, tests = (block.code for block in blocks("sh")[:2])
+    assert [line.split()[0] for line in main_job.splitlines()] == [
+        "python3",
+        ".venv/bin/pip",
+        ".venv/bin/streamnorm",
+    ]
+    done = run("sh", "-c", main_job.splitlines()[-1].removeprefix(".venv/bin/"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith('event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    assert ".venv/bin/python -m pytest" in tests
+
+
+def test_first_example_of_the_site_is_short() -> None:
+    assert len(blocks("python", "index")[0].code.splitlines()) <= 18
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_programs_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`(?:python )?((?:tests|docs|recordings|streamnorm)/[\w./-]+)", text):
+        assert (ROOT / path).exists(), path
+
+
+# Rendered tables
+
+
+def test_tables_are_rendered_from_the_code() -> None:
+    for page, text in render.pages().items():
+        assert page.read_text(encoding="utf-8") == text, "run python docs/render.py"
+
+
+def test_every_table_stands_in_one_page() -> None:
+    texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert sorted(re.findall(r"<!-- rendered: (\w+) -->", texts)) == sorted(render.TABLES)
+
+
+def test_every_encodable_dialect_has_a_column() -> None:
+    assert {target.dialect for target in render.TARGETS.values()} == {
+        name for name, dialect in DIALECTS.items() if dialect.encoder is not None
+    }
+
+
+def test_loss_table_names_every_capability() -> None:
+    # These lose nothing: they change how something is written, or which options matter.
+    forms = {"dialect", "redacted_as_signature_of"}
+    assert set(render.FEATURES) == set(Capabilities.__struct_fields__) - forms
+
+
+def test_every_kind_of_error_has_a_row() -> None:
+    assert tuple(render.ERRORS) == get_args(ErrorKind)
+    for _, name in render.ERRORS.values():
+        assert issubclass(getattr(streamnorm, name), streamnorm.StreamnormError)
+
+
+def test_every_loss_has_a_row() -> None:
+    """Calls that count one, and what `lacking_feature` and the projector find lacking."""
+    names = {"whitespace_text", "empty_block"}
+    for path in (ROOT / "streamnorm").rglob("*.py"):
+        text = path.read_text("utf-8")
+        names.update(re.findall(r'losses\.(?:add|count)\(\s*"(\w+)"', text))
+    names.update(re.findall(r'return "(\w+)"', inspect.getsource(Capabilities.lacking_feature)))
+    assert names == set(render.LOSSES)
+
+
+def _kinds(argument: ast.expr) -> Iterator[str]:
+    match argument:
+        case ast.Constant(str(kind)):
+            yield kind
+        case ast.IfExp(_, body, orelse):
+            yield from _kinds(body)
+            yield from _kinds(orelse)
+
+
+def test_every_kind_of_note_has_a_row() -> None:
+    kinds = set()
+    for path in (ROOT / "streamnorm").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and node.args:
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                kinds.update(_kinds(node.args[0]) if name in ("note", "_note") else ())
+    assert kinds == set(render.NOTES)
+
+
+# Links and the reference
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    """The generator checks those of the site, and their anchors."""
+    for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_reference_lists_every_public_name() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    names = [name.rpartition(".") for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)]
+    listed = {id(getattr(import_module(module), name)) for module, _, name in names}
+    assert len(listed) == len(names)
+    missing = [
+        f"{module}.{name}"
+        for module in MODULES
+        for name in import_module(module).__all__
+        if id(getattr(import_module(module), name)) not in listed
+    ]
+    # The module, and the parts of its decoder that the fast path uses.
+    parts = ("Fragment", "RawFrame", "StrayLine", "is_whole")
+    assert missing == ["streamnorm.sse", *(f"streamnorm.sse.{part}" for part in parts)]
+
+
+def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
+    config = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation, sections = config.split("\ntheme:")[0], config.split("llmstxt:")[1]
+    pages = sorted(page.name for page in PAGES[1:])
+    assert sorted(re.findall(r": ([\w-]+\.md)$", navigation, re.MULTILINE)) == pages
+    listed = re.findall(r"- ([\w-]+\.md): ", sections)
+    assert sorted([*listed, "CONTRIBUTING.md"]) == pages

@@ -1,0 +1,41 @@
+"""What the package's metadata says of its files and links."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+
+
+def test_licence_and_readme_stand_at_the_top() -> None:
+    assert (PROJECT["license-files"], PROJECT["readme"]) == (["LICENSE"], "README.md")
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+
+
+def test_source_distribution_names_what_is_there() -> None:
+    included = PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {"streamnorm", "tests", "recordings", "docs", "README.md", "LICENSE"} == {*included}
+    assert all((ROOT / path).exists() for path in included)
+
+
+def test_index_links_to_code_pages_changes_and_issues() -> None:
+    assert list(PROJECT["urls"]) == ["Homepage", "Documentation", "Changelog", "Issues"]
+    pages = PROJECT["urls"]["Documentation"]
+    assert PROJECT["urls"]["Changelog"] == f"{pages}changelog/"
+    config = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"\nsite_url: {pages}\n" in config
+    assert f"\nrepo_url: {PROJECT['urls']['Homepage']}\n" in config
+
+
+def test_generator_of_the_site_is_pinned() -> None:
+    pinned = [name for name in PROJECT["optional-dependencies"]["docs"] if "==" in name]
+    assert [name.partition("==")[0] for name in pinned] == ["mkdocstrings-python", "zensical"]
+
+
+def test_readme_names_every_extra() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for extra in PROJECT["optional-dependencies"]:
+        assert f"\n| `{extra}` | " in text
