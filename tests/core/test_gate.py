@@ -274,11 +274,14 @@ def test_body_is_read_up_to_its_bound(status: int, size: int) -> None:
         assert error.message == "HTTP 500 with a JSON body"
 
 
-def test_body_that_ends_at_its_bound_is_told_whole() -> None:
-    door = gate(200, "application/json", max_error_body_bytes=100)
-    run(door, [b"[" * 100])
-    assert door.error is not None
-    assert door.error.message == "JSON of 100 bytes, expected an event stream"
+def test_body_that_ends_at_its_bound_is_judged_whole() -> None:
+    """One byte less of it is no JSON, and states no error."""
+    body = b'{"error":{"message":"no"}}'
+    for bound, code in ((len(body), None), (len(body) - 1, NOT_A_STREAM)):
+        door = gate(200, "application/json", max_error_body_bytes=bound)
+        run(door, [body])
+        assert door.error is not None
+        assert door.error.code == code
 
 
 def test_leading_white_space_is_bounded() -> None:

@@ -34,7 +34,10 @@ COMMON = (
 
 # What one dialect alone has, with the reason.
 OWN = {
-    "openai_chat": {"stream_state": "all choices share bounds, quirks and options"},
+    "openai_chat": {
+        "stream_state": "all choices share bounds, quirks and options",
+        "quirks": "thirty servers have its dialect, and some mean other things by it",
+    },
     "gemini": {
         "body_format": "streams may also be JSON arrays",
     },
