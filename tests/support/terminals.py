@@ -18,7 +18,7 @@ __all__ = ["cuts", "finishes", "terminal_was_read"]
 _INTERACTION_ENDS = ("interaction.complete", "interaction.completed")
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
 _CHAT_CONTENT = (
-    *("content", "reasoning", "reasoning_content", "refusal", "tool_calls"),
+    *("content", "reasoning", "reasoning_content", "refusal"),
     *("audio", "executed_tools", "images"),
 )
 _KINDS = {
@@ -100,10 +100,17 @@ def finishes(chunks: list[dict[str, Any]]) -> dict[int, str | None]:
 def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
     """Return whether each choice has a finish reason that no content follows."""
     finished: dict[int, bool] = {}
+    ids: set[str] = set()  # of calls
     for chunk in chunks:
         for choice in chunk.get("choices") or ():
             number, delta = choice.get("index", 0), choice.get("delta") or {}
-            stands = finished.get(number, False) and not any(map(delta.get, _CHAT_CONTENT))
+            is_content = any(map(delta.get, _CHAT_CONTENT))
+            for fragment in delta.get("tool_calls") or ():
+                function = fragment.get("function") or fragment.get("custom") or {}
+                is_new = bool(fragment.get("id")) and fragment["id"] not in ids
+                is_content = is_content or is_new or any(function.values())
+                ids.add(fragment.get("id") or "")
+            stands = finished.get(number, False) and not is_content
             finished[number] = bool(choice.get("finish_reason")) or stands
     return finished
 

@@ -72,8 +72,10 @@ class TextProgress:
 
     def holds(self, complete_text: str) -> bool:
         """Return whether the text so far is `complete_text`."""
-        is_equal = len(complete_text) == self.length and crc32(complete_text.encode()) == self._crc
-        return is_equal and not self.high_surrogate
+        if self.high_surrogate or len(complete_text) != self.length:
+            return False
+        # A delta may be half a surrogate pair, which no text holds.
+        return crc32(complete_text.encode("utf-8", "surrogatepass")) == self._crc
 
     def flush(self) -> str:
         """Return the replacement character for half a surrogate pair at the end, if any."""

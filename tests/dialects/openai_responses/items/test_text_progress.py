@@ -72,3 +72,10 @@ def test_stored_text_ends_at_its_bound() -> None:
     for delta in ("ab", "\r\n", "cde"):
         stored.add(delta)
     assert (stored.text, stored.length) == ("ab\r\n", 7)
+
+
+def test_half_a_surrogate_pair_is_no_text_that_is_held() -> None:
+    progress = progress_after("a")
+    assert not progress.holds("\ude00")
+    assert not progress.holds("\ud83c")
+    assert progress.holds("a")
