@@ -108,7 +108,9 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
             for fragment in delta.get("tool_calls") or ():
                 function = fragment.get("function") or fragment.get("custom") or {}
                 is_new = bool(fragment.get("id")) and fragment["id"] not in ids
-                is_content = is_content or is_new or any(function.values())
+                # White space behind whole arguments is none; that within a text is not judged.
+                says = any(str(value).strip(" \t\r\n") for value in function.values() if value)
+                is_content = is_content or is_new or says
                 ids.add(fragment.get("id") or "")
             stands = finished.get(number, False) and not is_content
             finished[number] = bool(choice.get("finish_reason")) or stands

@@ -51,6 +51,7 @@ from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
 __all__ = ["ChoiceBlocks"]
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
+_WHITE_SPACE = " \t\r\n"  # between the values of JSON
 # Opaque events that may follow a finish reason.
 _METADATA = frozenset({"annotations", "extra_content", "logprobs"})
 _DELTAS: dict[TextKind, Callable[[int, str], Event]] = {
@@ -347,8 +348,10 @@ class ChoiceBlocks:
         state = self._state
         first, size = not call.has_content, call.arguments.size
         text = call.append(text, state.note, cumulative=state.quirks.cumulative_arguments)
-        if text.strip() or call.arguments.size > size + len(text):  # or a placeholder is held
+        if call.arguments.size > size + len(text):  # a placeholder is held
             self.is_finished = False
+        elif text and self.is_finished:  # white space is content as long as more must come
+            self.is_finished = not text.strip(_WHITE_SPACE) and call.is_complete()
         if call.index < 0:
             self._pending.mark_ready(text, first=first)
             self._release(events)

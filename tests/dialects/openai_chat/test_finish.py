@@ -68,7 +68,7 @@ def test_repetition_is_no_content() -> None:
 
 def test_arguments_after_the_finish_revoke_it() -> None:
     half = calls(call(0, "x", "f", HALF), finish="tool_calls")
-    for more in ('"', "{}"):
+    for more in ('"', "{}", " ", "\u2028"):
         assert isinstance(decode(half, calls(call(0, arguments=more))).outcome, Truncated)
     placeholder = calls(call(0, "x", "f"), finish="tool_calls")
     assert isinstance(decode(placeholder, calls(call(0, arguments="{}"))).outcome, Truncated)
