@@ -62,8 +62,8 @@ its blank line; or a fragment."""
 
 
 def is_whole(raw: RawFrame) -> bool:
-    """Return whether a raw frame is, or ends, a whole event."""
-    return isinstance(raw, bytes) or raw.data.endswith(b"\n\n")
+    """Return whether a raw frame is, or ends, a whole event; blank lines alone are none."""
+    return bool(raw) if isinstance(raw, bytes) else raw.data.endswith(b"\n\n")
 
 
 class SSEDecoder:

@@ -193,7 +193,7 @@ def _compare(run: Run, whole: Run, *, writes: bool, failure: str) -> list[str]:
 
 def _is_beginning(written: bytes, whole: bytes) -> bool:
     """Return whether bytes are whole events of a stream, with at most an error behind them."""
-    events, expected = written.split(b"\n\n"), whole.split(b"\n\n")
+    events, expected = (data.replace(b"\r", b"").split(b"\n\n") for data in (written, whole))
     same = 0
     while same < len(events) and same < len(expected) and events[same] == expected[same]:
         same += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.anthropic.reader import frames
 from support.mutations import chunked
+from support.openai_chat.chunks import DONE, content
 from support.openai_responses import frames as responses
 from support.short_streams import REFUSED, STREAMS, assert_error
 from support.streams import DIALECTS, decode, transcode_same
@@ -222,3 +223,13 @@ def test_terminal_that_passes_a_limit_does_not_go_out(dialect: str, size: int) -
     assert run.outcome.error.code == ("max_id_chars" if dialect == "gemini" else "max_json_depth")
     assert b"[[[[" not in out
     assert isinstance(decode([out], dialect).events[-1], StreamError)
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n", b"\n\n", b"\n\n\n\n"])
+def test_event_that_is_no_json_passes_with_our_error_whatever_blank_lines_follow(
+    blank: bytes,
+) -> None:
+    broken, after = b"data: {\n\n", content("a") + blank + content("b", "stop") + DONE
+    whole = b"".join(Transcoder("openai_chat", "openai_chat").feed(broken + after))
+    assert whole.startswith(broken + b'data: {"error":')
+    assert whole == b"".join(Transcoder("openai_chat", "openai_chat").feed(broken))
