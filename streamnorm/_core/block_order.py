@@ -38,7 +38,7 @@ class BlockOrder:
         return True
 
     def next(self) -> int | None:
-        """Take the first held block; None if there is none, or one is open."""
+        """Remove and return the first held block; None if there is none, or one is open."""
         if self.open is not None or not self._heap:
             return None
         return heappop(self._heap)[2]

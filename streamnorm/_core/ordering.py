@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamnorm._core.block_order import BlockOrder
 from streamnorm._core.errors import LimitExceeded
@@ -72,7 +72,7 @@ class _ChoiceQueue(Struct):
         held: Held events by block.
     """
 
-    order: BlockOrder
+    order: BlockOrder = field(default_factory=BlockOrder)
     held: dict[int, list[Event | _HeldDeltas]] = {}
 
 
@@ -152,9 +152,7 @@ class Sequencer:
         return hold
 
     def _start(self, event: BlockStart) -> list[Event]:
-        queue = self._queues.get(event.choice)
-        if queue is None:
-            queue = self._queues[event.choice] = _ChoiceQueue(BlockOrder())
+        queue = self._queues.setdefault(event.choice, _ChoiceQueue())
         self._queue_of[event.index] = queue
         if queue.order.start(event.index):
             items = queue.held[event.index] = []

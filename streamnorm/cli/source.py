@@ -162,7 +162,7 @@ class Source:
         return outcome is not None and not os.path.isfile(self._file)
 
     def report_wrong_dialect(self, outcome: Outcome | None) -> None:
-        """Say what the stream looks like, if it failed to be of the dialect it was read as."""
+        """Name the dialect that the stream looks like, if it failed as the one it was read as."""
         match outcome:
             case None | Completed() | Failed(StreamError("upstream")):
                 return

@@ -124,7 +124,7 @@ class _Places:
         return f"line {line}, column {column}"
 
     def advance(self, data: bytes, size: int) -> None:
-        """Take the first bytes as no longer held."""
+        """Remove the first bytes from those held."""
         self._line, self._column = self._after(data, size)
 
     def _after(self, data: bytes, size: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from streamnorm._core.block_order import BlockOrder
 from streamnorm._core.blocks import Citation, Reasoning, Refusal, Text
@@ -113,7 +113,7 @@ class _WrittenChoice(Struct):
         last: Index of the block written last.
     """
 
-    order: BlockOrder
+    order: BlockOrder = field(default_factory=BlockOrder)
     last: int | None = None
 
 
@@ -146,9 +146,7 @@ class Boundaries:
                 that to the previous block, if a block of its type can have one.
         """
         self._blocks[index] = _WrittenBlock(type, choice, signature_only)
-        blocks = self._choices.get(choice)
-        if blocks is None:
-            blocks = self._choices[choice] = _WrittenChoice(BlockOrder())
+        blocks = self._choices.setdefault(choice, _WrittenChoice())
         if not blocks.order.start(index):
             self._write(index, blocks)
 
