@@ -18,13 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamnorm import sse as sse
+    from streamnorm._bodies import Encoded as Encoded
+    from streamnorm._bodies import decode_message as decode_message
+    from streamnorm._bodies import decode_request as decode_request
+    from streamnorm._bodies import encode_message as encode_message
+    from streamnorm._bodies import encode_request as encode_request
+    from streamnorm._bodies import translate_message as translate_message
+    from streamnorm._bodies import translate_request as translate_request
     from streamnorm._core.accumulate import Accumulator as Accumulator
     from streamnorm._core.accumulate import accumulate as accumulate
     from streamnorm._core.accumulate import message_events as message_events
+    from streamnorm._core.blocks import Audio as Audio
     from streamnorm._core.blocks import Block as Block
+    from streamnorm._core.blocks import CacheMark as CacheMark
     from streamnorm._core.blocks import Citation as Citation
     from streamnorm._core.blocks import Document as Document
     from streamnorm._core.blocks import Image as Image
+    from streamnorm._core.blocks import InputBlock as InputBlock
     from streamnorm._core.blocks import OpaqueBlock as OpaqueBlock
     from streamnorm._core.blocks import Reasoning as Reasoning
     from streamnorm._core.blocks import RedactedReasoning as RedactedReasoning
@@ -34,11 +44,18 @@ if TYPE_CHECKING:
     from streamnorm._core.blocks import Text as Text
     from streamnorm._core.blocks import ToolCall as ToolCall
     from streamnorm._core.blocks import ToolResult as ToolResult
+    from streamnorm._core.blocks import Video as Video
+    from streamnorm._core.bodies.reply import Reply as Reply
+    from streamnorm._core.bodies.request import InputMessage as InputMessage
+    from streamnorm._core.bodies.request import OutputFormat as OutputFormat
+    from streamnorm._core.bodies.request import ReasoningOptions as ReasoningOptions
+    from streamnorm._core.bodies.request import Request as Request
     from streamnorm._core.codec import Decoder as Decoder
     from streamnorm._core.codec import Encoder as Encoder
     from streamnorm._core.codec import Feed as Feed
     from streamnorm._core.errors import ArgumentsError as ArgumentsError
     from streamnorm._core.errors import DecodeError as DecodeError
+    from streamnorm._core.errors import EncodeError as EncodeError
     from streamnorm._core.errors import LimitExceeded as LimitExceeded
     from streamnorm._core.errors import LocalProtocolError as LocalProtocolError
     from streamnorm._core.errors import LossyEncoding as LossyEncoding
@@ -80,6 +97,13 @@ if TYPE_CHECKING:
     from streamnorm._core.messages import Message as Message
     from streamnorm._core.partial_json import PartialJSON as PartialJSON
     from streamnorm._core.partial_json import ValueDelta as ValueDelta
+    from streamnorm._core.tools import CustomTool as CustomTool
+    from streamnorm._core.tools import Grammar as Grammar
+    from streamnorm._core.tools import MCPServer as MCPServer
+    from streamnorm._core.tools import Namespace as Namespace
+    from streamnorm._core.tools import ServerTool as ServerTool
+    from streamnorm._core.tools import Tool as Tool
+    from streamnorm._core.tools import ToolChoice as ToolChoice
     from streamnorm._projection import project as project
     from streamnorm._registry import decoder as decoder
     from streamnorm._registry import detect as detect
@@ -101,15 +125,21 @@ if TYPE_CHECKING:
 
 # The module of each public name, and, under `TYPE_CHECKING`, the same for type checkers.
 _MODULES = {
+    "streamnorm._bodies": (
+        "Encoded decode_message decode_request encode_message encode_request "
+        "translate_message translate_request"
+    ),
     "streamnorm._core.accumulate": "Accumulator accumulate message_events",
     "streamnorm._core.blocks": (
-        "Block Citation Document Image OpaqueBlock Reasoning RedactedReasoning Refusal "
-        "ServerToolCall ServerToolResult Text ToolCall ToolResult"
+        "Audio Block CacheMark Citation Document Image InputBlock OpaqueBlock Reasoning "
+        "RedactedReasoning Refusal ServerToolCall ServerToolResult Text ToolCall ToolResult Video"
     ),
+    "streamnorm._core.bodies.reply": "Reply",
+    "streamnorm._core.bodies.request": "InputMessage OutputFormat ReasoningOptions Request",
     "streamnorm._core.codec": "Decoder Encoder Feed",
     "streamnorm._core.errors": (
-        "ArgumentsError DecodeError LimitExceeded LocalProtocolError LossyEncoding NotAStream "
-        "ProtocolError RecordingError RemoteProtocolError StreamnormError TruncatedStream "
+        "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
+        "NotAStream ProtocolError RecordingError RemoteProtocolError StreamnormError TruncatedStream "
         "UnknownDialect UnrecordedRequest UpstreamError"
     ),
     "streamnorm._core.events": (
@@ -122,6 +152,7 @@ _MODULES = {
     "streamnorm._core.losses": "Loss Note",
     "streamnorm._core.messages": "Message",
     "streamnorm._core.partial_json": "PartialJSON ValueDelta",
+    "streamnorm._core.tools": ("CustomTool Grammar MCPServer Namespace ServerTool Tool ToolChoice"),
     "streamnorm._projection": "project",
     "streamnorm._registry": "decoder detect encoder",
     "streamnorm._transcoder": "Transcoder",

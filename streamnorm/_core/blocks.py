@@ -17,10 +17,13 @@ from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.partial_json import decode_arguments
 
 __all__ = [
+    "Audio",
     "Block",
+    "CacheMark",
     "Citation",
     "Document",
     "Image",
+    "InputBlock",
     "OpaqueBlock",
     "Reasoning",
     "RedactedReasoning",
@@ -30,6 +33,7 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolResult",
+    "Video",
     "file_block",
 ]
 
@@ -56,8 +60,26 @@ class Citation(Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Any] | None = None
 
 
-class _Block(Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """Base of all blocks: immutable values, told apart by `type` in JSON."""
+class CacheMark(Struct, frozen=True, omit_defaults=True):
+    """The end of a prefix of a request that the provider is asked to cache.
+
+    Attributes:
+        ttl: Lifetime, such as `5m` or `1h`; None = the vendor's default.
+    """
+
+    ttl: str | None = None
+
+
+class _Block(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
+    """Base of all blocks: immutable values, told apart by `type` in JSON.
+
+    Attributes:
+        cache: Mark after this block, in a request.
+        extra: Fields of a request that have no place in the block, by dialect.
+    """
+
+    cache: CacheMark | None = None
+    extra: dict[str, dict[str, Any]] | None = None
 
 
 class Text(_Block, frozen=True, tag="text"):
@@ -123,6 +145,7 @@ class ToolCall(_Block, frozen=True, tag="tool_call"):
         kind: What the arguments are.
         signature: Opaque value that must come back with the call, byte for byte.
         issuer: Vendor that can verify the signature.
+        namespace: Namespace of the tool, in a request; None where names stand alone.
     """
 
     id: str
@@ -131,6 +154,7 @@ class ToolCall(_Block, frozen=True, tag="tool_call"):
     kind: Literal["function", "custom"] = "function"
     signature: str | None = None
     issuer: str | None = None
+    namespace: str | None = None
 
     def input(self) -> dict[str, object]:
         """Return the JSON object that the arguments are, decoded anew each time.
@@ -193,11 +217,15 @@ class Image(_Block, frozen=True, tag="image"):
         media_type: As `image/png`; None where only the URL is known.
         data: Base64.
         url: Where it is, where `data` is None.
+        file_id: Id of an uploaded file, where both are None.
+        detail: Resolution to read it in: `low`, `high`, `original` or `auto`.
     """
 
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
+    file_id: str | None = None
+    detail: str | None = None
 
 
 class Document(_Block, frozen=True, tag="document"):
@@ -207,13 +235,43 @@ class Document(_Block, frozen=True, tag="document"):
         media_type: As `application/pdf`; None where only the URL is known.
         data: Base64, or the text itself where `media_type` is a text type.
         url: Where it is, where `data` is None.
-        title: What it is called.
+        title: What it is called; its file name where the vendor has one.
+        file_id: Id of an uploaded file, where `data` and `url` are None.
     """
 
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
     title: str | None = None
+    file_id: str | None = None
+
+
+class Audio(_Block, frozen=True, tag="audio"):
+    """Sound, in a request.
+
+    Attributes:
+        media_type: As `audio/wav`; None where only the URL is known.
+        data: Base64.
+        url: Where it is, where `data` is None.
+    """
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+
+class Video(_Block, frozen=True, tag="video"):
+    """A video, in a request.
+
+    Attributes:
+        media_type: As `video/mp4`; None where only the URL is known.
+        data: Base64.
+        url: Where it is, where `data` is None.
+    """
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
 
 
 class ToolResult(_Block, frozen=True, tag="tool_result"):
@@ -221,13 +279,17 @@ class ToolResult(_Block, frozen=True, tag="tool_result"):
 
     Attributes:
         tool_call_id: Id of the call.
-        content: Text, images and documents.
+        content: Text, images and other files.
         is_error: Whether the execution failed.
+        name: Name of the tool; "" where only the id says which call it answers.
+        value: JSON text of a result that is one JSON object, whose text form is `content`.
     """
 
     tool_call_id: str
-    content: tuple[Text | Image | Document, ...] = ()
+    content: tuple[Text | Image | Document | Audio | Video | OpaqueBlock, ...] = ()
     is_error: bool = False
+    name: str = ""
+    value: str | None = None
 
 
 class OpaqueBlock(_Block, frozen=True, tag="opaque"):
@@ -257,6 +319,9 @@ Block: TypeAlias = (
     | ToolResult
     | OpaqueBlock
 )
+
+InputBlock: TypeAlias = Block | Audio | Video
+"""A block of a message in a request."""
 
 
 def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:

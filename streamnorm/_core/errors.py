@@ -9,6 +9,7 @@
     ├── UpstreamError              the server said so; .status, .code, .message, .retryable
     ├── NotAStream                 status or content says this is no event stream; .status, .snippet
     ├── DecodeError                a body is not of its dialect; .path
+    ├── EncodeError                a request or message has no legal form; .path
     ├── ArgumentsError             tool arguments are not what their kind demands; .position
     ├── LossyEncoding              strict encoding would drop something; .losses
     ├── RecordingError             a recording cannot be read or written
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArgumentsError",
     "DecodeError",
+    "EncodeError",
     "LimitExceeded",
     "LocalProtocolError",
     "LossyEncoding",
@@ -156,12 +158,30 @@ class DecodeError(StreamnormError):
     """A body is not of its dialect.
 
     Attributes:
-        path: Where, as `$.choices[0].delta`.
+        path: JSON path of the part that is not, as `$.messages[3].content`.
     """
 
     def __init__(self, message: str, *, path: str = "$") -> None:
         super().__init__(message)
         self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.args[0]}"
+
+
+class EncodeError(StreamnormError):
+    """A request or a message has no legal form in a dialect.
+
+    Attributes:
+        path: The part of the `Request` or `Message` that has none, as `messages[3].blocks[0]`.
+    """
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.args[0]}"
 
 
 class ArgumentsError(StreamnormError):

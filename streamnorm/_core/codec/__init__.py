@@ -7,6 +7,7 @@ reads one frame (`read`), knows which may be the last (`may_end_with`), and writ
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.codec.body import BodyCodec, ReadContext, WriteContext, Written
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
@@ -23,6 +24,7 @@ __all__ = [
     "DONE",
     "MAX_PROBLEMS",
     "BlockOpener",
+    "BodyCodec",
     "BodyFormat",
     "Checker",
     "DecodeOptions",
@@ -39,7 +41,10 @@ __all__ = [
     "FormatReader",
     "FormatSniffer",
     "Passthrough",
+    "ReadContext",
     "StreamWriter",
+    "WriteContext",
+    "Written",
     "on_first_use",
     "read_no_json",
 ]

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from streamnorm._core.codec.body import BodyCodec
 from streamnorm._core.codec.body_format import BodyFormat
 from streamnorm._core.codec.checker import Checker
 from streamnorm._core.codec.decoder import Decoder
@@ -115,6 +116,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
         checker: Makes a checker; None if its bytes are not checked.
         formats: Formats of its streams other than server-sent events.
         capabilities: What its streams can carry; None if it is not written.
+        body: Returns the codec of its whole bodies; None if it has none.
+        is_request: Returns whether a JSON object can only be a request of this dialect.
+        is_response: Returns whether a JSON object can only be a response of this dialect.
         options: Options that only this dialect has; None if it has none.
         servers_with_quirks: Names of the servers whose name changes how a stream is read.
         endpoints: Its HTTP interface.
@@ -137,6 +141,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     checker: Callable[[], Checker] | None = None
     formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
+    body: Callable[[], BodyCodec] | None = None
+    is_request: Callable[[dict[str, Any]], bool] = lambda body: False
+    is_response: Callable[[dict[str, Any]], bool] = lambda body: False
     options: type[DialectOptions] | None = None
     servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()

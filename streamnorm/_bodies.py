@@ -1,0 +1,258 @@
+"""Whole bodies: requests and responses of every dialect, decoded, encoded and translated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from streamnorm._core.accumulate import accumulate
+from streamnorm._core.bodies.arguments import ArgumentsPolicy
+from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Request
+from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
+from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.json import InvalidJSON, decode_any, is_object, too_deep
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Losses
+from streamnorm._core.messages import Message
+from streamnorm._registry import DIALECTS, lookup
+
+__all__ = [
+    "Encoded",
+    "decode_message",
+    "decode_request",
+    "encode_message",
+    "encode_request",
+    "translate_message",
+    "translate_request",
+]
+
+Body: TypeAlias = "dict[str, Any] | bytes | str"
+
+
+class Encoded(Struct, frozen=True):
+    """A request or a response in a dialect.
+
+    Attributes:
+        body: The JSON object.
+        path: Path of the endpoint, with the model where it stands there; "" of a response.
+        headers: Headers that belong to the body, such as betas; never a key.
+        losses: What the dialect could not carry.
+        reply: How the answer's tool calls get their original names; give it to `Transcoder`
+            or `encode_message`.
+    """
+
+    body: dict[str, Any]
+    path: str = ""
+    headers: dict[str, str] = {}
+    losses: tuple[Loss, ...] = ()
+    reply: Reply = Reply()
+
+
+def decode_request(
+    body: Body,
+    dialect: str | None = None,
+    *,
+    path: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Request:
+    """Return the request that a body is.
+
+    Args:
+        body: JSON text, or the decoded object.
+        dialect: Dialect of the body; None to detect it.
+        path: Path of the URL, which names the model of some dialects.
+        headers: Headers of the request, which name betas.
+        limits: Bounds.
+
+    Raises:
+        DecodeError: The body is not of the dialect, or exceeds a bound.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    value = _object(body, limits)
+    known = {name.lower(): text for name, text in (headers or {}).items()}
+    context = ReadContext(path=path or "", headers=known, limits=limits)
+    return _codec(dialect or _detected(value, "request")).read_request(value, context)
+
+
+def encode_request(
+    request: Request,
+    dialect: str,
+    *,
+    server: str | None = None,
+    version: str | None = None,
+    repair: RepairPolicy = "error",
+    arguments: ArgumentsPolicy = "error",
+    strict: bool = False,
+) -> Encoded:
+    """Return a request as the body that a dialect has for it.
+
+    Args:
+        request: The request.
+        dialect: Dialect to write.
+        server: Name of the server that it is sent to; None = the vendor.
+        version: Version of the vendor's API; None = the one that its SDK sends.
+        repair: What becomes of tool results that are missing, late, or of no call: an error,
+            or they are filled in and moved.
+        arguments: What becomes of tool arguments that are no JSON object where the dialect
+            has objects.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+
+    Raises:
+        EncodeError: The request has no legal form in the dialect.
+        LossyEncoding: Something would be lost, and `strict` is set.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    codec = _codec(dialect)
+    losses = Losses(strict=strict)
+    can = codec.capabilities
+    projected, reply = project_request(request, can, losses, repair=repair)
+    written = codec.write_request(projected, WriteContext(can, losses, arguments))
+    return Encoded(written.body, written.path, written.headers, losses.list(), reply)
+
+
+def translate_request(
+    body: Body,
+    *,
+    to: str,
+    dialect: str | None = None,
+    path: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    server: str | None = None,
+    version: str | None = None,
+    repair: RepairPolicy = "error",
+    arguments: ArgumentsPolicy = "error",
+    strict: bool = False,
+) -> Encoded:
+    """Return a request's body in another dialect: `decode_request`, then `encode_request`."""
+    return encode_request(
+        decode_request(body, dialect, path=path, headers=headers),
+        to,
+        server=server,
+        version=version,
+        repair=repair,
+        arguments=arguments,
+        strict=strict,
+    )
+
+
+def decode_message(
+    body: Body,
+    dialect: str | None = None,
+    *,
+    server: str | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Message:
+    """Return the message that a whole response is.
+
+    Args:
+        body: JSON text, or the decoded object.
+        dialect: Dialect of the body; None to detect it.
+        server: Name of the server that answered; enables its quirks.
+        limits: Bounds.
+
+    Raises:
+        DecodeError: The body is not of the dialect, or exceeds a bound.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    value = _object(body, limits)
+    codec = _codec(dialect or _detected(value, "response"))
+    return accumulate(codec.read_response(value, ReadContext(server=server, limits=limits)))
+
+
+def encode_message(
+    message: Message,
+    dialect: str,
+    *,
+    reply: Reply | None = None,
+    model: str | None = None,
+    created: float | None = None,
+    strict: bool = False,
+) -> Encoded:
+    """Return a message as a whole response.
+
+    Args:
+        message: The message, complete.
+        dialect: Dialect to write.
+        reply: What `encode_request` returned for the request that is answered.
+        model: Model to name in place of the one that answered.
+        created: When the message was made, in seconds since 1970; None = as it says, or 0.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+
+    Raises:
+        EncodeError: The message has no legal form in the dialect.
+        LossyEncoding: Something would be lost, and `strict` is set.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    losses = Losses(strict=strict)
+    if model is not None:
+        message = structs.replace(message, model=model)
+    body = _codec(dialect).write_response(message, created, losses)
+    return Encoded(body, losses=losses.list())
+
+
+def translate_message(
+    body: Body,
+    *,
+    to: str,
+    dialect: str | None = None,
+    server: str | None = None,
+    reply: Reply | None = None,
+    model: str | None = None,
+    created: float | None = None,
+    strict: bool = False,
+) -> Encoded:
+    """Return a response's body in another dialect: `decode_message`, then `encode_message`."""
+    message = decode_message(body, dialect, server=server)
+    return encode_message(message, to, reply=reply, model=model, created=created, strict=strict)
+
+
+def _codec(name: str) -> BodyCodec:
+    known = lookup(name)
+    if known.body is None:
+        others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
+        raise UnknownDialect(f"no whole bodies of dialect {known.name!r}, expected one of {others}")
+    return known.body()
+
+
+def _detected(body: dict[str, Any], what: Literal["request", "response"]) -> str:
+    for known in DIALECTS.values():
+        recognises = known.is_request if what == "request" else known.is_response
+        if known.body is not None and recognises(body):
+            return known.name
+    raise DecodeError(f"{what} of no known dialect, expected one that can be detected")
+
+
+def _object(body: Body, limits: Limits) -> dict[str, Any]:
+    """Return a body as a decoded object within the bounds."""
+    if isinstance(body, dict):
+        value: object = body
+    else:
+        size = len(body)
+        if size > limits.max_event_bytes:
+            raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
+        value = _json(body, limits)
+    if not is_object(value):
+        raise DecodeError("no JSON object, expected one")
+    if too_deep(value, limits.max_json_depth):
+        raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
+    return value
+
+
+def _json(body: bytes | str, limits: Limits) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        pass
+    try:
+        text = body.decode() if isinstance(body, bytes) else body
+        return decode_any(text, max_depth=limits.max_json_depth)
+    except UnicodeDecodeError as exc:
+        raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
+    except InvalidJSON as exc:
+        raise DecodeError(f"{exc}, expected a JSON object") from exc

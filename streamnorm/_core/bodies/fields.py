@@ -1,0 +1,133 @@
+"""Typed access to the fields of a decoded JSON object.
+
+Each reader returns None for a field that is absent or null, and raises `DecodeError` for one of
+another type.  Its path starts at the object; `within` puts the path of the object before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import Any
+
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import clean
+from streamnorm._core.shapes import found
+
+__all__ = [
+    "array_in",
+    "boolean_in",
+    "integer_in",
+    "number_in",
+    "object_at",
+    "object_of",
+    "objects_in",
+    "required_text",
+    "rest_of",
+    "text_in",
+    "texts_in",
+    "unexpected",
+    "within",
+]
+
+
+def unexpected(value: object, expected: str, path: str) -> DecodeError:
+    """Return the error of a value that is not the expected one."""
+    return DecodeError(f"{found(value)}, expected {expected}", path=path)
+
+
+def within(error: DecodeError, path: str) -> DecodeError:
+    """Return an error of a part with the path of the part, such as `$.messages[3]`, before it."""
+    error.path = path + error.path[1:]
+    return error
+
+
+def text_in(value: dict[str, Any], name: str) -> str | None:
+    """Return a field that is text, without lone surrogates."""
+    text = value.get(name)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise unexpected(text, "a string", f"$.{name}")
+    return clean(text)
+
+
+def required_text(value: dict[str, Any], name: str) -> str:
+    """Return a field that is text and must be present."""
+    text = value.get(name)
+    if not isinstance(text, str):
+        if name not in value:
+            raise DecodeError("missing, expected a string", path=f"$.{name}")
+        raise unexpected(text, "a string", f"$.{name}")
+    return clean(text)
+
+
+def boolean_in(value: dict[str, Any], name: str) -> bool | None:
+    """Return a field that is a boolean."""
+    flag = value.get(name)
+    if flag is not None and not isinstance(flag, bool):
+        raise unexpected(flag, "a boolean", f"$.{name}")
+    return flag
+
+
+def number_in(value: dict[str, Any], name: str) -> float | None:
+    """Return a field that is a number; an integer stays one."""
+    number = value.get(name)
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
+        raise unexpected(number, "a number", f"$.{name}")
+    return number
+
+
+def integer_in(value: dict[str, Any], name: str) -> int | None:
+    """Return a field that is an integer."""
+    number = value.get(name)
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+        raise unexpected(number, "an integer", f"$.{name}")
+    return number
+
+
+def object_of(value: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Return a field that is an object."""
+    item = value.get(name)
+    if item is not None and not isinstance(item, dict):
+        raise unexpected(item, "an object", f"$.{name}")
+    return item
+
+
+def object_at(value: object, path: str) -> dict[str, Any]:
+    """Return a value that must be an object."""
+    if not isinstance(value, dict):
+        raise unexpected(value, "an object", path)
+    return value
+
+
+def array_in(value: dict[str, Any], name: str) -> list[Any] | None:
+    """Return a field that is an array."""
+    items = value.get(name)
+    if items is not None and not isinstance(items, list):
+        raise unexpected(items, "an array", f"$.{name}")
+    return items
+
+
+def objects_in(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the paths and the objects of an array of objects; none for an absent one."""
+    for number, item in enumerate(array_in(value, name) or ()):
+        path = f"$.{name}[{number}]"
+        yield path, object_at(item, path)
+
+
+def texts_in(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
+    """Return a field that is an array of strings."""
+    items = array_in(value, name)
+    if items is None:
+        return None
+    for number, item in enumerate(items):
+        if not isinstance(item, str):
+            raise unexpected(item, "a string", f"$.{name}[{number}]")
+    return tuple(map(clean, items))
+
+
+def rest_of(value: dict[str, Any], known: Set[str]) -> dict[str, Any] | None:
+    """Return the fields whose names are not known; None if there are none."""
+    if value.keys() <= known:
+        return None
+    return {name: item for name, item in value.items() if name not in known}

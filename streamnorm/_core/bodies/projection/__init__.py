@@ -1,0 +1,5 @@
+"""The reduction of a request to what a target can carry."""
+
+from streamnorm._core.bodies.projection.project import RepairPolicy, project_request
+
+__all__ = ["RepairPolicy", "project_request"]

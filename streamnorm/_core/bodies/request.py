@@ -1,0 +1,204 @@
+"""The request of any provider as one value."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
+from streamnorm._core.tools import AnyTool, ToolChoice
+
+__all__ = [
+    "InputMessage",
+    "OutputFormat",
+    "ReasoningOptions",
+    "Request",
+    "Role",
+    "Source",
+]
+
+Role: TypeAlias = Literal["user", "assistant", "system", "developer"]
+
+
+class Source(NamedTuple):
+    """What a part of a request was decoded from.
+
+    It is written again, spelt as it was, where the part goes to the same dialect unchanged.
+
+    Attributes:
+        dialect: The dialect.
+        value: The decoded JSON.
+        part: The part itself, without its source.
+    """
+
+    dialect: str
+    value: Any
+    part: Any
+
+
+class InputMessage(Struct, frozen=True, omit_defaults=True):
+    """One message of a request.
+
+    Attributes:
+        role: Who speaks.
+        blocks: The content, in order.  Results of tools are blocks of user messages.
+        name: Name of the participant.
+        extra: Fields that have no place above, by dialect.
+        source: What the message was decoded from.
+    """
+
+    role: Role
+    blocks: tuple[InputBlock, ...] = ()
+    name: str | None = None
+    extra: dict[str, dict[str, Any]] | None = None
+    source: Any = None
+
+    @property
+    def text(self) -> str:
+        """All `Text` blocks, one after the other."""
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of this message, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The results in this message, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+
+
+class OutputFormat(Struct, frozen=True, omit_defaults=True):
+    """The form that the answer must have.
+
+    Attributes:
+        kind: `text`, any JSON object, or JSON that follows `schema`.
+        schema: JSON Schema.
+        name: Name of the schema; None where the vendor has none.
+        description: What the schema is for.
+        strict: Whether the schema is enforced; None = not said.
+        extra: Fields that have no place above, by dialect.
+    """
+
+    kind: Literal["text", "json_object", "json_schema"]
+    schema: dict[str, Any] | None = None
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+    extra: dict[str, dict[str, Any]] | None = None
+
+
+class ReasoningOptions(Struct, frozen=True, omit_defaults=True):
+    """How much the model reasons, and what it shows of it.
+
+    Attributes:
+        mode: `off`; `budget`: up to `budget_tokens`; `adaptive`: as the model sees fit; None
+            = not said.
+        effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`; None = not said.
+        budget_tokens: Tokens to reason with.
+        show: What of the reasoning the answer shows: `none`, `auto`, `concise`, `detailed`;
+            None = not said.
+        extra: Fields that have no place above, by dialect.
+    """
+
+    mode: Literal["off", "budget", "adaptive"] | None = None
+    effort: str | None = None
+    budget_tokens: int | None = None
+    show: str | None = None
+    extra: dict[str, dict[str, Any]] | None = None
+
+
+class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a client asks of a model, in no provider's dialect.
+
+    None and () mean: not said.  Each vendor has its own default then.
+
+    Attributes:
+        model: Name of the model; "" where the URL or the server names it.
+        system: Instructions in the dialect's field for them.  Those in system and developer
+            messages stay in `messages`.
+        messages: The conversation, oldest first.
+        tools: What the model may call, in order.
+        tool_choice: Which of them.
+        parallel_tool_calls: Whether one answer may have several calls.
+        max_tokens: Bound on the tokens of the answer, reasoning included.
+        stop: Texts that end the answer.
+        temperature: 0 to 2.
+        top_p: 0 to 1.
+        top_k: Number of most likely tokens to sample from.
+        seed: Seed of the sampling.
+        frequency_penalty: -2 to 2.
+        presence_penalty: -2 to 2.
+        logit_bias: Bias by token, as the Chat Completions API has it.
+        logprobs: Whether the answer has the probabilities of its tokens.
+        top_logprobs: Number of alternatives with them.
+        choices: Number of answers.
+        output: Form of the answer.
+        verbosity: `low`, `medium` or `high`.
+        reasoning: How much the model reasons.
+        user: The end user, opaque.
+        safety_identifier: The end user, opaque, for the detection of abuse.
+        metadata: Labels of the request.
+        service_tier: Class of processing, in OpenAI's words.
+        cache: Mark at the end of the request, set by the provider.
+        cache_key: Name of the cache to use, as OpenAI has it.
+        compact_at_tokens: Input tokens beyond which the provider compacts the conversation.
+        stream: Whether the answer is streamed.
+        store: Whether the provider stores the answer.
+        state: What refers to state of the provider, such as `previous_response_id`.
+        betas: Names of betas, as the `anthropic-beta` header has them.
+        extra: Fields that have no place above, by dialect.
+        source: What the request was decoded from.
+    """
+
+    model: str = ""
+    system: tuple[Text, ...] = ()
+    messages: tuple[InputMessage, ...] = ()
+    tools: tuple[AnyTool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    choices: int | None = None
+    output: OutputFormat | None = None
+    verbosity: str | None = None
+    reasoning: ReasoningOptions | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    metadata: dict[str, str] | None = None
+    service_tier: str | None = None
+    cache: CacheMark | None = None
+    cache_key: str | None = None
+    compact_at_tokens: int | None = None
+    stream: bool | None = None
+    store: bool | None = None
+    state: dict[str, Any] | None = None
+    betas: tuple[str, ...] = ()
+    extra: dict[str, dict[str, Any]] | None = None
+    source: Any = None
+
+
+def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str) -> Any:
+    """Return the JSON that a part was decoded from, or None if it must be written anew.
+
+    It must be written anew if it was changed since, or came from another dialect.
+    """
+    source = part.source
+    if not isinstance(source, Source) or source.dialect != dialect:
+        return None
+    before = source.part
+    for name in part.__struct_fields__:
+        if name != "source" and getattr(part, name) is not getattr(before, name):
+            return None
+    return source.value

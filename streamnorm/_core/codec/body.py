@@ -1,0 +1,99 @@
+"""The contract of a dialect's whole bodies: requests and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.request import Request
+from streamnorm._core.events import Event
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
+from streamnorm._core.messages import Message
+
+__all__ = ["BodyCodec", "ReadContext", "WriteContext", "Written"]
+
+
+class ReadContext(Struct, frozen=True):
+    """What is known of a body beside its content.
+
+    Attributes:
+        path: Path of the request's URL; "" if unknown.
+        headers: Headers of the request, names in lower case.
+        server: Name of the server that answered; None if unknown.
+        limits: Bounds.
+    """
+
+    path: str = ""
+    headers: Mapping[str, str] = {}
+    server: str | None = None
+    limits: Limits = Limits()
+
+
+class WriteContext:
+    """What a writer needs beside the projected request.
+
+    Args:
+        capabilities: Those of the target, narrowed by its profile.
+        losses: Counts what the body cannot carry.
+        arguments: Policy for tool arguments that are no JSON object.
+    """
+
+    def __init__(
+        self,
+        capabilities: BodyCapabilities,
+        losses: Losses,
+        arguments: ArgumentsPolicy = "error",
+    ) -> None:
+        self.capabilities = capabilities
+        self.losses = losses
+        self._arguments: ArgumentsPolicy = arguments
+
+    def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
+        """Return the arguments of a call as an object.
+
+        Raises:
+            EncodeError: They are no JSON object, and the policy is `error`.
+        """
+        value: dict[str, Any] = arguments_object(call, self._arguments, self.losses, path)
+        return value
+
+
+class Written(Struct, frozen=True):
+    """A request in a dialect.
+
+    Attributes:
+        body: The JSON object to send.
+        path: Path of the endpoint, with the model where it stands there.
+        headers: Headers that belong to the body, such as betas; without keys.
+    """
+
+    body: dict[str, Any]
+    path: str
+    headers: dict[str, str] = {}
+
+
+class BodyCodec(Struct, frozen=True, kw_only=True):
+    """Reader and writer of whole bodies of one dialect.
+
+    Readers raise `DecodeError` for a body that is not of the dialect.
+
+    Attributes:
+        capabilities: What its requests can carry.
+        read_request: Returns the request that a body is.
+        write_request: Returns a projected request as a body.
+        read_response: Returns the events of a whole response, as its stream would give them.
+        write_response: Returns a message as a response.  `created` is in
+            seconds since 1970; None = as the message says, or 0.
+    """
+
+    capabilities: BodyCapabilities
+    read_request: Callable[[dict[str, Any], ReadContext], Request]
+    write_request: Callable[[Request, WriteContext], Written]
+    read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
+    write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
