@@ -77,8 +77,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_required: Every assistant message has reasoning, be it empty.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
-        marks: Parts of a request that a cache mark can follow: `system`, `tool`, `request`,
-            and the tags of blocks.
+        marks: Parts of a request that a cache mark can follow: `system`, `tool`, the tags
+            of blocks, and `assistant` if blocks of the assistant are among them.
         mark_ttls: The target's lifetimes, by the lifetime of the source; "" = the default.
         max_marks: Number of cache marks.
         service_tiers: The target's word, by OpenAI's.
