@@ -28,7 +28,6 @@ _NEEDLESS = {
     "cache": CacheMark(),
     "parallel_tool_calls": True,
     "stream": False,
-    "store": False,
     "choices": 1,
 }
 _FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped"}
