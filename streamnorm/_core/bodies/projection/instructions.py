@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import is_not
-from typing import assert_never
 
 from msgspec import structs
 
@@ -45,10 +44,8 @@ def place_instructions(
             rest = tuple(_with_known_role(message, can) for message in rest)
         case "after_user":
             rest = _moved(rest, can, losses)
-        case "text":
+        case _:
             rest = tuple(_demoted(message, losses) for message in rest)
-        case _ as never:
-            assert_never(never)
     messages = same_parts(messages, first + rest)
     if can.strict_alternation:
         messages = _merged(messages, losses)

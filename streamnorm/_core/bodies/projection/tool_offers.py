@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from msgspec import structs
 
@@ -51,10 +51,8 @@ def project_tools(
                 changed = _custom(tool, can, names, losses)
             case ServerTool():
                 changed = _server_tool(tool, can, losses)
-            case MCPServer():
+            case _:
                 changed = _mcp_server(tool, can, losses)
-            case _ as never:
-                assert_never(never)
         if changed is not None:
             projected.append(project_extra(changed, can.dialect, losses, "tools"))
     if not can.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
