@@ -104,9 +104,9 @@ if TYPE_CHECKING:
     from streamnorm._core.tools import ServerTool as ServerTool
     from streamnorm._core.tools import Tool as Tool
     from streamnorm._core.tools import ToolChoice as ToolChoice
+    from streamnorm._decoding import decoder as decoder
+    from streamnorm._detection import detect as detect
     from streamnorm._projection import project as project
-    from streamnorm._registry import decoder as decoder
-    from streamnorm._registry import detect as detect
     from streamnorm._registry import encoder as encoder
     from streamnorm._transcoder import Transcoder as Transcoder
     from streamnorm._validation import validate as validate
@@ -153,8 +153,10 @@ _MODULES = {
     "streamnorm._core.messages": "Message",
     "streamnorm._core.partial_json": "PartialJSON ValueDelta",
     "streamnorm._core.tools": ("CustomTool Grammar MCPServer Namespace ServerTool Tool ToolChoice"),
+    "streamnorm._decoding": "decoder",
+    "streamnorm._detection": "detect",
     "streamnorm._projection": "project",
-    "streamnorm._registry": "decoder detect encoder",
+    "streamnorm._registry": "encoder",
     "streamnorm._transcoder": "Transcoder",
     "streamnorm._validation": "validate",
     "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from streamnorm._core.errors import NotAStream, RecordingError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
-from streamnorm._registry import DIALECTS, decoder, lookup
+from streamnorm._decoding import decoder
+from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli.console import Parser, UsageError, complain
 from streamnorm.recording import Companion, load_companion
 from streamnorm.recording.format import RecordedRead, reads_of, split_name

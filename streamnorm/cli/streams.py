@@ -10,7 +10,7 @@ from streamnorm._core.errors import LossyEncoding, UnknownDialect
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.losses import Loss, ReasoningField
 from streamnorm._core.stream_failures import NOT_A_STREAM
-from streamnorm._registry import decoder
+from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import (
     AddParser,
