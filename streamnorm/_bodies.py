@@ -14,11 +14,12 @@ from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
-from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.errors import DecodeError, UnknownDialect, UpstreamError
+from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message
-from streamnorm._detection import detect_body
+from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
 
 __all__ = [
@@ -63,8 +64,8 @@ def decode_request(
 
     Args:
         body: JSON text, or the decoded object.
-        dialect: Dialect of the body; None to detect it.
-        path: Path of the URL, which names the model of some dialects.
+        dialect: Dialect of the body; None to detect it, by the path if that is known.
+        path: Path of the URL, without its query; it names the model of some dialects.
         headers: Headers of the request, which name betas.
         limits: Bounds.
 
@@ -75,7 +76,8 @@ def decode_request(
     value = body_object(body, limits)
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
-    return _codec(dialect or _detected(value, "request")).read_request(value, context)
+    by_path = None if path is None else detect_path(path)
+    return _codec(dialect or by_path or _detected(value, "request")).read_request(value, context)
 
 
 def encode_request(
@@ -156,11 +158,21 @@ def decode_message(
 
     Raises:
         DecodeError: The body is not of the dialect, or exceeds a bound.
+        UpstreamError: The body is an error of the provider, or of an answer that failed.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
     codec = _codec(dialect or _detected(value, "response"))
-    return accumulate(codec.read_response(value, ReadContext(server=server, limits=limits)))
+    events = codec.read_response(value, ReadContext(server=server, limits=limits))
+    match events:
+        case [*_, StreamError("upstream", message) as error]:
+            raise UpstreamError(
+                message, status=error.status_hint, code=error.code, retryable=error.retryable
+            )
+        case [*_, StreamError(message=message)]:
+            raise DecodeError(message)
+        case _:
+            return accumulate(events)
 
 
 def encode_message(
