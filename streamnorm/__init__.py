@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from streamnorm.aio import tap as tap
     from streamnorm.aio import transcode as transcode
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
+    from streamnorm.asgi import MessageResponse as MessageResponse
     from streamnorm.recording import Recording as Recording
 
     __version__: str
@@ -160,7 +161,7 @@ _MODULES = {
     "streamnorm._transcoder": "Transcoder",
     "streamnorm._validation": "validate",
     "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
-    "streamnorm.asgi": "EventStreamResponse",
+    "streamnorm.asgi": "EventStreamResponse MessageResponse",
     "streamnorm.recording": "Recording",
 }
 
