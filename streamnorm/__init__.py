@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from streamnorm._core.errors import LocalProtocolError as LocalProtocolError
     from streamnorm._core.errors import LossyEncoding as LossyEncoding
     from streamnorm._core.errors import NotAStream as NotAStream
+    from streamnorm._core.errors import ProfileError as ProfileError
     from streamnorm._core.errors import ProtocolError as ProtocolError
     from streamnorm._core.errors import RecordingError as RecordingError
     from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from streamnorm.aio import tap as tap
     from streamnorm.aio import transcode as transcode
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
+    from streamnorm.profiles import Profiles as Profiles
     from streamnorm.recording import Recording as Recording
 
     __version__: str
@@ -159,6 +161,7 @@ _MODULES = {
     "streamnorm._validation": "validate",
     "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
     "streamnorm.asgi": "EventStreamResponse",
+    "streamnorm.profiles": "Profiles",
     "streamnorm.recording": "Recording",
 }
 
