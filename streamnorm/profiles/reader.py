@@ -41,6 +41,7 @@ _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 _WORDS: dict[str, tuple[str, ...]] = {
     "choices_of_tool": _MODES,
     "efforts": _FIELDS["efforts"].default,
+    "exclusive_fields": Request.__struct_fields__,
     "fields": Request.__struct_fields__,
     "off_efforts": _FIELDS["efforts"].default,
     "output_kinds": get_args(get_type_hints(OutputFormat)["kind"]),

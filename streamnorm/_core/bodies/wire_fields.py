@@ -105,10 +105,16 @@ def _remover(path: FieldPath, losses: Losses) -> Callable[[JSONObject, str], JSO
     where = path[0].name if len(path) > 1 or path[0].field else "request"
 
     def remove(holder: JSONObject, name: str) -> JSONObject:
-        losses.add(name, where, "dropped")
+        _count(holder[name], name, where, losses)
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
+
+
+def _count(value: Any, name: str, where: str, losses: Losses) -> None:
+    """Count the removal of a field; one that is null or empty said nothing."""
+    if value is not None and value != []:
+        losses.add(name, where, "dropped")
 
 
 def _renamer(
@@ -144,13 +150,14 @@ def _replacer(values: dict[str, JSONObject]) -> Callable[[JSONObject, str], JSON
 
 
 def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
-    allowed = can.allowed_fields
-    for name in () if allowed is None or body.keys() <= allowed else sorted(body.keys() - allowed):
-        losses.add(name, "request", "dropped")
-        body = {key: value for key, value in body.items() if key != name}
-    if not body.keys().isdisjoint(can.url_fields):
-        body = {name: value for name, value in body.items() if name not in can.url_fields}
-    return body
+    removed = can.url_fields & body.keys()
+    if can.allowed_fields is not None:
+        for name in sorted(body.keys() - can.allowed_fields - removed):
+            _count(body[name], name, "request", losses)
+            removed |= {name}
+    if not removed:
+        return body
+    return {name: value for name, value in body.items() if name not in removed}
 
 
 # What is added
