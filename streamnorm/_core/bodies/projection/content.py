@@ -86,7 +86,7 @@ class ContentProjector:
                 changed = project_extra(changed, self._can.dialect, self._losses, "messages")
             if blocks or (own and changed is message):
                 projected.append(changed)
-            elif not moved:
+            else:
                 self._losses.add("empty_message_dropped", "messages", "dropped")
             if moved:
                 projected.append(InputMessage("user", moved))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import is_not
+from typing import assert_never
 
 from msgspec import structs
 
@@ -46,6 +47,8 @@ def place_instructions(
             rest = _moved(rest, can, losses)
         case "text":
             rest = tuple(_demoted(message, losses) for message in rest)
+        case _ as never:
+            assert_never(never)
     messages = same_parts(messages, first + rest)
     return system, _merged(messages, losses) if can.strict_alternation else messages
 

@@ -72,8 +72,7 @@ class MarkProjector:
         ttl = self._can.mark_ttls.get(mark.ttl or "", "") or None
         if ttl == mark.ttl:
             return part
-        if mark.ttl is not None:
-            self._losses.add("cache_ttl", where, f"written as {ttl or 'the default'}")
+        self._losses.add("cache_ttl", where, f"written as {ttl or 'the default'}")
         return structs.replace(part, cache=CacheMark(ttl))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from msgspec import structs
 
 from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, Video
@@ -48,6 +50,8 @@ def project_media(
             feature, carries = "audio_dropped", can.audio
         case Video():
             feature, carries = "video_dropped", can.video
+        case _ as never:
+            assert_never(never)
     if carries:
         return block
     losses.add(feature, "messages", "dropped")

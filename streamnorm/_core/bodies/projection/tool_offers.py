@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, assert_never
 
 from msgspec import structs
 
@@ -32,8 +32,6 @@ _WRAPPED_SCHEMA: dict[str, Any] = {
 # Names of fields that the structs of server tools have under names of their own.
 _MAPPED = frozenset({"type", "name", "filters", "server_label", *ServerTool.__struct_fields__})
 
-T = TypeVar("T", bound=AnyTool)
-
 
 def project_tools(
     tools: tuple[AnyTool, ...], can: BodyCapabilities, names: ToolNames, losses: Losses
@@ -54,6 +52,8 @@ def project_tools(
                 changed = _server_tool(tool, can, losses)
             case MCPServer():
                 changed = _mcp_server(tool, can, losses)
+            case _ as never:
+                assert_never(never)
         if changed is not None:
             projected.append(project_extra(changed, can.dialect, losses, "tools"))
     if can.max_tools is not None and len(projected) > can.max_tools:
