@@ -68,10 +68,25 @@ def project_options(
         dropped[name] = _DEFAULTS[name]
         if name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
+    _drop_exclusive(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses)
     return structs.replace(request, **changes) if changes else request
+
+
+def _drop_exclusive(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options that are refused beside another one to those that are dropped."""
+    said = [
+        name
+        for name in can.exclusive_fields
+        if name not in dropped and getattr(request, name) is not None
+    ]
+    for name in said[1:]:
+        losses.add(name, "request", f"dropped beside {said[0]}")
+        dropped[name] = None
 
 
 def _changed(request: Request, can: BodyCapabilities, losses: Losses) -> dict[str, Any]:
