@@ -8,13 +8,15 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from streamnorm._core.accumulate import accumulate
+from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
-from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect
+from streamnorm._core.events import StreamError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
@@ -190,6 +192,8 @@ def encode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     losses = Losses(strict=strict)
+    if reply is not None and reply.tools:
+        message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
     body = _codec(dialect).write_response(message, created, losses)
@@ -210,6 +214,16 @@ def translate_message(
     """Return a response's body in another dialect: `decode_message`, then `encode_message`."""
     message = decode_message(body, dialect, server=server)
     return encode_message(message, to, reply=reply, model=model, created=created, strict=strict)
+
+
+def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
+    """Return a message with its calls as the client named them, as `Transcoder` restores them."""
+    restorer = CallRestorer(reply, losses, note=lambda kind, where: None)
+    events = restorer.take(message_events(message))
+    last = events[-1]
+    if isinstance(last, StreamError):
+        raise EncodeError(last.message, path="blocks")
+    return accumulate(events)
 
 
 def _codec(name: str) -> BodyCodec:
