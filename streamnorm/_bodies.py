@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from streamnorm._core.accumulate import accumulate
+from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request, is_own
+from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
@@ -211,6 +212,8 @@ def encode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     losses = Losses(strict=strict)
+    if reply is not None and reply.tools:
+        message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
     body = _codec(dialect).write_response(message, created, losses)
@@ -231,6 +234,16 @@ def translate_message(
     """Return a response's body in another dialect: `decode_message`, then `encode_message`."""
     message = decode_message(body, dialect, server=server)
     return encode_message(message, to, reply=reply, model=model, created=created, strict=strict)
+
+
+def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
+    """Return a message with its calls as the client named them, as `Transcoder` restores them."""
+    restorer = CallRestorer(reply, losses, note=lambda kind, where: None)
+    events = restorer.take(message_events(message))
+    last = events[-1]
+    if isinstance(last, StreamError):
+        raise EncodeError(last.message, path="blocks")
+    return accumulate(events)
 
 
 def _codec(name: str) -> BodyCodec:
