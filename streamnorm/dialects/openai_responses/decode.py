@@ -123,17 +123,19 @@ class ResponsesDecoder(Decoder):
         """
         events: list[Event] = []
         status = string_of(response, "status") or "completed"
+        has_failed = status in _FAILURES or bool(response.get("error"))
         start = {key: value for key, value in response.items() if key != "completed_at"}
         try:
             self._start_message(start, events)
-            if status in ("completed", "incomplete"):
-                self._read_terminal({"type": f"response.{status}", "response": response}, events)
+            if has_failed or status not in ("completed", "incomplete"):
+                output = response.get("output")
+                self._output.reconcile_with_terminal(output, events, is_complete=False)
+                self._update_usage(response.get("usage"), events)
+            if has_failed:
+                status = status if status in _FAILURES else "failed"
+            elif status not in ("completed", "incomplete"):
                 return events
-            output = response.get("output")
-            self._output.reconcile_with_terminal(output, events, is_complete=False)
-            self._update_usage(response.get("usage"), events)
-            if status in _FAILURES:
-                self._read_terminal({"type": f"response.{status}", "response": response}, events)
+            self._read_terminal({"type": f"response.{status}", "response": response}, events)
         except Fatal as fatal:
             events.append(fatal.error)
         return events

@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     text_in,
     unexpected,
 )
-from streamnorm._core.bodies.request import Request, Source, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, object_in
@@ -156,15 +156,10 @@ def write_request(request: Request, context: WriteContext) -> Written:
             body[name] = value
     if request.metadata is not None:
         body["metadata"] = request.metadata
-    if request.store is None and "store" not in own and not _is_own(request):
+    if request.store is None and "store" not in own and not is_own(request, DIALECT):
         body["store"] = False  # other vendors store nothing
     add_options(body, request, own)
     return Written(body, _PATH)
-
-
-def _is_own(request: Request) -> bool:
-    """Return whether a request was read from this dialect."""
-    return isinstance(request.source, Source) and request.source.dialect == DIALECT
 
 
 def _added_tools(request: Request) -> set[object]:

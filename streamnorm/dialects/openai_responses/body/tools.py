@@ -255,7 +255,7 @@ def _mcp_to_wire(server: MCPServer) -> _Value:
 
 
 def _hosted_to_wire(tool: ServerTool) -> _Value:
-    if tool.dialect == DIALECT:
+    if tool.data:  # which only tools of this dialect have here
         return tool.data
     value = _HOSTED[tool.kind]
     if tool.kind == "web_search" and tool.allowed_domains is not None:

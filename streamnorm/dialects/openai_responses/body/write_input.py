@@ -151,8 +151,6 @@ class _InputWriter:
 
     def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a block of text; one that is plain text is an easy message."""
-        if block.cache is not None:
-            self._context.losses.add("cache_mark_dropped", "messages", "after assistant text")
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
