@@ -1,0 +1,183 @@
+"""Requests to Gemini's `generateContent`, both directions.
+
+https://ai.google.dev/api/generate-content (read 2026-11-23).  The model and whether the answer
+is a stream stand in the path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote
+
+from msgspec import structs
+
+from streamnorm._core.blocks import Text
+from streamnorm._core.bodies.fields import (
+    array_in,
+    object_at,
+    object_of,
+    objects_in,
+    text_in,
+    unexpected,
+    within,
+)
+from streamnorm._core.bodies.request import InputMessage, Request, Source, unchanged_source
+from streamnorm._core.codec import ReadContext, WriteContext, Written
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm.dialects.gemini.body.contents import ContentsWriter, message_from_wire
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.generation import (
+    CONFIG,
+    OPTIONS,
+    options_from_wire,
+    options_to_wire,
+)
+from streamnorm.dialects.gemini.body.tools import (
+    choice_from_wire,
+    choice_to_wire,
+    tools_from_wire,
+    tools_to_wire,
+)
+from streamnorm.dialects.gemini.endpoints import ENDPOINTS
+from streamnorm.dialects.gemini.wire import DIALECT
+
+__all__ = ["read_request", "write_request"]
+
+_SYSTEM, _STATE, _TIER = "systemInstruction", "cachedContent", "serviceTier"
+_MAPPED = frozenset({"contents", _SYSTEM, "tools", "toolConfig", CONFIG, _STATE, _TIER, "model"})
+_TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
+_RESOURCES = ("models/", "tunedModels/")
+
+
+def read_request(body: dict[str, Any], context: ReadContext) -> Request:
+    """Return the request that a body is.
+
+    Raises:
+        DecodeError: It is none of the dialect.
+    """
+    wire = camel(body)
+    if array_in(wire, "contents") is None:
+        raise DecodeError("missing, expected an array", path="$.contents")
+    fields, extra = options_from_wire(wire)
+    choice, is_validated, unmapped = choice_from_wire(wire)
+    extra |= unmapped
+    extra |= rest(wire, _MAPPED)
+    tier = text_in(wire, _TIER)
+    if tier in _TIERS:
+        fields["service_tier"] = _TIERS[tier]
+    elif tier is not None:
+        extra[_TIER] = tier
+    cache = text_in(wire, _STATE)
+    path = context.path.partition("?")[0]
+    is_stream = ENDPOINTS.streams(path, None)
+    request = Request(
+        model=_model(path, wire),
+        system=_system(wire),
+        messages=_messages(wire),
+        tools=tools_from_wire(wire, strict=is_validated),
+        tool_choice=choice,
+        stream=is_stream if ENDPOINTS.model(path, None) else None,
+        state=None if cache is None else {_STATE: cache},
+        extra=extra_of(extra),
+        **fields,
+    )
+    return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def _model(path: str, wire: dict[str, Any]) -> str:
+    in_path = unquote(ENDPOINTS.model(path, None))
+    return in_path or (text_in(wire, "model") or "").removeprefix("models/")
+
+
+def _messages(wire: dict[str, Any]) -> tuple[InputMessage, ...]:
+    messages: list[InputMessage] = []
+    for number, content in enumerate(wire["contents"]):
+        try:
+            messages.append(message_from_wire(object_at(content, "$")))
+        except DecodeError as exc:
+            raise within(exc, f"$.contents[{number}]") from None
+    return tuple(messages)
+
+
+def _system(wire: dict[str, Any]) -> tuple[Text, ...]:
+    """Return the system instruction; its role says nothing."""
+    content = object_of(wire, _SYSTEM)
+    if content is None:
+        return ()
+    texts: list[Text] = []
+    try:
+        for path, part in objects_in(content, "parts"):
+            part = camel(part)
+            text = part.get("text")
+            if not isinstance(text, str):
+                raise unexpected(text, "a string", f"{path}.text")
+            unmapped = {
+                key: item for key, item in part.items() if key != "text" and item is not False
+            }
+            texts.append(Text(text, extra=extra_of(unmapped)))
+    except DecodeError as exc:
+        raise within(exc, f"$.{_SYSTEM}") from None
+    return tuple(texts)
+
+
+def write_request(request: Request, context: WriteContext) -> Written:
+    """Return a projected request as a body.
+
+    Raises:
+        EncodeError: A part has no legal form.
+    """
+    path = _path(request)
+    body: dict[str, Any] | None = unchanged_source(request, DIALECT)
+    if body is not None:
+        return Written(body, path)
+    for name in request.state or ():
+        if name != _STATE:
+            raise EncodeError("state of another provider, expected none", path=f"state.{name}")
+    known = _unchanged(request)
+    body = {"contents": ContentsWriter(context).write(request.messages)}
+    if request.system:
+        body[_SYSTEM] = known.get(_SYSTEM) or {
+            "parts": [add_extra({"text": text.text}, text.extra) for text in request.system]
+        }
+    if request.tools:
+        body["tools"] = known.get("tools") or tools_to_wire(request.tools)
+    config = known.get("toolConfig") or choice_to_wire(request, context)
+    if config:
+        body["toolConfig"] = config
+    options = known.get(CONFIG) or options_to_wire(request, context)
+    if options:
+        body[CONFIG] = options
+    body |= request.state or {}
+    if request.service_tier is not None:
+        tiers = context.capabilities.service_tiers
+        body[_TIER] = tiers.get(request.service_tier, request.service_tier)
+    return Written(add_extra(body, request.extra), path)
+
+
+def _unchanged(request: Request) -> dict[str, Any]:
+    """Return the fields of the body that a changed request was decoded from and still has."""
+    source = request.source
+    if not isinstance(source, Source) or source.dialect != DIALECT:
+        return {}
+    wire, before = camel(source.value), source.part
+    parts = {
+        _SYSTEM: ("system",),
+        "tools": ("tools",),
+        "toolConfig": ("tools", "tool_choice", "extra"),
+        CONFIG: (*OPTIONS, "extra"),
+    }
+    return {
+        field: wire[field]
+        for field, names in parts.items()
+        if field in wire and all(getattr(request, name) is getattr(before, name) for name in names)
+    }
+
+
+def _path(request: Request) -> str:
+    """Return the path of the endpoint; empty if the request names no model."""
+    if not request.model:
+        return ""
+    model = request.model
+    resource = model if model.startswith(_RESOURCES) else f"models/{quote(model, safe='')}"
+    method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+    return f"/v1beta/{resource}:{method}"
