@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 from streamnorm._core.blocks import InputBlock, OpaqueBlock, ToolCall
-from streamnorm._core.bodies.fields import object_of, text_in, unexpected
+from streamnorm._core.bodies.fields import object_of, text_in
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, objects_of
@@ -115,10 +116,9 @@ def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
         if not _is_exact(text):
             context.losses.add("number_precision", "messages", "stored as a double")
 
-    try:
+    # Broken arguments are an error, or have been repaired.
+    with suppress(ValueError, RecursionError):
         json.loads(arguments, parse_int=count, parse_float=count)
-    except (ValueError, RecursionError):
-        pass  # the policy for broken arguments has had its say
 
 
 def _is_exact(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm.dialects.gemini.body.generation import OPTIONS
 from streamnorm.dialects.gemini.body.media import ISSUER
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -10,10 +11,7 @@ __all__ = ["CAPABILITIES"]
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
-    fields=frozenset(
-        "max_tokens stop temperature top_p top_k seed frequency_penalty presence_penalty "
-        "logprobs top_logprobs choices output reasoning service_tier stream".split()
-    ),
+    fields=frozenset({*OPTIONS, "service_tier", "stream"}),
     system="blocks",
     inline_system="text",
     prefill=False,

@@ -86,7 +86,7 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
     found: list[InputBlock] = []
     for part in parts:
         part = camel(part)
-        value = part.get("functionCall") or part.get("functionResponse") or {}
+        value: dict[str, Any] = part.get("functionCall") or part.get("functionResponse") or {}
         id, name = string_of(value, "id"), string_of(value, "name")
         extra = extra_of({key: item for key, item in part.items() if item is not value})
         if "functionResponse" in part:

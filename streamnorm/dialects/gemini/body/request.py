@@ -33,6 +33,7 @@ from streamnorm.dialects.gemini.body.generation import (
     options_to_wire,
 )
 from streamnorm.dialects.gemini.body.tools import (
+    TOOL_CONFIG,
     choice_from_wire,
     choice_to_wire,
     tools_from_wire,
@@ -43,8 +44,16 @@ from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["read_request", "write_request"]
 
-_SYSTEM, _STATE, _TIER = "systemInstruction", "cachedContent", "serviceTier"
-_MAPPED = frozenset({"contents", _SYSTEM, "tools", "toolConfig", CONFIG, _STATE, _TIER, "model"})
+_SYSTEM, _TOOLS = "systemInstruction", "tools"
+_STATE, _TIER = "cachedContent", "serviceTier"
+_MAPPED = frozenset({"contents", _SYSTEM, _TOOLS, TOOL_CONFIG, CONFIG, _STATE, _TIER, "model"})
+_PARTS: dict[str, tuple[str, ...]] = {
+    _SYSTEM: ("system",),
+    _TOOLS: ("tools",),
+    TOOL_CONFIG: ("tools", "tool_choice", "extra"),
+    CONFIG: (*OPTIONS, "extra"),
+}
+"""The fields of `Request` that each field of the body holds."""
 _TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
 _RESOURCES = ("models/", "tunedModels/")
 
@@ -133,19 +142,15 @@ def write_request(request: Request, context: WriteContext) -> Written:
     for name in request.state or ():
         if name != _STATE:
             raise EncodeError("state of another provider, expected none", path=f"state.{name}")
-    known = _unchanged(request)
-    body = {"contents": ContentsWriter(context).write(request.messages)}
-    if request.system:
-        body[_SYSTEM] = known.get(_SYSTEM) or {
-            "parts": [add_extra({"text": text.text}, text.extra) for text in request.system]
-        }
-    if request.tools:
-        body["tools"] = known.get("tools") or tools_to_wire(request.tools)
-    config = known.get("toolConfig") or choice_to_wire(request, context)
-    if config:
-        body["toolConfig"] = config
-    options = known.get(CONFIG) or options_to_wire(request, context)
-    if options:
+    body = {"contents": ContentsWriter(context).write(request.messages), **_unchanged(request)}
+    if request.system and _SYSTEM not in body:
+        parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
+        body[_SYSTEM] = {"parts": parts}
+    if request.tools and _TOOLS not in body:
+        body[_TOOLS] = tools_to_wire(request.tools)
+    if TOOL_CONFIG not in body and (choice := choice_to_wire(request, context)):
+        body[TOOL_CONFIG] = choice
+    if CONFIG not in body and (options := options_to_wire(request, context)):
         body[CONFIG] = options
     body |= request.state or {}
     if request.service_tier is not None:
@@ -160,15 +165,9 @@ def _unchanged(request: Request) -> dict[str, Any]:
     if not isinstance(source, Source) or source.dialect != DIALECT:
         return {}
     wire, before = camel(source.value), source.part
-    parts = {
-        _SYSTEM: ("system",),
-        "tools": ("tools",),
-        "toolConfig": ("tools", "tool_choice", "extra"),
-        CONFIG: (*OPTIONS, "extra"),
-    }
     return {
         field: wire[field]
-        for field, names in parts.items()
+        for field, names in _PARTS.items()
         if field in wire and all(getattr(request, name) is getattr(before, name) for name in names)
     }
 

@@ -27,14 +27,15 @@ from streamnorm._core.events import (
     BlockStart,
     BlockStop,
     CitationDelta,
-    Completed,
     Event,
+    Failed,
     JSONDelta,
     MessageStop,
     ReasoningDelta,
     SignatureDelta,
     StreamError,
     TextDelta,
+    Truncated,
     Usage,
     UsageUpdate,
 )
@@ -79,16 +80,13 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     if "candidates" not in body and not events:
         raise DecodeError("no candidates, expected a response", path="$")
     events += decoder.close()
-    outcome = decoder.outcome
-    if isinstance(outcome, Completed):
-        return events
-    error = events[-1]
-    assert isinstance(error, StreamError)
-    if error.kind == "upstream":
-        return events
-    if error.kind == "truncated":
-        raise DecodeError("no finish reason, expected one", path="$.candidates")
-    raise DecodeError(f"{error.message}, expected a response", path="$")
+    match decoder.outcome:
+        case Failed(error) if error.kind != "upstream":
+            raise DecodeError(f"{error.message}, expected a response", path="$")
+        case Truncated():
+            raise DecodeError("no finish reason, expected one", path="$.candidates")
+        case _:
+            return events
 
 
 def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
@@ -103,14 +101,16 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         EncodeError: The message has not ended.
     """
     if message.stop_reason is None:
-        raise EncodeError("message without a stop reason, expected one that has ended")
+        raise EncodeError(
+            "message without a stop reason, expected one that has ended", path="stop_reason"
+        )
     writer = _ResponseWriter(Projector(CAPABILITIES, losses))
     for event in message_events(message):
         writer.push(event)
     try:
         body: dict[str, Any] = json.loads(dumps(writer.response(message, created)))
     except RecursionError as exc:
-        raise EncodeError("value that nests too deep, expected less") from exc
+        raise EncodeError("value that nests too deep, expected less", path="blocks") from exc
     return body
 
 

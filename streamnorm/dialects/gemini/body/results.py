@@ -14,9 +14,9 @@ from streamnorm._core.blocks import OpaqueBlock, Text, ToolResult
 from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, compact
-from streamnorm.dialects.gemini.body.media import File, file_from_wire, file_to_wire
+from streamnorm._core.json import clean, compact, is_object
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.media import file_from_wire, file_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["result_from_wire", "result_to_wire"]
@@ -73,7 +73,7 @@ def _part(part: object, path: str) -> Any:
         raise within(exc, path) from None
     for field in _FILES:
         value = wire.get(field)
-        if isinstance(value, dict):
+        if is_object(value):
             modifiers = {key: item for key, item in wire.items() if key != field}
             return file_from_wire(field, value, modifiers)
     kind = clean(next(iter(wire), ""))

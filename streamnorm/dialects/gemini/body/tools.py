@@ -10,26 +10,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamnorm._core.bodies.fields import (
-    array_in,
     object_at,
     object_of,
     objects_in,
     required_text,
     text_in,
     texts_in,
+    unexpected,
     within,
 )
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import is_object
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
 from streamnorm.dialects.gemini.body.schemas import json_schema
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
+__all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
 
+TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
 _MAPPED = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -106,21 +106,17 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
     wire = camel(server)
     transport = camel(object_of(wire, "streamableHttpTransport") or {})
     headers = object_of(transport, "headers") or {}
-    for name, value in headers.items():
-        if not isinstance(value, str):
-            raise DecodeError(
-                "header that is no string, expected one",
-                path="$.streamableHttpTransport.headers",
-            )
     token: str | None = None
     others: dict[str, str] = {}
     for name, value in headers.items():
+        if not isinstance(value, str):
+            raise unexpected(value, "a string", "$.streamableHttpTransport.headers")
         if name.lower() == "authorization" and value.startswith("Bearer ") and token is None:
             token = value.removeprefix("Bearer ")
         else:
             others[name] = value
-    fields = rest(wire, frozenset({"name", "streamableHttpTransport"}))
-    for name, value in rest(transport, frozenset({"url", "headers"})).items():
+    fields = rest(wire, {"name", "streamableHttpTransport"})
+    for name, value in rest(transport, {"url", "headers"}).items():
         fields[f"streamableHttpTransport.{name}"] = value
     tool = MCPServer(
         *(text_in(wire, "name") or "", text_in(transport, "url"), token, others),
@@ -195,7 +191,6 @@ def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
     return {field: {}}
 
 
-_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _VALIDATED = "VALIDATED"
 
 
@@ -205,16 +200,17 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    config = camel(object_of(body, _CONFIG) or {})
+    config = camel(object_of(body, TOOL_CONFIG) or {})
     fields = {
-        f"{_CONFIG}.{name}": value for name, value in rest(config, frozenset({_CALLING})).items()
+        f"{TOOL_CONFIG}.{name}": value
+        for name, value in rest(config, frozenset({_CALLING})).items()
     }
     try:
         calling = camel(object_of(config, _CALLING) or {})
         mode, names = calling.get("mode"), texts_in(calling, "allowedFunctionNames") or ()
     except DecodeError as exc:
-        raise within(exc, f"$.{_CONFIG}") from None
-    known = frozenset({"mode", "allowedFunctionNames"})
+        raise within(exc, f"$.{TOOL_CONFIG}") from None
+    known = {"mode", "allowedFunctionNames"}
     choice: ToolChoice | None = None
     match mode:
         case "ANY" if len(names) == 1:
@@ -228,9 +224,9 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         case "NONE" if not names:
             choice = ToolChoice("none")
         case _:
-            known = frozenset()
+            known = set()
     for name, value in rest(calling, known).items():
-        fields[f"{_CONFIG}.{_CALLING}.{name}"] = value
+        fields[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
     return choice, mode == _VALIDATED, fields
 
 
