@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from operator import is_
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -16,7 +17,12 @@ __all__ = [
     "Request",
     "Role",
     "Source",
+    "is_own",
+    "same_parts",
+    "unchanged_source",
 ]
+
+Part = TypeVar("Part")
 
 Role: TypeAlias = Literal["user", "assistant", "system", "developer"]
 
@@ -202,3 +208,15 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str) -> An
         if name != "source" and getattr(part, name) is not getattr(before, name):
             return None
     return source.value
+
+
+def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
+    """Return whether a part was decoded from a dialect, changed since or not."""
+    return isinstance(part.source, Source) and part.source.dialect == dialect
+
+
+def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return `before` if it has the same objects as `after`, else `after`."""
+    if len(before) == len(after) and all(map(is_, before, after)):
+        return before
+    return after
