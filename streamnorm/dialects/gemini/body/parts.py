@@ -118,16 +118,14 @@ def _read_text(part: dict[str, Any], blocks: list[InputBlock]) -> None:
     redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
     if redacted is not None:
         if text:
-            blocks.append(Reasoning((text,), issuer=ISSUER) if thought else Text(text))
+            blocks.append(Reasoning((text,)) if thought else Text(text))
         blocks.append(redacted)
         return
     signature, issuer = _signature(wire)
     if not thought:
         blocks.append(Text(text, signature=signature, issuer=issuer, extra=extra))
         return
-    # Google's own thoughts are its own without a signature, too.
-    parts = (text,) if text else ()
-    blocks.append(Reasoning(parts, signature, issuer or ISSUER, extra=extra))
+    blocks.append(Reasoning((text,) if text else (), signature, issuer, extra=extra))
 
 
 def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _mcp_server_to_wire(server: MCPServer) -> dict[str, Any]:
 
 
 def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
-    if tool.dialect == DIALECT:
+    if tool.dialect == DIALECT and tool.data:
         return dict(tool.data)
     field = _FIELDS.get(tool.kind)
     if field is None:
@@ -210,7 +210,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         mode, names = calling.get("mode"), texts_in(calling, "allowedFunctionNames") or ()
     except DecodeError as exc:
         raise within(exc, f"$.{TOOL_CONFIG}") from None
-    known = {"mode", "allowedFunctionNames"}
+    known: set[str] = {"mode", "allowedFunctionNames"}
     choice: ToolChoice | None = None
     match mode:
         case "ANY" if len(names) == 1:
@@ -224,7 +224,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         case "NONE" if not names:
             choice = ToolChoice("none")
         case _:
-            known = set()
+            known.clear()
     for name, value in rest(calling, known).items():
         fields[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
     return choice, mode == _VALIDATED, fields
