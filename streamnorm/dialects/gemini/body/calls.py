@@ -21,6 +21,7 @@ from streamnorm._core.json import compact, objects_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.media import ISSUER
 from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -76,30 +77,28 @@ def _joined(entries: list[dict[str, Any]]) -> str:
     return text
 
 
-def call_to_wire(
-    call: ToolCall, signature: str | None, context: WriteContext, path: str
-) -> dict[str, Any]:
+def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
     """Return a call as a part.
 
     Args:
         call: The call.
-        signature: Its signature or the placeholder; None for none.
         context: Reads the arguments, and counts what a double cannot hold.
-        path: Where the call stands.
 
     Raises:
         EncodeError: The arguments are no JSON object.
     """
-    args = context.arguments_of(call, path)
-    if call.kind == "function":
-        count_inexact_numbers(call.arguments, context)
+    args = context.arguments_of(call, "")
+    count_inexact_numbers(call.arguments, context)
     wire: dict[str, Any] = {"id": call.id} if call.id else {}
     wire["name"] = call.name
     wire["args"] = args
     part: dict[str, Any] = {"functionCall": wire}
-    if signature is not None:
-        part["thoughtSignature"] = signature
-    return add_extra(part, call.extra)
+    if call.signature is not None:
+        if call.issuer == ISSUER:
+            part["thoughtSignature"] = call.signature
+        else:
+            context.losses.add("signature_dropped", "messages", "dropped")
+    return part if call.extra is None else add_extra(part, call.extra)
 
 
 # A double holds any number of fifteen digits.

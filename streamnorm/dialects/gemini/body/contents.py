@@ -7,6 +7,7 @@ one block.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from streamnorm._core.blocks import (
@@ -147,9 +148,10 @@ class ContentsWriter:
         """
         contents: list[dict[str, Any]] = []
         for number, message in enumerate(messages):
-            for block in message.blocks:
-                if isinstance(block, ToolCall) and block.id:
-                    self._names[block.id] = block.name
+            if message.role == "assistant":
+                for block in message.blocks:
+                    if isinstance(block, ToolCall) and block.id:
+                        self._names[block.id] = block.name
             content: dict[str, Any] | None = unchanged_source(message, DIALECT)
             contents.append(self._content(message, number) if content is None else content)
         return contents
@@ -160,36 +162,39 @@ class ContentsWriter:
                 f"{message.role} message, expected one of user or assistant",
                 path=f"messages[{number}]",
             )
-        role = "user" if message.role == "user" else "model"
         parts: list[dict[str, Any]] = []
-        is_first_call, last = True, None
-        for place, block in enumerate(message.blocks):
-            path = f"messages[{number}].blocks[{place}]"
-            match block:
-                case ToolCall():
-                    parts.append(self._call(block, path, is_first=is_first_call))
-                    is_first_call = False
-                case ToolResult():
-                    parts.append(self._result(block, path))
-                case _:
-                    parts.append(block_to_wire(block, self._context, path))
-                    if role == "model" and _continues(last, block):
-                        self._context.losses.add("boundaries", "messages", "adjacent blocks joined")
-            last = block
-        fields = (message.extra or {}).get(DIALECT, {})
-        return add_extra({"role": fields.get("role", role), "parts": parts}, message.extra)
+        try:
+            parts.extend(map(self._part, message.blocks))
+        except EncodeError as exc:
+            path = f"messages[{number}].blocks[{len(parts)}]"
+            raise EncodeError(exc.args[0], path=path) from exc
+        if message.role == "assistant":
+            self._complete_turn(message.blocks, parts)
+            return add_extra({"role": "model", "parts": parts}, message.extra)
+        former = (message.extra or {}).get(DIALECT, {}).get("role")
+        return add_extra({"role": former or "user", "parts": parts}, message.extra)
 
-    def _call(self, call: ToolCall, path: str, *, is_first: bool) -> dict[str, Any]:
-        signature = call.signature if call.issuer == ISSUER else None
-        if signature is None and call.signature is not None:
-            self._context.losses.add("signature_dropped", "messages", "dropped")
-        if signature is None and is_first and self._placeholder is not None:
-            signature = self._placeholder
-            self._context.losses.add("signature_placeholder", "messages", "signed with it")
-        return call_to_wire(call, signature, self._context, path)
+    def _part(self, block: InputBlock) -> dict[str, Any]:
+        match block:
+            case ToolCall():
+                return call_to_wire(block, self._context)
+            case ToolResult():
+                name = self._names.get(block.tool_call_id) or block.name
+                if not name:
+                    raise EncodeError("result of no call, expected the name of its tool", path="")
+                return result_to_wire(block, name, self._context)
+            case _:
+                return block_to_wire(block, self._context)
 
-    def _result(self, result: ToolResult, path: str) -> dict[str, Any]:
-        name = self._names.get(result.tool_call_id) or result.name
-        if not name:
-            raise EncodeError("result of no call, expected the name of its tool", path=path)
-        return result_to_wire(result, name, self._context)
+    def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
+        """Sign the first call of a turn, and count the blocks that readers join."""
+        losses = self._context.losses
+        for last, block in pairwise(blocks):
+            if _continues(last, block):
+                losses.add("boundaries", "messages", "adjacent blocks joined")
+        for block, part in zip(blocks, parts, strict=True):
+            if isinstance(block, ToolCall):
+                if "thoughtSignature" not in part and self._placeholder is not None:
+                    part["thoughtSignature"] = self._placeholder
+                    losses.add("signature_placeholder", "messages", "signed with it")
+                return

@@ -61,21 +61,29 @@ def read_part(part: dict[str, Any], blocks: list[InputBlock]) -> None:
         blocks.append(Text(clean(text)))
         return
     part = camel(part)
+    field, modifiers = _datum(part)
+    if field == "text":
+        _read_text(part, blocks)
+        return
+    try:
+        blocks.append(_block(field, part[field], modifiers))
+    except DecodeError as exc:
+        raise within(exc, f"$.{field}") from None
+
+
+def _datum(part: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the field with the data of a part, and its other fields."""
+    if len(part) == 1:  # most parts
+        field = next(iter(part))
+        return ("text" if part[field] is None else field), {}
     try:
         field = data_field(part)
     except Fatal as fatal:
         raise DecodeError(fatal.error.message, path="$") from None
-    value = part.get(field)
-    if field == "text":
-        _read_text(part, blocks)
-        return
-    modifiers = {
+    others = {
         key: item for key, item in part.items() if key != field and (key, item) != ("text", "")
     }
-    try:
-        blocks.append(_block(field, value, modifiers))
-    except DecodeError as exc:
-        raise within(exc, f"$.{field}") from None
+    return field, others
 
 
 def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
@@ -128,7 +136,7 @@ def _read_text(part: dict[str, Any], blocks: list[InputBlock]) -> None:
     blocks.append(Reasoning((text,) if text else (), signature, issuer, extra=extra))
 
 
-def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> dict[str, Any]:
+def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
     """Return a block that is no call and no result as a part.
 
     Raises:
@@ -137,12 +145,14 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> dict[s
     match block:
         case Text(text):
             part: dict[str, Any] = {"text": text}
-            _sign(part, block, context)
+            if block.signature is not None:
+                _sign(part, block, context)
         case Reasoning():
             part = {"text": block.text, "thought": True}
             if len(block.parts) > 1:
                 context.losses.add("reasoning_parts", "messages", "joined by a blank line")
-            _sign(part, block, context)
+            if block.signature is not None:
+                _sign(part, block, context)
         case RedactedReasoning():
             part = {"text": "", "thought": True, "thoughtSignature": redacted_to_wire(block)}
         case Image() | Document() | Audio() | Video():
@@ -154,14 +164,12 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> dict[s
         case OpaqueBlock(_, kind, data):
             part = {kind: msgspec.json.decode(data)}
         case _:
-            raise EncodeError(f"{type(block).__name__}, expected a block with a part", path=path)
-    return add_extra(part, block.extra)
+            raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
+    return part if block.extra is None else add_extra(part, block.extra)
 
 
 def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
     """Add the signature of a block; another vendor's is of no use to Google."""
-    if block.signature is None:
-        return
     if block.issuer == ISSUER:
         part["thoughtSignature"] = block.signature
     else:

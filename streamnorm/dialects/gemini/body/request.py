@@ -17,8 +17,8 @@ from streamnorm._core.bodies.fields import (
     object_at,
     object_of,
     objects_in,
+    required_text,
     text_in,
-    unexpected,
     within,
 )
 from streamnorm._core.bodies.request import InputMessage, Request, Source, unchanged_source
@@ -116,17 +116,19 @@ def _system(wire: dict[str, Any]) -> tuple[Text, ...]:
     texts: list[Text] = []
     try:
         for path, part in objects_in(content, "parts"):
-            part = camel(part)
-            text = part.get("text")
-            if not isinstance(text, str):
-                raise unexpected(text, "a string", f"{path}.text")
-            unmapped = {
-                key: item for key, item in part.items() if key != "text" and item is not False
-            }
-            texts.append(Text(text, extra=extra_of(unmapped)))
+            try:
+                texts.append(_instruction(camel(part)))
+            except DecodeError as exc:
+                raise within(exc, path) from None
     except DecodeError as exc:
         raise within(exc, f"$.{_SYSTEM}") from None
     return tuple(texts)
+
+
+def _instruction(part: dict[str, Any]) -> Text:
+    text = required_text(part, "text")
+    others = {key: item for key, item in part.items() if key != "text" and item is not False}
+    return Text(text, extra=extra_of(others))
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
@@ -142,21 +144,22 @@ def write_request(request: Request, context: WriteContext) -> Written:
     for name in request.state or ():
         if name != _STATE:
             raise EncodeError("state of another provider, expected none", path=f"state.{name}")
-    body = {"contents": ContentsWriter(context).write(request.messages), **_unchanged(request)}
-    if request.system and _SYSTEM not in body:
+    known = _unchanged(request)
+    body = {"contents": ContentsWriter(context).write(request.messages)}
+    if request.system:
         parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
         body[_SYSTEM] = {"parts": parts}
-    if request.tools and _TOOLS not in body:
+    if request.tools and _TOOLS not in known:
         body[_TOOLS] = tools_to_wire(request.tools)
-    if TOOL_CONFIG not in body and (choice := choice_to_wire(request, context)):
+    if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
         body[TOOL_CONFIG] = choice
-    if CONFIG not in body and (options := options_to_wire(request, context)):
+    if CONFIG not in known and (options := options_to_wire(request, context)):
         body[CONFIG] = options
     body |= request.state or {}
     if request.service_tier is not None:
         tiers = context.capabilities.service_tiers
         body[_TIER] = tiers.get(request.service_tier, request.service_tier)
-    return Written(add_extra(body, request.extra), path)
+    return Written({**add_extra(body, request.extra), **known}, path)
 
 
 def _unchanged(request: Request) -> dict[str, Any]:

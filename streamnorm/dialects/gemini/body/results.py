@@ -110,4 +110,5 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
         wire["response"] = {_ERROR if result.is_error else _OUTPUT: "".join(texts)}
     if files:
         wire["parts"] = files
-    return add_extra({"functionResponse": wire}, result.extra)
+    part = {"functionResponse": wire}
+    return part if result.extra is None else add_extra(part, result.extra)
