@@ -86,7 +86,7 @@ class ContentProjector:
                 changed = project_extra(changed, self._can.dialect, self._losses, "messages")
             if blocks or (own and changed is message):
                 projected.append(changed)
-            elif not moved:
+            else:
                 self._losses.add("empty_message_dropped", "messages", "dropped")
             if moved:
                 projected.append(InputMessage("user", moved))
@@ -103,7 +103,7 @@ class ContentProjector:
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if own or (block.text and not block.text.isspace()):
+                if (block.text and not block.text.isspace()) or own:
                     blocks.append(self._extra(block))
                 continue
             try:
@@ -112,8 +112,11 @@ class ContentProjector:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
                 blocks.append(self._extra(changed))
-        if not self._can.ordered_blocks and message.role == "assistant":
-            blocks = self._calls_last(blocks)
+        if message.role == "assistant":
+            if self._can.adjacent_calls or not self._can.ordered_blocks:
+                blocks = self._calls_last(blocks)
+            if self._can.reasoning_required and not own:
+                blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
     def _extra(self, block: B) -> B:
@@ -147,7 +150,7 @@ class ContentProjector:
         can, losses = self._can, self._losses
         match block:
             case Text():
-                return self._text(block)
+                return self._text(block, role)
             case ToolCall():
                 return self._call(block)
             case ToolResult():
@@ -160,6 +163,9 @@ class ContentProjector:
             case Image() if role == "assistant" and not can.assistant_media:
                 losses.add("image_dropped", "messages", "dropped from an assistant message")
                 return None
+            case Document() if role == "assistant" and not can.assistant_documents:
+                losses.add("document_dropped", "messages", "dropped from an assistant message")
+                return None
             case Image() | Document() | Audio() | Video():
                 return project_media(block, can, losses, own=own, fills=self._fills)
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
@@ -171,9 +177,10 @@ class ContentProjector:
             case _:
                 return block
 
-    def _text(self, block: Text) -> Text | None:
+    def _text(self, block: Text, role: str) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
-        known = tuple(c for c in block.citations if c.kind in self._can.citations)
+        kinds = self._can.citations if role == "assistant" or self._can.user_citations else ()
+        known = tuple(citation for citation in block.citations if citation.kind in kinds)
         if len(known) < len(block.citations):
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)
@@ -223,7 +230,7 @@ class ContentProjector:
             changed = self._block(item, moved, "user", own=own)
             if changed is None:
                 continue
-            if isinstance(changed, Text) or changed.__struct_config__.tag in can.result_media:
+            if isinstance(changed, Text) or self._is_carried_in_results(changed):
                 content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
             else:
                 others.append(changed)
@@ -242,6 +249,21 @@ class ContentProjector:
         if (id, name) == (result.tool_call_id, result.name) and after is result.content:
             return result
         return structs.replace(result, tool_call_id=id, name=name, content=after)
+
+    def _is_carried_in_results(self, block: InputBlock) -> bool:
+        types = self._can.result_media_types
+        return block.__struct_config__.tag in self._can.result_media and (
+            types is None or getattr(block, "media_type", None) in types
+        )
+
+    def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message, reasoning first where a server demands some."""
+        only_calls = self._can.reasoning_required == "calls"
+        if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
+            isinstance(block, Reasoning) for block in blocks
+        ):
+            return blocks
+        return [Reasoning(("",)), *blocks]
 
     def _calls_last(self, blocks: list[InputBlock]) -> list[InputBlock]:
         calls = [block for block in blocks if isinstance(block, ToolCall)]

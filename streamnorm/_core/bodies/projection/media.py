@@ -46,7 +46,7 @@ def project_media(
             return _document(block, can, losses)
         case Audio():
             feature, carries = "audio_dropped", can.audio
-        case Video():
+        case _:
             feature, carries = "video_dropped", can.video
     if carries:
         return block

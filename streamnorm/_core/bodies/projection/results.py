@@ -160,12 +160,10 @@ class _Placement:
             first: Position of the first message after it.
         """
         ids = [call.id for call in message.tool_calls]
-        for number, id in enumerate(ids):
-            if id in ids[:number]:
-                raise EncodeError(
-                    "id of another call of the message, expected one of its own",
-                    path=f"messages[{start}].tool_calls[{number}]",
-                )
+        if len(set(ids)) < len(ids):
+            raise EncodeError(
+                "two calls with one id, expected an id for each", path=f"messages[{start}]"
+            )
         self._known.update(ids)
         self._placed.append(message)
         if self._is_in_order(window, ids):
@@ -205,6 +203,7 @@ class _Placement:
         self, window: Sequence[InputMessage], first: int, ids: list[str]
     ) -> tuple[dict[str, ToolResult], list[InputMessage]]:
         """Return the results by the ids of their calls, and the rest of the messages."""
+        asked = frozenset(ids)
         results: dict[str, ToolResult] = {}
         others: list[InputMessage] = []
         is_moved = False
@@ -213,7 +212,7 @@ class _Placement:
             for place, block in enumerate(message.blocks):
                 if not isinstance(block, ToolResult):
                     rest.append(block)
-                elif block.tool_call_id not in ids:
+                elif block.tool_call_id not in asked:
                     rest += self._stray(block, f"messages[{number}].blocks[{place}]")
                 elif block.tool_call_id in results:
                     before = results[block.tool_call_id]
@@ -221,7 +220,7 @@ class _Placement:
                 else:
                     is_moved = is_moved or bool(others) or bool(rest)
                     results[block.tool_call_id] = block
-            if len(rest) == len(message.blocks):
+            if not message.tool_results:
                 others.append(message)
             elif rest:
                 others.append(structs.replace(message, blocks=tuple(rest)))
