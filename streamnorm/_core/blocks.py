@@ -219,6 +219,7 @@ class Image(_Block, frozen=True, tag="image"):
         url: Where it is, where `data` is None.
         file_id: Id of an uploaded file, where both are None.
         detail: Resolution to read it in: `low`, `high`, `original` or `auto`.
+        issuer: Vendor that has the uploaded file.
     """
 
     media_type: str | None = None
@@ -226,6 +227,7 @@ class Image(_Block, frozen=True, tag="image"):
     url: str | None = None
     file_id: str | None = None
     detail: str | None = None
+    issuer: str | None = None
 
 
 class Document(_Block, frozen=True, tag="document"):
@@ -237,6 +239,7 @@ class Document(_Block, frozen=True, tag="document"):
         url: Where it is, where `data` is None.
         title: What it is called; its file name where the vendor has one.
         file_id: Id of an uploaded file, where `data` and `url` are None.
+        issuer: Vendor that has the uploaded file.
     """
 
     media_type: str | None = None
@@ -244,6 +247,7 @@ class Document(_Block, frozen=True, tag="document"):
     url: str | None = None
     title: str | None = None
     file_id: str | None = None
+    issuer: str | None = None
 
 
 class Audio(_Block, frozen=True, tag="audio"):

@@ -38,9 +38,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         assistant_media: Images in messages of the assistant.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
         refusal: Refusals that are not text.
-        citations: Citations of assistant text.
+        citations: Kinds of citations of assistant text.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
+        split_results: The results of one message's calls may stand in several messages, in
+            any order.
         result_media: Types of media in tool results, by the tag of their block; others
             follow in a user message of their own.
         error_results: Tool results that are errors have a field that says so.
@@ -68,6 +70,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_stops: Number of stop texts; None = any.
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
+        thinking_budgets: An adaptive target takes budgets, too.
+        shows_reasoning: A field for what of the reasoning the answer shows.
         efforts: Efforts that exist, from the lowest.
         reasoning_issuer: Vendor whose signed reasoning goes back; None = none does.
         reasoning_text: Reasoning goes back as text, without a signature.
@@ -107,9 +111,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     assistant_media: bool = False
     file_issuer: str | None = None
     refusal: bool = False
-    citations: bool = False
+    citations: frozenset[str] = frozenset()
     ordered_blocks: bool = True
     mixed_results: bool = False
+    split_results: bool = False
     result_media: frozenset[str] = frozenset()
     error_results: bool = False
     object_arguments: bool = False
@@ -134,6 +139,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_temperature: float = 2.0
     max_stops: int | None = None
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
+    thinking_budgets: bool = True
+    shows_reasoning: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     reasoning_issuer: str | None = None
     reasoning_text: bool = False
