@@ -87,8 +87,9 @@ _MAPPED = frozenset(name for names in _FIELDS.values() for name in names)
 _OUTPUT = frozenset({"type", "json_schema"})
 _SCHEMA = frozenset({"name", "description", "schema", "strict"})
 _OUTPUT_KINDS = ("text", "json_object")
-# The API demands a name.
+# The API demands a name; other dialects have none.
 _SCHEMA_NAME = "response"
+_NO_NAMES = ("", _SCHEMA_NAME)
 # The only lifetime of marks that the provider sets itself.
 _CACHE_TTL = "30m"
 _USAGE = {"include_usage": True}
@@ -178,7 +179,7 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         return OutputFormat(
             "json_schema",
             object_of(schema, "schema"),
-            text_in(schema, "name"),
+            None if (name := text_in(schema, "name")) in _NO_NAMES else name,
             text_in(schema, "description"),
             boolean_in(schema, "strict"),
             extra_of(extra),
