@@ -22,14 +22,12 @@ _decode = msgspec.json.Decoder[Any]().decode
 
 
 def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, path: str) -> Any:
-    """Return the arguments of a function call as an object; those of a custom call in `input`.
+    """Return the arguments of a call as an object.
 
     Raises:
         EncodeError: They are no JSON object, and the policy is `error`.
     """
     text = call.arguments
-    if call.kind == "custom":
-        return {"input": text}
     if not text.strip():
         return {}
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -36,15 +36,21 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         audio: Sound.
         video: Videos.
         assistant_media: Images in messages of the assistant.
+        assistant_documents: Documents in messages of the assistant.
+        audio_data_urls: Sound is a `data:` URL, not base64 alone.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
+        user_citations: Citations of user text.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
         split_results: The results of one message's calls may stand in several messages, in
             any order.
         result_media: Types of media in tool results, by the tag of their block; others
             follow in a user message of their own.
+        result_media_types: Media types in tool results; None = any.
+        results_then_assistant: Only a message of the assistant can follow tool results.
+        adjacent_calls: The calls of one message have nothing between them.
         error_results: Tool results that are errors have a field that says so.
         object_arguments: Tool arguments are an object, not JSON text.
         call_ids: Tool calls must have an id.
@@ -61,34 +67,58 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         server_history: Calls of server tools of this dialect, and their results.
         choices_of_tool: Modes of `ToolChoice`.
         restricted_choice: `auto` and `required` among some of the tools.
-        weak_choice: Mode that stands for `required` and `named` where those are refused.
+        weak_choice: Mode that stands for `required` and `named` where those are refused; a
+            named tool is then the only one that is offered, if the mode is `required`.
+        reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
+        mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
         output_kinds: Kinds of `OutputFormat`.
+        output_with_tools: An output that is no text in a request with tools.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
+        min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
         max_stops: Number of stop texts; None = any.
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
         thinking_budgets: An adaptive target takes budgets, too.
         shows_reasoning: A field for what of the reasoning the answer shows.
-        efforts: Efforts that exist, from the lowest.
+        efforts: Efforts that exist, from the lowest; without `none`, reasoning cannot be
+            switched off.
+        off_efforts: Efforts beside reasoning that is switched off; None = all.
+        reasons_by_default: The model reasons where the request does not say.
+        reasoning_excludes: Fields of `Request` that are refused while the model reasons.
         reasoning_issuer: Vendor whose signed reasoning goes back; None = none does.
         reasoning_text: Reasoning goes back as text, without a signature.
-        reasoning_required: Every assistant message has reasoning, be it empty.
+        reasoning_form: How it goes back: in a field of its own, in signed details, as a part
+            of the content, or in `<think>` tags before the text.
+        reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
+            one with tool calls.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
-        marks: Parts of a request that a cache mark can follow: `system`, `tool`, `request`,
-            and the tags of blocks.
+        marks: Parts of a request that a cache mark can follow: `system`, `tool`, the tags
+            of blocks, and `assistant` if blocks of the assistant are among them.
         mark_ttls: The target's lifetimes, by the lifetime of the source; "" = the default.
         max_marks: Number of cache marks.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
+        available: Requests of this dialect are answered.
+        path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
+        stream_path: Path of the endpoint that streams; None = the same.
+        url_fields: Fields of the body that stand in the URL instead.
         allowed_fields: Fields of the body that the server knows; None = all.
-        denied_fields: Fields of the body that it refuses, as `tools.strict` for those of
-            every tool.
-        renamed_fields: Its names of fields of the body.
+        denied_fields: Paths of fields that it refuses, such as `tools.strict`.
+        renamed_fields: Its names of fields, by path; `reasoning.effort` is a field of an
+            object beside it.
+        replaced_values: Fields that stand for a value of a field, by path and value; `*` =
+            any other.
         added_fields: Fields that it needs in every body.
-        allowed_betas: Betas that it knows; None = all.
+        prefill_fields: Fields that it needs where the last message is the assistant's;
+            `messages.prefix` is a field of that message.
+        added_headers: Headers that belong to every body.
+        beta_header: Header that lists betas, with commas; None = there is none.
+        beta_field: Field of the body that lists betas instead.
+        beta_fields: Paths of fields that a beta enables, by a pattern of its name.
+        allowed_betas: Patterns of betas that it knows; None = all.
     """
 
     dialect: str
@@ -109,13 +139,19 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     audio: bool = False
     video: bool = False
     assistant_media: bool = False
+    assistant_documents: bool = False
+    audio_data_urls: bool = False
     file_issuer: str | None = None
     refusal: bool = False
     citations: frozenset[str] = frozenset()
+    user_citations: bool = False
     ordered_blocks: bool = True
     mixed_results: bool = False
     split_results: bool = False
     result_media: frozenset[str] = frozenset()
+    result_media_types: frozenset[str] | None = None
+    results_then_assistant: bool = False
+    adjacent_calls: bool = False
     error_results: bool = False
     object_arguments: bool = False
     call_ids: bool = True
@@ -132,27 +168,45 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     choices_of_tool: frozenset[str] = frozenset({"auto", "required", "none", "named"})
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
+    reasoning_choices: frozenset[str] | None = None
+    mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
+    output_with_tools: bool = True
     max_tokens: int | None = None
+    min_temperature: float = 0.0
     max_temperature: float = 2.0
     max_stops: int | None = None
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
     thinking_budgets: bool = True
     shows_reasoning: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+    off_efforts: tuple[str, ...] | None = None
+    reasons_by_default: bool = False
+    reasoning_excludes: frozenset[str] = frozenset()
     reasoning_issuer: str | None = None
     reasoning_text: bool = False
-    reasoning_required: bool = False
+    reasoning_form: Literal["field", "details", "part", "tags"] = "field"
+    reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()
     mark_ttls: dict[str, str] = {}
     max_marks: int = 4
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None
+    available: bool = True
+    path: str | None = None
+    stream_path: str | None = None
+    url_fields: frozenset[str] = frozenset()
     allowed_fields: frozenset[str] | None = None
     denied_fields: frozenset[str] = frozenset()
     renamed_fields: dict[str, str] = {}
-    added_fields: dict[str, str] = {}
+    replaced_values: dict[str, dict[str, dict[str, Any]]] = {}
+    added_fields: dict[str, Any] = {}
+    prefill_fields: dict[str, Any] = {}
+    added_headers: dict[str, str] = {}
+    beta_header: str | None = None
+    beta_field: str | None = None
+    beta_fields: dict[str, frozenset[str]] = {}
     allowed_betas: frozenset[str] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean
+from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.shapes import found
 
 __all__ = [
@@ -88,14 +88,14 @@ def integer_in(value: dict[str, Any], name: str) -> int | None:
 def object_of(value: dict[str, Any], name: str) -> dict[str, Any] | None:
     """Return a field that is an object."""
     item = value.get(name)
-    if item is not None and not isinstance(item, dict):
-        raise unexpected(item, "an object", f"$.{name}")
-    return item
+    if item is None:
+        return None
+    return object_at(item, f"$.{name}")
 
 
 def object_at(value: object, path: str) -> dict[str, Any]:
     """Return a value that must be an object."""
-    if not isinstance(value, dict):
+    if not is_object(value):
         raise unexpected(value, "an object", path)
     return value
 
@@ -103,7 +103,9 @@ def object_at(value: object, path: str) -> dict[str, Any]:
 def array_in(value: dict[str, Any], name: str) -> list[Any] | None:
     """Return a field that is an array."""
     items = value.get(name)
-    if items is not None and not isinstance(items, list):
+    if items is None:
+        return None
+    if not is_array(items):
         raise unexpected(items, "an array", f"$.{name}")
     return items
 

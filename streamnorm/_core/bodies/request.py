@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from operator import is_
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
 from streamnorm._core.tools import AnyTool, ToolChoice
@@ -16,7 +17,13 @@ __all__ = [
     "Request",
     "Role",
     "Source",
+    "is_own",
+    "replaced",
+    "same_parts",
+    "unchanged_source",
 ]
+
+Part = TypeVar("Part")
 
 Role: TypeAlias = Literal["user", "assistant", "system", "developer"]
 
@@ -202,3 +209,22 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str) -> An
         if name != "source" and getattr(part, name) is not getattr(before, name):
             return None
     return source.value
+
+
+def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
+    """Return whether a part was decoded from a dialect, changed since or not."""
+    return isinstance(part.source, Source) and part.source.dialect == dialect
+
+
+def replaced(request: Request, **parts: object) -> Request:
+    """Return a request with other parts, or the same one if they are the same objects."""
+    if all(part is getattr(request, name) for name, part in parts.items()):
+        return request
+    return structs.replace(request, **parts)
+
+
+def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return `before` if it has the same objects as `after`, else `after`."""
+    if len(before) == len(after) and all(map(is_, before, after)):
+        return before
+    return after

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.content import ContentProjector
+from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.instructions import place_instructions
+from streamnorm._core.bodies.projection.marks import project_marks
+from streamnorm._core.bodies.projection.options import project_options
+from streamnorm._core.bodies.projection.reasoning_options import project_reasoning_options
+from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
+from streamnorm._core.bodies.projection.tool_names import ToolNames
+from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.request import InputMessage, Request, is_own, replaced
 from streamnorm._core.losses import Losses
 
 __all__ = ["RepairPolicy", "project_request"]
-
-RepairPolicy: TypeAlias = Literal["error", "fill"]
-"""What becomes of a conversation that no vendor accepts: an error, or what is missing is filled
-in and what stands in the wrong place is moved."""
 
 
 def project_request(
@@ -27,4 +30,40 @@ def project_request(
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
-    return request, Reply()
+    own = is_own(request, can.dialect)
+    names = ToolNames(request.tools, can, losses)
+    request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+    tools = project_tools(request.tools, can, names, losses)
+    choice, tools = project_choice(request, tools, can, names, losses)
+    messages = _in_order(request.messages, can, losses, repair)
+    content = ContentProjector(can, names, losses, fills=repair == "fill")
+    system, messages = place_instructions(request.system, content.project(messages), can, losses)
+    if not can.prefill and messages and _is_prefill(messages[-1], can):
+        losses.add("prefill_not_continued", "messages", "written as a message of its own")
+    projected = project_marks(
+        replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
+        can,
+        losses,
+        own=own,
+    )
+    projected = project_options(projected, can, losses, own=own)
+    return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+
+
+def _in_order(
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    repair: RepairPolicy,
+) -> tuple[InputMessage, ...]:
+    """Return messages whose calls are answered where the target wants it."""
+    # A conversation that is in the dialect already is the client's affair.
+    if repair == "error" and all(is_own(message, can.dialect) for message in messages):
+        return messages
+    if can.call_ids:
+        messages = mint_ids(messages, losses)
+    return place_results(messages, can, losses, repair)
+
+
+def _is_prefill(message: InputMessage, can: BodyCapabilities) -> bool:
+    return message.role == "assistant" and not is_own(message, can.dialect)

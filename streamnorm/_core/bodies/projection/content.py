@@ -1,0 +1,274 @@
+"""The blocks of messages, as the target has them."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from operator import is_not
+from typing import TypeVar
+
+from msgspec import structs
+
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.history import restore_signatures
+from streamnorm._core.bodies.projection.media import project_media
+from streamnorm._core.bodies.projection.tool_names import ToolNames
+from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.ids import escape_id
+from streamnorm._core.json import compact
+from streamnorm._core.losses import Losses
+
+__all__ = ["ContentProjector"]
+
+_ERROR = "<tool_error>{}</tool_error>"
+
+B = TypeVar("B", bound=InputBlock)
+
+
+class ContentProjector:
+    """Reduces the blocks of messages to what a target can carry.
+
+    Args:
+        can: Capabilities of the target.
+        names: Names of tools in the target.
+        losses: Counts what is dropped or changed.
+        fills: Whether a file that the target's vendor does not have is dropped, not an error.
+    """
+
+    def __init__(
+        self, can: BodyCapabilities, names: ToolNames, losses: Losses, *, fills: bool
+    ) -> None:
+        self._can = can
+        self._names = names
+        self._losses = losses
+        self._fills = fills
+        self._ids: dict[str, str] = {}
+        self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
+
+    def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
+        """Return the messages, without those that have nothing left.
+
+        Raises:
+            EncodeError: A file is known to another vendor alone.
+        """
+        projected: list[InputMessage] = []
+        for position, message in enumerate(messages):
+            own = is_own(message, self._can.dialect)
+            try:
+                blocks, moved = self._blocks(message, own=own)
+            except EncodeError as exc:
+                raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
+            changed = message
+            if blocks is not message.blocks:
+                changed = structs.replace(message, blocks=blocks)
+            if message.name is not None and not self._can.names:
+                self._losses.add("name", "messages", "dropped")
+                changed = structs.replace(changed, name=None)
+            if message.extra is not None:
+                changed = project_extra(changed, self._can.dialect, self._losses, "messages")
+            if blocks or (own and changed is message):
+                projected.append(changed)
+            else:
+                self._losses.add("empty_message_dropped", "messages", "dropped")
+            if moved:
+                projected.append(InputMessage("user", moved))
+        return same_parts(messages, tuple(projected))
+
+    def _blocks(
+        self, message: InputMessage, *, own: bool
+    ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
+        """Return the blocks of a message, and those that move to a message after it."""
+        before = message.blocks
+        if message.role == "assistant" and not own:
+            before = restore_signatures(before, self._can)
+        blocks: list[InputBlock] = []
+        moved: list[InputBlock] = []
+        for number, block in enumerate(before):
+            if type(block) is Text and not (block.citations or block.signature):
+                if (block.text and not block.text.isspace()) or own:
+                    blocks.append(self._extra(block))
+                continue
+            try:
+                changed = self._block(block, moved, message.role, own=own)
+            except EncodeError as exc:
+                raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
+            if changed is not None:
+                blocks.append(self._extra(changed))
+        if message.role == "assistant":
+            if self._can.adjacent_calls or not self._can.ordered_blocks:
+                blocks = self._calls_last(blocks)
+            if self._can.reasoning_required and not own:
+                blocks = self._with_reasoning(blocks)
+        return same_parts(message.blocks, tuple(blocks)), tuple(moved)
+
+    def _extra(self, block: B) -> B:
+        if block.extra is None:
+            return block
+        return project_extra(block, self._can.dialect, self._losses, "messages")
+
+    def _id(self, id: str) -> str:
+        """Return the id of a call in characters and a length that the target accepts."""
+        known = self._ids.get(id)
+        if known is None:
+            known = self._ids[id] = self._legal_id(id)
+        return known
+
+    def _legal_id(self, id: str) -> str:
+        for legal in (id, escape_id(id)):
+            if not self._is_illegal(legal):
+                return legal
+        digest = blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
+        return digest[: self._can.max_id_chars]
+
+    def _is_illegal(self, id: str) -> bool:
+        longest, pattern = self._can.max_id_chars, self._id_pattern
+        return (longest is not None and len(id) > longest) or (
+            pattern is not None and pattern.fullmatch(id) is None
+        )
+
+    def _block(
+        self, block: InputBlock, moved: list[InputBlock], role: str, *, own: bool
+    ) -> InputBlock | None:
+        can, losses = self._can, self._losses
+        match block:
+            case Text():
+                return self._text(block, role)
+            case ToolCall():
+                return self._call(block)
+            case ToolResult():
+                return self._result(block, moved, own=own)
+            case Reasoning() | RedactedReasoning():
+                return block if own else self._reasoning(block)
+            case Refusal(text) if not can.refusal:
+                losses.add("refusal_as_text", "messages", "written as text")
+                return Text(text) if text else None
+            case Image() if role == "assistant" and not can.assistant_media:
+                losses.add("image_dropped", "messages", "dropped from an assistant message")
+                return None
+            case Document() if role == "assistant" and not can.assistant_documents:
+                losses.add("document_dropped", "messages", "dropped from an assistant message")
+                return None
+            case Image() | Document() | Audio() | Video():
+                return project_media(block, can, losses, own=own, fills=self._fills)
+            case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
+                losses.add("server_history_dropped", "messages", "dropped")
+                return None
+            case OpaqueBlock(dialect=dialect) if dialect != can.dialect:
+                losses.add("opaque_block", "messages", "dropped")
+                return None
+            case _:
+                return block
+
+    def _text(self, block: Text, role: str) -> Text | None:
+        """Return a text with the citations and the signature that the target knows."""
+        kinds = self._can.citations if role == "assistant" or self._can.user_citations else ()
+        known = tuple(citation for citation in block.citations if citation.kind in kinds)
+        if len(known) < len(block.citations):
+            self._losses.add("citations", "messages", "dropped")
+            block = structs.replace(block, citations=known)
+        if block.signature is not None and block.issuer != self._can.reasoning_issuer:
+            self._losses.add("signature_dropped", "messages", "dropped")
+            block = structs.replace(block, signature=None, issuer=None)
+        return block if block.text.strip() or block.signature else None
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        """Return a call with the target's name, id, kind and signature."""
+        can = self._can
+        name = self._names.of(call.name, call.namespace)
+        id = self._id(call.id)
+        if (name, id) != (call.name, call.id):
+            call = structs.replace(call, name=name, id=id)
+        if call.namespace is not None and not can.namespaces:
+            call = structs.replace(call, namespace=None)
+        if call.signature is not None and call.issuer != can.reasoning_issuer:
+            self._losses.add("signature_dropped", "messages", "dropped")
+            call = structs.replace(call, signature=None, issuer=None)
+        if call.kind == "custom" and not can.custom_tools:
+            arguments = compact({"input": call.arguments})
+            call = structs.replace(call, kind="function", arguments=arguments)
+        return call
+
+    def _reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
+        """Return reasoning that the target's vendor signed, or that goes back as text."""
+        signature = block.data if isinstance(block, RedactedReasoning) else block.signature
+        if signature and block.issuer is not None and block.issuer == self._can.reasoning_issuer:
+            return block
+        if isinstance(block, Reasoning) and self._can.reasoning_text and block.text:
+            if block.signature is not None:
+                self._losses.add("signature_dropped", "messages", "dropped")
+            return Reasoning(block.parts)
+        self._losses.add("reasoning_dropped", "messages", "dropped")
+        return None
+
+    def _result(self, result: ToolResult, moved: list[InputBlock], *, own: bool) -> ToolResult:
+        """Return a result; its content that the target has no place for is added to `moved`."""
+        can = self._can
+        content: list[Text | Image | Document | Audio | Video | OpaqueBlock] = []
+        others: list[InputBlock] = []
+        for item in result.content:
+            if isinstance(item, Text):
+                content.append(self._extra(item))
+                continue
+            changed = self._block(item, moved, "user", own=own)
+            if changed is None:
+                continue
+            if isinstance(changed, Text) or self._is_carried_in_results(changed):
+                content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
+            else:
+                others.append(changed)
+        if others:
+            self._losses.add("tool_result_image_moved", "messages", "in a user message after it")
+            moved += [Text(f"[image of tool result {result.tool_call_id}]"), *others]
+        id = self._id(result.tool_call_id)
+        name = self._names.of(result.name, None) if result.name else ""
+        if result.is_error and not can.error_results:
+            self._losses.add("is_error", "messages", "written as <tool_error> around the text")
+            text = "".join(item.text for item in content if isinstance(item, Text))
+            files = [item for item in content if not isinstance(item, Text)]
+            content = [Text(_ERROR.format(text)), *files]
+            result = structs.replace(result, is_error=False)
+        after = same_parts(result.content, tuple(content))
+        if (id, name) == (result.tool_call_id, result.name) and after is result.content:
+            return result
+        return structs.replace(result, tool_call_id=id, name=name, content=after)
+
+    def _is_carried_in_results(self, block: InputBlock) -> bool:
+        types = self._can.result_media_types
+        return block.__struct_config__.tag in self._can.result_media and (
+            types is None or getattr(block, "media_type", None) in types
+        )
+
+    def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message, reasoning first where a server demands some."""
+        only_calls = self._can.reasoning_required == "calls"
+        if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
+            isinstance(block, Reasoning) for block in blocks
+        ):
+            return blocks
+        return [Reasoning(("",)), *blocks]
+
+    def _calls_last(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        calls = [block for block in blocks if isinstance(block, ToolCall)]
+        others = [block for block in blocks if not isinstance(block, ToolCall)]
+        ordered = others + calls
+        if any(map(is_not, ordered, blocks)):
+            self._losses.add("order_lost", "messages", "text written before calls")
+        return ordered

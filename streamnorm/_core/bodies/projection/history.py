@@ -1,0 +1,57 @@
+"""Signatures in the history that stand on reasoning of their own, back on what they sign.
+
+A client whose dialect signs reasoning alone was given the signatures of calls and texts on
+empty reasoning, and sends them back so.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.ids import Carried, carried_signature
+
+__all__ = ["restore_signatures"]
+
+
+def restore_signatures(
+    blocks: tuple[InputBlock, ...], can: BodyCapabilities
+) -> tuple[InputBlock, ...]:
+    """Return the blocks of an assistant message, signed as their vendor signed them."""
+    carried = {
+        number: found
+        for number, block in enumerate(blocks)
+        if (found := _carried(block)) is not None and found.issuer == can.reasoning_issuer
+    }
+    if not carried:
+        return blocks
+    by_call = {found.id: found for found in carried.values() if found.id}
+    restored: list[InputBlock] = []
+    for number, block in enumerate(blocks):
+        found = carried.get(number)
+        if found is not None:
+            if not found.id:
+                _sign_text(restored, found)
+        elif isinstance(block, ToolCall) and block.id in by_call:
+            signature, issuer, _ = by_call[block.id]
+            restored.append(structs.replace(block, signature=signature, issuer=issuer))
+        else:
+            restored.append(block)
+    return tuple(restored)
+
+
+def _carried(block: InputBlock) -> Carried | None:
+    """Return the signature that a block carries for another block."""
+    if isinstance(block, Reasoning) and not block.text and block.signature is not None:
+        return carried_signature(block.signature)
+    return carried_signature(block.data) if isinstance(block, RedactedReasoning) else None
+
+
+def _sign_text(blocks: list[InputBlock], carried: Carried) -> None:
+    """Sign the text that a carrier follows, or a text of its own."""
+    signature, issuer, _ = carried
+    if blocks and isinstance(blocks[-1], Text) and blocks[-1].signature is None:
+        blocks[-1] = structs.replace(blocks[-1], signature=signature, issuer=issuer)
+    else:
+        blocks.append(Text(signature=signature, issuer=issuer))

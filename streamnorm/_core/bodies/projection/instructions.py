@@ -1,0 +1,148 @@
+"""System and developer instructions, where the target has them."""
+
+from __future__ import annotations
+
+from operator import is_not
+
+from msgspec import structs
+
+from streamnorm._core.blocks import InputBlock, Text
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.losses import Losses
+
+__all__ = ["place_instructions"]
+
+_INSTRUCTIONS = ("system", "developer")
+
+
+def place_instructions(
+    system: tuple[Text, ...],
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+) -> tuple[tuple[Text, ...], tuple[InputMessage, ...]]:
+    """Return the instructions of the target's field, and the messages."""
+    leading = 0
+    while leading < len(messages) and messages[leading].role in _INSTRUCTIONS:
+        leading += 1
+    first, rest = messages[:leading], messages[leading:]
+    if can.system == "blocks" and not all(is_own(message, can.dialect) for message in first):
+        texts = tuple(b for message in first for b in message.blocks if isinstance(b, Text))
+        system, first = system + texts, ()
+    elif can.system == "message" and system:
+        first, system = (InputMessage("system", system), *first), ()
+    elif can.system == "text" and not _is_one_text(system):
+        first, system = (InputMessage("developer", system), *first), ()
+    first = tuple(_with_known_role(message, can) for message in first)
+    if can.single_system and len(first) > 1:
+        losses.add("messages_merged", "system", "joined to the first")
+        blocks = tuple(block for message in first for block in message.blocks)
+        first = (InputMessage("system", blocks),)
+    match can.inline_system:
+        case "message":
+            rest = tuple(_with_known_role(message, can) for message in rest)
+        case "after_user":
+            rest = _moved(rest, can, losses)
+        case _:
+            rest = tuple(_demoted(message, losses) for message in rest)
+    messages = same_parts(messages, first + rest)
+    if can.strict_alternation:
+        messages = _merged(messages, losses)
+    return system, _answered(messages, losses) if can.results_then_assistant else messages
+
+
+def _is_one_text(system: tuple[Text, ...]) -> bool:
+    """Return whether instructions are one text that has nothing but its characters."""
+    return not system or (len(system) == 1 and system[0].cache is None and system[0].extra is None)
+
+
+def _with_known_role(message: InputMessage, can: BodyCapabilities) -> InputMessage:
+    if message.role == "developer" and "developer" not in can.roles:
+        return structs.replace(message, role="system")
+    return message
+
+
+def _demoted(message: InputMessage, losses: Losses) -> InputMessage:
+    """Return an instruction as text of the user; any other message stays."""
+    if message.role not in _INSTRUCTIONS:
+        return message
+    losses.add("system_demoted", "messages", "written as <system> in a user message")
+    blocks: tuple[InputBlock, ...] = tuple(
+        structs.replace(block, text=f"<system>\n{block.text}\n</system>")
+        if isinstance(block, Text)
+        else block
+        for block in message.blocks
+    )
+    return InputMessage("user", blocks, extra=message.extra)
+
+
+def _moved(
+    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
+) -> tuple[InputMessage, ...]:
+    """Return messages whose instructions stand after those of the user that follow them."""
+    if not any(message.role in _INSTRUCTIONS for message in messages):
+        return messages
+    placed: list[InputMessage] = []
+    turn: list[InputMessage] = []  # messages since the last one of the assistant
+    for message in messages:
+        if message.role == "assistant":
+            placed += _with_instructions_last(turn, can, losses)
+            placed.append(message)
+            turn = []
+        else:
+            turn.append(message)
+    return (*placed, *_with_instructions_last(turn, can, losses))
+
+
+def _with_instructions_last(
+    turn: list[InputMessage], can: BodyCapabilities, losses: Losses
+) -> list[InputMessage]:
+    instructions = [message for message in turn if message.role in _INSTRUCTIONS]
+    if not instructions or all(is_own(message, can.dialect) for message in turn):
+        return turn
+    others = [message for message in turn if message.role not in _INSTRUCTIONS]
+    if not others:
+        return [_demoted(message, losses) for message in turn]
+    if any(map(is_not, others + instructions, turn)):
+        losses.add("system_moved", "messages", "written after the messages of the user")
+    known = [structs.replace(message, role="system") for message in instructions]
+    return others + known
+
+
+def _merged(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages of which no two with the same role follow each other.
+
+    Results of tools stay apart from other messages of the user.
+    """
+    merged: list[InputMessage] = []
+    for message in messages:
+        last = merged[-1] if merged else None
+        if last is None or last.role != message.role or last.tool_results or message.tool_results:
+            merged.append(message)
+            continue
+        losses.add("messages_merged", "messages", "joined by a blank line")
+        merged[-1] = structs.replace(last, blocks=_joined(last.blocks, message.blocks))
+    return same_parts(messages, tuple(merged))
+
+
+def _answered(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages with one of the assistant between tool results and the user."""
+    answered: list[InputMessage] = []
+    for message in messages:
+        follows = bool(answered) and bool(answered[-1].tool_results)
+        if follows and message.role != "assistant" and not message.tool_results:
+            losses.add("assistant_filled", "messages", "written between results and the user")
+            answered.append(InputMessage("assistant", (Text("OK."),)))
+        answered.append(message)
+    return same_parts(messages, tuple(answered))
+
+
+def _joined(
+    before: tuple[InputBlock, ...], after: tuple[InputBlock, ...]
+) -> tuple[InputBlock, ...]:
+    """Return the blocks of two messages, a blank line between text and text."""
+    if before and after and isinstance(before[-1], Text) and isinstance(after[0], Text):
+        text = f"{before[-1].text}\n\n{after[0].text}"
+        return (*before[:-1], structs.replace(after[0], text=text), *after[1:])
+    return before + after

@@ -1,0 +1,115 @@
+"""The options of a request that are no part of its conversation."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.blocks import CacheMark
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.request import OutputFormat, Request
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.losses import Losses
+
+__all__ = ["project_options"]
+
+# Parts with passes of their own, and what every target has.
+_NO_OPTIONS = frozenset(
+    ["model", "system", "messages", "tools", "tool_choice", "reasoning", "state", "extra", "source"]
+)
+_OPTIONS = tuple(name for name in Request.__struct_fields__ if name not in _NO_OPTIONS)
+_DEFAULTS: dict[str, Any] = dict(
+    zip(Request.__struct_fields__, Request.__struct_defaults__, strict=True)
+)
+# What a provider without the field does anyway.
+_NEEDLESS = {
+    "cache": CacheMark(),
+    "parallel_tool_calls": True,
+    "stream": False,
+    "choices": 1,
+}
+_FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped"}
+
+
+def project_options(
+    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
+) -> Request:
+    """Return a request with the options that the target has.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        can: Capabilities of the target.
+        losses: Counts each option that is dropped or changed.
+        own: Whether the request is in the target's dialect.
+    """
+    if not can.available:
+        raise EncodeError("model of another API, expected one of this", path="model")
+    if request.state and not own:
+        name = next(iter(request.state))
+        raise EncodeError(
+            "state of another provider, expected the whole conversation in the request",
+            path=f"state.{name}",
+        )
+    if "safety_identifier" not in can.fields and "user" in can.fields:
+        user = request.safety_identifier or request.user
+        if user is not request.user or request.safety_identifier is not None:
+            request = structs.replace(request, user=user, safety_identifier=None)
+    fields = can.fields
+    if can.reasoning_excludes and reasons(request, can):
+        fields = fields - can.reasoning_excludes
+    dropped: dict[str, Any] = {}
+    for name in _OPTIONS:
+        value = getattr(request, name)
+        if value is None or value == () or name in fields:
+            continue
+        dropped[name] = _DEFAULTS[name]
+        if name not in _NEEDLESS or value != _NEEDLESS[name]:
+            losses.add(_FEATURES.get(name, name), "request", "dropped")
+    if dropped:
+        request = structs.replace(request, **dropped)
+    changes = _changed(request, can, losses)
+    return structs.replace(request, **changes) if changes else request
+
+
+def _changed(request: Request, can: BodyCapabilities, losses: Losses) -> dict[str, Any]:
+    """Return the options for which the target has other bounds or words."""
+    changes: dict[str, Any] = {}
+    if request.temperature is not None:
+        bounded = min(max(request.temperature, can.min_temperature), can.max_temperature)
+        if bounded != request.temperature:
+            losses.add("temperature_clamped", "request", f"written as {bounded:g}")
+            changes["temperature"] = bounded
+    if can.max_stops is not None and len(request.stop) > can.max_stops:
+        losses.add("stop_dropped", "request", f"first {can.max_stops} written")
+        changes["stop"] = request.stop[: can.max_stops]
+    if request.max_tokens is None and can.max_tokens is not None:
+        losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
+        changes["max_tokens"] = can.max_tokens
+    if request.service_tier is not None and request.service_tier not in can.service_tiers:
+        losses.add("service_tier", "request", "dropped")
+        changes["service_tier"] = None
+    longest = can.max_user_chars
+    if request.user is not None and longest is not None and len(request.user) > longest:
+        losses.add("user_hashed", "request", "written as its SHA-256")
+        changes["user"] = sha256(request.user.encode("utf-8", "replace")).hexdigest()
+    if request.output is not None:
+        output = _output(request.output, can, losses, has_tools=bool(request.tools))
+        if output is not request.output:
+            changes["output"] = output
+    return changes
+
+
+def _output(
+    output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
+) -> OutputFormat | None:
+    refused = has_tools and not can.output_with_tools and output.kind != "text"
+    if output.kind in can.output_kinds and not refused:
+        return output
+    if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
+        losses.add("schema_dropped", "request", "written as any JSON object")
+        return OutputFormat("json_object")
+    losses.add("json_mode_dropped" if output.kind == "json_object" else "schema_dropped", "request")
+    return None

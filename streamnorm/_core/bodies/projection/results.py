@@ -1,0 +1,265 @@
+"""The results of tool calls, each right after the message of its call.
+
+Every vendor wants each call answered before the conversation goes on.  A result belongs to a
+call of the last assistant message before it.  One that comes after a later assistant message
+is late, one of an unknown call is an orphan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import structs
+
+from streamnorm._core.blocks import InputBlock, Text, ToolCall, ToolResult
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.request import InputMessage, same_parts
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.losses import Losses
+
+__all__ = ["RepairPolicy", "mint_ids", "place_results"]
+
+RepairPolicy: TypeAlias = Literal["error", "fill"]
+"""What becomes of a conversation that no vendor accepts: an error, or what is missing is filled
+in and what stands in the wrong place is moved."""
+
+NO_RESULT = "No result was recorded for this tool call."
+
+
+def mint_ids(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages whose calls and results all have ids.
+
+    A result without an id answers the first call without a result that has its name, if it
+    names one, else the first.
+    """
+    if all(
+        block.id if isinstance(block, ToolCall) else block.tool_call_id
+        for message in messages
+        for block in message.blocks
+        if isinstance(block, ToolCall | ToolResult)
+    ):
+        return messages
+    minted: list[InputMessage] = []
+    waiting: list[ToolCall] = []
+    for position, message in enumerate(messages):
+        if message.role == "assistant":
+            blocks = _with_call_ids(message.blocks, position)
+            waiting = [block for block in blocks if isinstance(block, ToolCall)]
+        else:
+            blocks = _with_result_ids(message.blocks, waiting, losses)
+        changed = any(new is not old for new, old in zip(blocks, message.blocks, strict=True))
+        minted.append(structs.replace(message, blocks=blocks) if changed else message)
+    return tuple(minted)
+
+
+def _with_call_ids(blocks: tuple[InputBlock, ...], position: int) -> tuple[InputBlock, ...]:
+    named: list[InputBlock] = []
+    calls = 0
+    for block in blocks:
+        if isinstance(block, ToolCall):
+            if not block.id:
+                block = structs.replace(block, id=f"call_{position}_{calls}")
+            calls += 1
+        named.append(block)
+    return tuple(named)
+
+
+def _with_result_ids(
+    blocks: tuple[InputBlock, ...], waiting: list[ToolCall], losses: Losses
+) -> tuple[InputBlock, ...]:
+    """Return blocks whose results have ids; `waiting` loses the calls that they answer."""
+    named: list[InputBlock] = []
+    for block in blocks:
+        if isinstance(block, ToolResult):
+            call = _answered(block, waiting)
+            if call is not None:
+                waiting.remove(call)
+                if not block.tool_call_id:
+                    losses.add("result_matched_by_order", "messages", "given the id of a call")
+                    block = structs.replace(block, tool_call_id=call.id)
+        named.append(block)
+    return tuple(named)
+
+
+def _answered(result: ToolResult, waiting: list[ToolCall]) -> ToolCall | None:
+    if result.tool_call_id:
+        same = (call for call in waiting if call.id == result.tool_call_id)
+    else:
+        same = (call for call in waiting if not result.name or call.name == result.name)
+    return next(same, None)
+
+
+def place_results(
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    repair: RepairPolicy,
+) -> tuple[InputMessage, ...]:
+    """Return messages in which every call is answered where the target wants it.
+
+    Messages that are in order already stay the same objects.
+
+    Raises:
+        EncodeError: A result is missing, late, of no call, or contradicts another one, and
+            `repair` is `error`.
+    """
+    placed = _Placement(messages, can, losses, repair).place()
+    return same_parts(messages, tuple(placed))
+
+
+class _Placement:
+    def __init__(
+        self,
+        messages: Sequence[InputMessage],
+        can: BodyCapabilities,
+        losses: Losses,
+        repair: RepairPolicy,
+    ) -> None:
+        self._messages = messages
+        self._can = can
+        self._losses = losses
+        self._fills = repair == "fill"
+        self._placed: list[InputMessage] = []
+        self._known: set[str] = set()  # ids of all calls so far
+
+    def place(self) -> list[InputMessage]:
+        messages, start, end = self._messages, 0, len(self._messages)
+        while start < end:
+            message = messages[start]
+            stop = start + 1
+            if message.role == "assistant" and message.tool_calls:
+                while stop < end and messages[stop].role == "assistant":
+                    message = self._folded(message, messages[stop])
+                    stop += 1
+                first = stop
+                while stop < end and messages[stop].role != "assistant":
+                    stop += 1
+                self._place_window(message, messages[first:stop], start, first)
+            elif message.role != "assistant" and message.tool_results:
+                self._placed.append(self._without_strays(message, start))
+            else:
+                self._placed.append(message)
+            start = stop
+        return self._placed
+
+    def _folded(self, message: InputMessage, later: InputMessage) -> InputMessage:
+        """Return one message of two, the first of which has calls that wait for results."""
+        self._losses.add("messages_merged", "messages", "calls of one answer joined")
+        return structs.replace(message, blocks=message.blocks + later.blocks)
+
+    def _place_window(
+        self, message: InputMessage, window: Sequence[InputMessage], start: int, first: int
+    ) -> None:
+        """Place a message with calls, and all messages up to the next of the assistant.
+
+        Args:
+            message: The message.
+            window: The messages after it.
+            start: Position of the message, for errors.
+            first: Position of the first message after it.
+        """
+        ids = [call.id for call in message.tool_calls]
+        if len(set(ids)) < len(ids):
+            raise EncodeError(
+                "two calls with one id, expected an id for each", path=f"messages[{start}]"
+            )
+        self._known.update(ids)
+        self._placed.append(message)
+        if self._is_in_order(window, ids):
+            self._placed += window
+            return
+        results, others = self._collect(window, first, ids)
+        answers = [
+            results[id] if id in results else self._missing(start, number, id)
+            for number, id in enumerate(ids)
+        ]
+        self._placed += [InputMessage("user", tuple(answers)), *others]
+
+    def _is_in_order(self, window: Sequence[InputMessage], ids: list[str]) -> bool:
+        """Return whether all results stand where the target wants them."""
+        found: list[str] = []
+        carriers = 0
+        is_over = False  # whether other content has begun
+        for message in window:
+            is_carrier = False
+            for block in message.blocks:
+                if not isinstance(block, ToolResult):
+                    is_over = True
+                elif is_over:
+                    return False
+                else:
+                    is_carrier = True
+                    found.append(block.tool_call_id)
+            carriers += is_carrier
+            if is_carrier and is_over and not self._can.mixed_results:
+                return False
+            is_over = True if not self._can.split_results else is_over or not is_carrier
+        if self._can.split_results:
+            return len(found) == len(ids) and sorted(found) == sorted(ids)
+        return found == ids
+
+    def _collect(
+        self, window: Sequence[InputMessage], first: int, ids: list[str]
+    ) -> tuple[dict[str, ToolResult], list[InputMessage]]:
+        """Return the results by the ids of their calls, and the rest of the messages."""
+        asked = frozenset(ids)
+        results: dict[str, ToolResult] = {}
+        others: list[InputMessage] = []
+        is_moved = False
+        for number, message in enumerate(window, first):
+            rest: list[InputBlock] = []
+            for place, block in enumerate(message.blocks):
+                if not isinstance(block, ToolResult):
+                    rest.append(block)
+                elif block.tool_call_id not in asked:
+                    rest += self._stray(block, f"messages[{number}].blocks[{place}]")
+                elif block.tool_call_id in results:
+                    before = results[block.tool_call_id]
+                    self._drop_duplicate(block, before, f"messages[{number}].blocks[{place}]")
+                else:
+                    is_moved = is_moved or bool(others) or bool(rest)
+                    results[block.tool_call_id] = block
+            if not message.tool_results:
+                others.append(message)
+            elif rest:
+                others.append(structs.replace(message, blocks=tuple(rest)))
+        if is_moved or [id for id in ids if id in results] != list(results):
+            self._losses.add("results_reordered", "messages", "written in the order of the calls")
+        return results, others
+
+    def _missing(self, position: int, number: int, id: str) -> ToolResult:
+        if not self._fills:
+            raise EncodeError(
+                "call without a result, expected one before the next assistant message",
+                path=f"messages[{position}].tool_calls[{number}]",
+            )
+        self._losses.add("result_filled", "messages", "written as an error")
+        return ToolResult(id, (Text(NO_RESULT),), is_error=True)
+
+    def _drop_duplicate(self, result: ToolResult, before: ToolResult, path: str) -> None:
+        if not self._fills and (result.content, result.is_error) != (
+            before.content,
+            before.is_error,
+        ):
+            raise EncodeError("another result of the same call, expected one", path=path)
+        self._losses.add("duplicate_result", "messages", "dropped")
+
+    def _without_strays(self, message: InputMessage, position: int) -> InputMessage:
+        blocks: list[InputBlock] = []
+        for place, block in enumerate(message.blocks):
+            if isinstance(block, ToolResult):
+                blocks += self._stray(block, f"messages[{position}].blocks[{place}]")
+            else:
+                blocks.append(block)
+        return structs.replace(message, blocks=tuple(blocks))
+
+    def _stray(self, result: ToolResult, path: str) -> list[InputBlock]:
+        """Return a late result or an orphan as other content of its message."""
+        is_late = result.tool_call_id in self._known
+        if not self._fills:
+            found = "result after the next assistant message" if is_late else "result of no call"
+            raise EncodeError(f"{found}, expected the result of a call before it", path=path)
+        feature = "late_result" if is_late else "orphan_result"
+        self._losses.add(feature, "messages", "written as user content")
+        return [Text(f"[result of tool call {result.tool_call_id}]"), *result.content]

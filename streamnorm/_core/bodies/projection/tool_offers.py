@@ -1,0 +1,199 @@
+"""The tools that a request offers, and which of them the model may call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.tool_names import ToolNames
+from streamnorm._core.bodies.request import Request, is_own, same_parts
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.losses import Losses
+from streamnorm._core.tools import (
+    AnyTool,
+    CustomTool,
+    MCPServer,
+    ServerTool,
+    Tool,
+    ToolChoice,
+)
+
+__all__ = ["project_choice", "project_tools"]
+
+_WRAPPED_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+# Names of fields that the structs of server tools have under names of their own.
+_MAPPED = frozenset({"type", "name", "filters", "server_label", *ServerTool.__struct_fields__})
+
+
+def project_tools(
+    tools: tuple[AnyTool, ...], can: BodyCapabilities, names: ToolNames, losses: Losses
+) -> tuple[AnyTool, ...]:
+    """Return the tools as the target has them.
+
+    Raises:
+        EncodeError: There are more than the target allows.
+    """
+    projected: list[AnyTool] = []
+    for tool in tools:
+        match tool:
+            case Tool():
+                changed: AnyTool | None = _function(tool, can, names, losses)
+            case CustomTool():
+                changed = _custom(tool, can, names, losses)
+            case ServerTool():
+                changed = _server_tool(tool, can, losses)
+            case _:
+                changed = _mcp_server(tool, can, losses)
+        if changed is not None:
+            projected.append(project_extra(changed, can.dialect, losses, "tools"))
+    if not can.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
+        for tool in projected:
+            if not isinstance(tool, Tool | CustomTool):
+                losses.add("server_tool_dropped", "tools", "not beside functions")
+        projected = [tool for tool in projected if isinstance(tool, Tool | CustomTool)]
+    if can.max_tools is not None and len(projected) > can.max_tools:
+        raise EncodeError(f"{len(projected)} tools, expected at most {can.max_tools}", path="tools")
+    return same_parts(tools, tuple(projected))
+
+
+def _function(tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses) -> Tool:
+    changes = _common(tool, can, names, losses)
+    if tool.vendor_type is not None and not is_own(tool, can.dialect):
+        changes["vendor_type"] = None
+    if tool.strict is not None and not can.strict_tools:
+        changes["strict"] = None
+        if tool.strict:
+            losses.add("strict", "tools", "dropped")
+    return structs.replace(tool, **changes) if changes else tool
+
+
+def _custom(
+    tool: CustomTool, can: BodyCapabilities, names: ToolNames, losses: Losses
+) -> Tool | CustomTool:
+    changes = _common(tool, can, names, losses)
+    if can.custom_tools:
+        return structs.replace(tool, **changes) if changes else tool
+    losses.add("custom_tool_wrapped", "tools", "written as a function with one string `input`")
+    changed = structs.replace(tool, **changes)
+    description = changed.description
+    if tool.grammar is not None:
+        text = (
+            f"The value of `input` must match this {tool.grammar.syntax} grammar:\n"
+            f"{tool.grammar.definition}"
+        )
+        description = f"{description}\n\n{text}" if description else text
+    return Tool(
+        changed.name,
+        description,
+        _WRAPPED_SCHEMA,
+        deferred=changed.deferred,
+        namespace=changed.namespace,
+        cache=changed.cache,
+        extra=changed.extra,
+    )
+
+
+def _common(
+    tool: Tool | CustomTool, can: BodyCapabilities, names: ToolNames, losses: Losses
+) -> dict[str, Any]:
+    """Return the changes that functions and custom tools share."""
+    changes: dict[str, Any] = {}
+    namespace = None if tool.namespace is None else tool.namespace.name
+    name = names.of(tool.name, namespace)
+    if name != tool.name:
+        changes["name"] = name
+    if namespace is not None and not can.namespaces:
+        changes["namespace"] = None
+    if tool.deferred and not can.deferred_tools:
+        losses.add("deferred_tool_loaded", "tools", "offered from the start")
+        changes["deferred"] = False
+    return changes
+
+
+def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> ServerTool | None:
+    if is_own(tool, can.dialect):
+        return tool
+    fields = can.server_tools.get(tool.kind)
+    if fields is None:
+        losses.add("server_tool_dropped", "tools", "dropped")
+        return None
+    changes: dict[str, Any] = {}
+    for name in ("allowed_domains", "blocked_domains", "max_uses"):
+        if getattr(tool, name) is not None and name not in fields:
+            losses.add(name, "tools", "dropped")
+            changes[name] = None
+    for name, value in tool.data.items():
+        if value is not None and name not in _MAPPED:
+            losses.add(name, "tools", "dropped")
+    return structs.replace(tool, **changes, data={})
+
+
+def _mcp_server(tool: MCPServer, can: BodyCapabilities, losses: Losses) -> MCPServer | None:
+    if can.mcp_servers is None:
+        losses.add("mcp_server_dropped", "tools", "dropped")
+        return None
+    changes: dict[str, Any] = {}
+    for name in ("authorization", "headers", "allowed_tools", "require_approval"):
+        if getattr(tool, name) and name not in can.mcp_servers:
+            losses.add(name, "tools", "dropped")
+            changes[name] = {} if name == "headers" else None
+    return structs.replace(tool, **changes) if changes else tool
+
+
+def project_choice(
+    request: Request,
+    tools: tuple[AnyTool, ...],
+    can: BodyCapabilities,
+    names: ToolNames,
+    losses: Losses,
+) -> tuple[ToolChoice | None, tuple[AnyTool, ...]]:
+    """Return the choice as the target has it, and the tools that it leaves."""
+    choice = request.tool_choice
+    if choice is None:
+        return None, tools
+    if not tools:
+        if choice.mode != "none" and request.tools:
+            losses.add("tool_choice", "request", "dropped with all tools")
+            return None, tools
+        return choice, tools
+    named = tuple(_named(name, request.tools, names) for name in choice.names)
+    kind = choice.kind
+    if kind == "custom" and not can.custom_tools:
+        kind = "function"
+    if (named, kind) != (choice.names, choice.kind):
+        choice = ToolChoice(choice.mode, named, kind)
+    if named and choice.mode in ("auto", "required") and not can.restricted_choice:
+        losses.add("allowed_tools_filtered", "request", "other tools are not offered")
+        tools = _of_names(tools, named)
+        choice = ToolChoice(choice.mode)
+    modes = can.choices_of_tool
+    if can.reasoning_choices is not None and reasons(request, can):
+        modes = can.reasoning_choices
+    if choice.mode not in modes:
+        weak = can.weak_choice if can.weak_choice in modes else "auto"
+        losses.add("tool_choice_weakened", "request", f"written as {weak}")
+        if choice.mode == "named" and weak == "required":
+            tools = _of_names(tools, choice.names)
+        choice = ToolChoice(weak)
+    return choice, tools
+
+
+def _of_names(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
+    return tuple(tool for tool in tools if getattr(tool, "name", None) in names)
+
+
+def _named(name: str, tools: tuple[AnyTool, ...], names: ToolNames) -> str:
+    """Return the target's name of a tool that a choice names by its name alone."""
+    for tool in tools:
+        if isinstance(tool, Tool | CustomTool) and tool.name == name and tool.namespace is not None:
+            return names.of(name, tool.namespace.name)
+    return names.of(name, None)

@@ -1,0 +1,303 @@
+"""Blocks of messages: what the target has no place for is dropped, moved or renamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.request_targets import Projection, assistant, call, own, request, result, user
+
+from streamnorm import (
+    Audio,
+    Citation,
+    Document,
+    EncodeError,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    Video,
+)
+from streamnorm._core.ids import Carried, carry_signature
+
+PNG = Image("image/png", "aGk=")
+
+
+def blocks_of(*blocks: InputBlock, role: str = "user", **can: Any) -> Projection:
+    message = assistant(*blocks) if role == "assistant" else user(*blocks)
+    return Projection(request(message), **can)
+
+
+def test_blank_text_and_messages_without_content_are_dropped() -> None:
+    done = Projection(request(user("Hi", " \n"), user(""), assistant(), user("?")))
+    assert done.messages == [("user", (Text("Hi"),)), ("user", (Text("?"),))]
+    assert done.lost == {"empty_message_dropped": 2}
+
+
+def test_blank_text_of_the_target_stays() -> None:
+    asked = request(own(user(" ")), own(assistant()))
+    assert Projection(asked).request is asked
+
+
+def test_names_of_participants_are_lost_where_there_is_no_field() -> None:
+    done = Projection(request(user("Hi", name="bob")), names=False)
+    assert done.request.messages == (user("Hi"),)
+    assert done.lost == {"name": 1}
+
+
+def test_extra_fields_of_other_dialects_are_lost_by_name() -> None:
+    extra = {"target": {"a": 1}, "other": {"b": 2, "c": None}}
+    message = user(Text("Hi", extra=extra), extra={"other": {"phase": "x"}})
+    done = Projection(request(message, extra=extra))
+    assert done.request.extra == {"target": {"a": 1}}
+    assert done.request.messages == (user(Text("Hi", extra={"target": {"a": 1}})),)
+    assert done.lost == {"b": 2, "phase": 1}
+
+
+def test_unknown_citations_are_dropped() -> None:
+    known, other = Citation("known"), Citation("other")
+    done = blocks_of(Text("a", (known, other)), Text("b", (known,)), role="assistant")
+    assert done.messages == [("assistant", (Text("a", (known,)), Text("b", (known,))))]
+    assert done.lost == {"citations": 1}
+
+
+def test_signatures_go_to_their_vendor_alone() -> None:
+    mine = (Text("a", signature="s", issuer="vendor"), call("c", signature="t", issuer="vendor"))
+    kept = Projection(request(assistant(*mine), user(result("c"))))
+    assert kept.messages[0][1] == mine
+    done = Projection(request(assistant(*mine), user(result("c"))), reasoning_issuer="other")
+    assert done.messages[0][1] == (Text("a"), call("c"))
+    assert done.lost == {"signature_dropped": 2}
+    empty = blocks_of(Text(signature="s", issuer="vendor"), role="assistant")
+    assert empty.messages == [("assistant", (Text(signature="s", issuer="vendor"),))]
+
+
+@pytest.mark.parametrize(
+    ("block", "kept", "lost"),
+    [
+        (Reasoning(("why",), "s", "vendor"), Reasoning(("why",), "s", "vendor"), {}),
+        (RedactedReasoning("d", "vendor"), RedactedReasoning("d", "vendor"), {}),
+        (Reasoning(("why",)), None, {"reasoning_dropped": 1}),
+        (Reasoning(("why",), "s", "other"), None, {"reasoning_dropped": 1}),
+        (Reasoning(("why",), "", "vendor"), None, {"reasoning_dropped": 1}),
+        (RedactedReasoning("d", "other"), None, {"reasoning_dropped": 1}),
+        (RedactedReasoning("d"), None, {"reasoning_dropped": 1}),
+    ],
+    ids=repr,
+)
+def test_reasoning_goes_to_the_vendor_that_signed_it(
+    block: InputBlock, kept: InputBlock | None, lost: dict[str, int]
+) -> None:
+    done = blocks_of(block, Text("x"), role="assistant")
+    assert done.messages[0][1] == ((Text("x"),) if kept is None else (kept, Text("x")))
+    assert done.lost == lost
+
+
+def test_reasoning_of_the_target_stays_unsigned() -> None:
+    asked = request(own(assistant(Reasoning(("why",)), "x")))
+    assert Projection(asked).request is asked
+
+
+def test_text_of_reasoning_goes_back_where_the_server_wants_it() -> None:
+    signed, plain, none = Reasoning(("a",), "s", "other"), Reasoning(("b",)), Reasoning(())
+    done = blocks_of(signed, plain, none, Text("x"), role="assistant", reasoning_text=True)
+    assert done.messages[0][1] == (Reasoning(("a",)), Reasoning(("b",)), Text("x"))
+    assert done.lost == {"signature_dropped": 1, "reasoning_dropped": 1}
+
+
+def test_carried_signatures_are_put_back_on_what_they_sign() -> None:
+    for_call = Reasoning((), carry_signature(Carried("c", "vendor", "id")), "vendor")
+    for_text = RedactedReasoning(carry_signature(Carried("t", "vendor")), "vendor")
+    alone = RedactedReasoning(carry_signature(Carried("u", "vendor")), "vendor")
+    foreign = RedactedReasoning(carry_signature(Carried("v", "other")), "other")
+    asked = request(
+        assistant(Text("a"), for_text, alone, foreign, for_call, call("id"), call("jd")),
+        user(result("id"), result("jd")),
+    )
+    assert Projection(asked).messages[0][1] == (
+        Text("a", signature="t", issuer="vendor"),
+        Text(signature="u", issuer="vendor"),
+        call("id", signature="c", issuer="vendor"),
+        call("jd"),
+    )
+
+
+def test_a_refusal_is_text_where_there_is_no_field() -> None:
+    done = blocks_of(Refusal("No."), Refusal(), role="assistant", refusal=False)
+    assert done.messages == [("assistant", (Text("No."),))]
+    assert done.lost == {"refusal_as_text": 2}
+    assert blocks_of(Refusal("No."), role="assistant").lost == {}
+
+
+def test_server_history_stays_in_its_dialect() -> None:
+    history = (ServerToolCall("s", "search"), ServerToolResult("s", "found"))
+    asked = request(own(assistant(*history)))
+    assert Projection(asked).request is asked
+    done = blocks_of(*history, Text("x"), role="assistant")
+    assert done.messages[0][1] == (Text("x"),)
+    assert done.lost == {"server_history_dropped": 2}
+
+
+def test_opaque_blocks_stay_in_their_dialect() -> None:
+    mine, other = OpaqueBlock("target", "k", "{}"), OpaqueBlock("other", "k", "{}")
+    done = blocks_of(mine, other)
+    assert done.messages == [("user", (mine,))]
+    assert done.lost == {"opaque_block": 1}
+
+
+def test_images_of_the_assistant_are_dropped_where_it_has_none() -> None:
+    assert blocks_of(PNG, role="assistant").messages == [("assistant", (PNG,))]
+    done = blocks_of(PNG, Text("x"), role="assistant", assistant_media=False)
+    assert done.messages[0][1] == (Text("x"),)
+    assert done.lost == {"image_dropped": 1}
+
+
+@pytest.mark.parametrize(
+    ("block", "can", "lost"),
+    [
+        (Image("image/tiff", "aGk="), {"images": frozenset({"image/png"})}, "image_dropped"),
+        (Image(url="https://a.example/b"), {"image_urls": False}, "image_dropped"),
+        (Document("application/pdf", "aGk="), {"documents": False}, "document_dropped"),
+        (Document(url="https://a.example/b"), {"document_urls": False}, "document_dropped"),
+        (Audio("audio/wav", "aGk="), {"audio": False}, "audio_dropped"),
+        (Video("video/mp4", "aGk="), {"video": False}, "video_dropped"),
+    ],
+    ids=repr,
+)
+def test_files_that_the_target_cannot_carry_are_dropped(
+    block: InputBlock, can: dict[str, Any], lost: str
+) -> None:
+    kept = request(user("x", block))
+    assert Projection(kept).request is kept
+    done = blocks_of(Text("x"), block, **can)
+    assert done.messages == [("user", (Text("x"),))]
+    assert done.lost == {lost: 1}
+
+
+def test_a_text_document_is_text_where_there_is_no_block_for_it() -> None:
+    titled, plain = Document("text/plain", "a", title="t"), Document("text/markdown", "b")
+    assert blocks_of(titled).lost == {}
+    done = blocks_of(titled, plain, text_documents=False)
+    assert done.messages[0][1] == (
+        Text('<document title="t">\na\n</document>'),
+        Text("<document>\nb\n</document>"),
+    )
+    assert done.lost == {"document_as_text": 2}
+
+
+def test_resolutions_are_dropped_where_there_is_no_field() -> None:
+    low, high, auto = (Image("image/png", "aGk=", detail=d) for d in ("low", "high", "auto"))
+    done = blocks_of(low, high, auto, image_details=frozenset({"low"}))
+    assert done.messages[0][1] == (low, PNG, PNG)
+    assert done.lost == {"detail": 1}
+
+
+def test_a_file_of_another_vendor_is_an_error_or_dropped() -> None:
+    mine, other = Image(file_id="f", issuer="vendor"), Document(file_id="g", issuer="other")
+    assert blocks_of(mine).lost == {}
+    with pytest.raises(EncodeError, match="file id of another vendor") as caught:
+        Projection(request(user("x"), user("y", mine, other)))
+    assert caught.value.path == "messages[1].blocks[2]"
+    done = Projection(request(user(mine, other, Image(file_id="h"))), repair="fill")
+    assert done.messages == [("user", (mine,))]
+    assert done.lost == {"file_id_dropped": 2}
+    asked = request(own(user(other)))
+    assert Projection(asked).request is asked
+
+
+def test_ids_are_escaped_or_shortened_for_call_and_result_alike() -> None:
+    long = "x" * 41
+    asked = request(
+        assistant(call("functions.f:0"), call("plain"), call(long)),
+        user(result("functions.f:0"), result("plain"), result(long)),
+    )
+    done = Projection(asked, id_pattern="[a-zA-Z0-9_-]+", max_id_chars=40)
+    ids = [block.id for block in done.messages[0][1] if isinstance(block, ToolCall)]
+    assert ids[:2] == ["snid_functions_2ef_3a0", "plain"]
+    assert len(ids[2]) <= 40
+    assert [getattr(block, "tool_call_id", "") for block in done.messages[1][1]] == ids
+
+
+def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
+    asked = request(assistant(call("call_1")), user(result("call_1")))
+    done = Projection(asked, id_pattern="[A-Za-z0-9]{9}", max_id_chars=9)
+    (made,) = done.messages[0][1]
+    assert isinstance(made, ToolCall)
+    assert made.id.isalnum()
+    assert len(made.id) == 9
+
+
+def test_calls_follow_text_where_a_message_has_no_order() -> None:
+    message = assistant(call("a"), "after", call("b"))
+    asked = request(message, user(result("a"), result("b")))
+    done = Projection(asked, ordered_blocks=False)
+    assert done.messages[0][1] == (Text("after"), call("a"), call("b"))
+    assert done.lost == {"order_lost": 1}
+    assert Projection(asked).messages[0][1] == message.blocks
+    inverse = request(assistant("x", call("a")), user(result("a")))
+    assert Projection(inverse, ordered_blocks=False).request is inverse
+
+
+def test_extra_fields_within_a_result_are_lost_by_name() -> None:
+    from streamnorm import ToolResult
+
+    inner = Text("ok", extra={"other": {"phase": 1}})
+    done = Projection(request(assistant(call("a")), user(ToolResult("a", (inner,)))))
+    assert done.messages[1][1] == (result("a"),)
+    assert done.lost == {"phase": 1}
+
+
+def test_citations_of_the_user_are_dropped_where_only_the_assistant_has_some() -> None:
+    cited = Text("a", (Citation("known"),))
+    assert blocks_of(cited).lost == {}
+    done = blocks_of(cited, user_citations=False)
+    assert done.messages == [("user", (Text("a"),))]
+    assert done.lost == {"citations": 1}
+
+
+def test_documents_of_the_assistant_are_dropped_where_it_has_none() -> None:
+    file = Document("application/pdf", "aGk=")
+    assert blocks_of(file, role="assistant").lost == {}
+    done = blocks_of(file, Text("x"), role="assistant", assistant_documents=False)
+    assert done.messages == [("assistant", (Text("x"),))]
+    assert done.lost == {"document_dropped": 1}
+
+
+def test_calls_stand_together_where_nothing_may_be_between_them() -> None:
+    message = assistant(call("a"), "x", call("b"))
+    asked = request(message, user(result("a"), result("b")))
+    done = Projection(asked, adjacent_calls=True)
+    assert done.messages[0][1] == (Text("x"), call("a"), call("b"))
+
+
+def test_files_of_types_that_results_cannot_have_move_behind_them() -> None:
+    from streamnorm import ToolResult
+
+    answer = ToolResult("a", (PNG, Image("image/gif", "aGk=")))
+    asked = request(assistant(call("a")), user(answer))
+    done = Projection(asked, result_media_types=frozenset({"image/png"}))
+    assert done.messages[1:] == [
+        ("user", (ToolResult("a", (PNG,)),)),
+        ("user", (Text("[image of tool result a]"), Image("image/gif", "aGk="))),
+    ]
+
+
+@pytest.mark.parametrize("required", [True, "calls"])
+def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
+    thought = assistant(Reasoning(("why",)), call("a"))
+    asked = request(
+        assistant("x"), assistant(call("b")), user(result("b")), thought, user(result("a"))
+    )
+    done = Projection(asked, reasoning_text=True, reasoning_required=required)
+    empty = Reasoning(("",))
+    assert done.messages[0][1] == ((empty, Text("x")) if required is True else (Text("x"),))
+    assert done.messages[1][1] == (empty, call("b"))
+    assert done.messages[3][1] == thought.blocks
+    mine = request(own(assistant("x")))
+    assert Projection(mine, reasoning_required=required).request is mine

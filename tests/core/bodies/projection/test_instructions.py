@@ -1,0 +1,170 @@
+"""Instructions of system and developer, in the target's field or at a legal position."""
+
+from __future__ import annotations
+
+from support.request_targets import (
+    Projection,
+    assistant,
+    call,
+    own,
+    request,
+    result,
+    system,
+    user,
+)
+
+from streamnorm import CacheMark, Image, InputMessage, Text
+
+DEVELOPER = InputMessage("developer", (Text("Dev."),))
+
+
+def roles(done: Projection) -> list[str]:
+    return [role for role, _ in done.messages]
+
+
+def test_leading_instructions_join_the_blocks_of_the_field() -> None:
+    asked = request(system("A"), DEVELOPER, user("Hi"), system=(Text("B"),))
+    done = Projection(asked)
+    assert done.request.system == (Text("B"), Text("A"), Text("Dev."))
+    assert roles(done) == ["user"]
+    assert done.lost == {}
+
+
+def test_leading_instructions_of_the_target_stay_messages() -> None:
+    asked = request(own(system("A")), own(user("Hi")))
+    assert Projection(asked).request is asked
+
+
+def test_the_field_becomes_the_first_message_where_there_is_none() -> None:
+    marked = Text("B", cache=CacheMark())
+    done = Projection(request(user("Hi"), system=(Text("A"), marked)), system="message")
+    assert done.request.system == ()
+    assert done.messages == [("system", (Text("A"), marked)), ("user", (Text("Hi"),))]
+
+
+def test_one_unmarked_text_stays_in_a_field_of_one_text() -> None:
+    asked = request(user("Hi"), system=(Text("A"),))
+    assert Projection(asked, system="text").request is asked
+    for parts in ((Text("A"), Text("B")), (Text("A", cache=CacheMark()),)):
+        done = Projection(request(user("Hi"), system=parts), system="text")
+        assert done.messages[0] == ("developer", parts)
+        assert done.request.system == ()
+
+
+def test_developers_are_system_where_the_role_is_unknown() -> None:
+    known = frozenset({"user", "assistant", "system"})
+    asked = request(DEVELOPER, user("Hi"), DEVELOPER, user("Ho"))
+    done = Projection(asked, system="message", roles=known)
+    assert roles(done) == ["system", "user", "system", "user"]
+    kept = Projection(asked, system="message")
+    assert kept.request is asked
+
+
+def test_several_leading_instructions_are_one_where_only_one_may_be() -> None:
+    done = Projection(
+        request(system("A"), DEVELOPER, user("Hi")), system="message", single_system=True
+    )
+    assert done.messages[0] == ("system", (Text("A"), Text("Dev.")))
+    assert done.lost == {"messages_merged": 1}
+    one = request(system("A"), user("Hi"))
+    assert Projection(one, system="message", single_system=True).request is one
+
+
+def test_instructions_in_the_middle_move_behind_the_user() -> None:
+    asked = request(user("Hi"), assistant("Hello."), system("French."), user("And you?"))
+    done = Projection(asked, inline_system="after_user")
+    assert done.messages[2:] == [("user", (Text("And you?"),)), ("system", (Text("French."),))]
+    assert done.lost == {"system_moved": 1}
+
+
+def test_a_conversation_without_instructions_stays() -> None:
+    asked = request(user("Hi"), assistant("Hello."), user("Ho"))
+    assert Projection(asked, inline_system="after_user").request is asked
+
+
+def test_instructions_behind_the_user_stay() -> None:
+    asked = request(user("Hi"), system("French."), assistant("Salut."), user("Go on"))
+    assert Projection(asked, inline_system="after_user").request.messages == asked.messages
+    ending = request(user("Hi"), assistant("x"), user("y"), DEVELOPER)
+    done = Projection(ending, inline_system="after_user")
+    assert done.messages[3] == ("system", (Text("Dev."),))
+    assert done.lost == {}
+
+
+def test_instructions_of_the_target_stay_where_they_are() -> None:
+    asked = request(*map(own, (user("a"), system("b"), user("c"), assistant("d"))))
+    assert Projection(asked, inline_system="after_user").request is asked
+
+
+def test_instructions_without_a_user_after_the_assistant_are_text_of_the_user() -> None:
+    asked = request(user("Hi"), assistant("Hello."), system("French."))
+    done = Projection(asked, inline_system="after_user")
+    assert done.messages[2] == ("user", (Text("<system>\nFrench.\n</system>"),))
+    assert done.lost == {"system_demoted": 1}
+
+
+def test_instructions_are_text_of_the_user_where_there_is_no_other_place() -> None:
+    asked = request(system("A"), user("Hi"), system("B", Image("image/png", "aGk=")), user("Ho"))
+    done = Projection(asked, inline_system="text")
+    assert done.request.system == (Text("A"),)
+    assert done.messages[1] == (
+        "user",
+        (Text("<system>\nB\n</system>"), Image("image/png", "aGk=")),
+    )
+    assert roles(done) == ["user", "user", "user"]
+    assert done.lost == {"system_demoted": 1}
+
+
+def test_runs_of_one_role_are_joined_where_roles_must_alternate() -> None:
+    asked = request(
+        user("A"),
+        user("B"),
+        assistant("C", call("c")),
+        user(result("c")),
+        user("D"),
+        user(Image("image/png", "aGk=")),
+    )
+    done = Projection(asked, strict_alternation=True)
+    assert done.messages == [
+        ("user", (Text("A\n\nB"),)),
+        ("assistant", (Text("C"), call("c"))),
+        ("user", (result("c"),)),
+        ("user", (Text("D"), Image("image/png", "aGk="))),
+    ]
+    assert done.lost == {"messages_merged": 2}
+    alternating = request(user("A"), assistant("B"))
+    assert Projection(alternating, strict_alternation=True).request is alternating
+
+
+def test_a_last_message_of_the_assistant_is_said_not_to_be_continued() -> None:
+    asked = request(user("JSON"), assistant("{"))
+    assert Projection(asked).lost == {}
+    done = Projection(asked, prefill=False)
+    assert done.request is asked
+    assert done.lost == {"prefill_not_continued": 1}
+    assert Projection(request(user("x"), own(assistant("{"))), prefill=False).lost == {}
+
+
+def test_an_assistant_message_follows_results_where_a_server_demands_one() -> None:
+    asked = request(
+        assistant(call("a"), call("b")),
+        user(result("a")),
+        user(result("b")),
+        user("x"),
+        assistant(call("c")),
+        user(result("c")),
+        assistant("y"),
+    )
+    done = Projection(asked, results_then_assistant=True, split_results=True)
+    assert roles(done) == [
+        "assistant",
+        "user",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert done.messages[3][1] == (Text("OK."),)
+    assert done.lost == {"assistant_filled": 1}

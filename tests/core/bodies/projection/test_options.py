@@ -1,0 +1,274 @@
+"""Options of a request: each has a field in the target, or is a loss of its name."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from support.request_targets import ALL_FIELDS, Projection, own, request, user
+
+from streamnorm import (
+    CacheMark,
+    EncodeError,
+    LossyEncoding,
+    OutputFormat,
+    ReasoningOptions,
+    Request,
+)
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection import project_request
+from streamnorm._core.losses import Losses
+
+NOTHING = BodyCapabilities(dialect="target", fields=frozenset())
+
+
+def asked(**fields: Any) -> Request:
+    return request(user("Go"), **fields)
+
+
+def test_options_without_a_field_are_dropped_by_name() -> None:
+    done = Projection(
+        asked(seed=7, stop=("END",), choices=2, metadata={"k": "v"}, store=False),
+        fields=frozenset(),
+    )
+    assert done.request == asked()
+    assert done.lost == {
+        "seed": 1,
+        "stop_dropped": 1,
+        "choices_dropped": 1,
+        "metadata": 1,
+        "store": 1,
+    }
+
+
+def test_options_that_change_nothing_are_no_loss() -> None:
+    needless = asked(parallel_tool_calls=True, stream=False, choices=1, cache=CacheMark())
+    done = Projection(needless, fields=frozenset())
+    assert done.request == asked()
+    assert done.lost == {}
+    said = Projection(asked(parallel_tool_calls=False, stream=True), fields=frozenset())
+    assert said.lost == {"parallel_tool_calls": 1, "stream": 1}
+
+
+def test_strict_losses_are_raised() -> None:
+    with pytest.raises(LossyEncoding, match="seed in request would be lost"):
+        project_request(asked(seed=7), NOTHING, Losses(strict=True))
+
+
+def test_state_of_another_provider_is_an_error() -> None:
+    state = {"previous_response_id": "r", "background": True}
+    with pytest.raises(EncodeError, match="state of another provider") as caught:
+        Projection(asked(state=state))
+    assert caught.value.path == "state.previous_response_id"
+    mine = own(asked(state=state))
+    assert Projection(mine).request is mine
+
+
+def test_values_are_brought_into_the_target_s_bounds() -> None:
+    done = Projection(
+        asked(temperature=1.4, stop=("a", "b", "c"), user="u" * 65, service_tier="flex"),
+        max_temperature=1.0,
+        max_stops=2,
+        max_user_chars=64,
+    )
+    assert done.request.temperature == 1.0
+    assert done.request.stop == ("a", "b")
+    assert done.request.user == sha256(b"u" * 65).hexdigest()
+    assert done.request.service_tier is None
+    assert done.lost == {
+        "temperature_clamped": 1,
+        "stop_dropped": 1,
+        "user_hashed": 1,
+        "service_tier": 1,
+    }
+
+
+def test_values_within_the_bounds_stay() -> None:
+    fits = asked(temperature=1.0, stop=("a",), user="u", service_tier="default", max_tokens=1)
+    can = {"max_temperature": 1.0, "max_stops": 1, "max_user_chars": 1, "max_tokens": 32_000}
+    assert Projection(fits, **can).request is fits
+
+
+def test_tokens_of_the_answer_have_a_default_where_the_target_needs_them() -> None:
+    done = Projection(asked(), max_tokens=32_000)
+    assert done.request.max_tokens == 32_000
+    assert done.lost == {"max_tokens_defaulted": 1}
+
+
+def test_one_name_of_the_end_user_is_enough() -> None:
+    fields = ALL_FIELDS - {"safety_identifier"}
+    done = Projection(asked(user="a", safety_identifier="b"), fields=fields)
+    assert (done.request.user, done.request.safety_identifier) == ("b", None)
+    assert done.lost == {}
+    plain = asked(user="a")
+    assert Projection(plain, fields=fields).request is plain
+    none = Projection(asked(safety_identifier="b"), fields=fields - {"user"})
+    assert none.lost == {"safety_identifier": 1}
+
+
+SCHEMA = OutputFormat("json_schema", {"type": "object"}, "ans")
+
+
+@pytest.mark.parametrize(
+    ("output", "kinds", "expected", "lost"),
+    [
+        (SCHEMA, {"json_schema"}, SCHEMA, {}),
+        (SCHEMA, {"json_object"}, OutputFormat("json_object"), {"schema_dropped": 1}),
+        (SCHEMA, {"text"}, None, {"schema_dropped": 1}),
+        (OutputFormat("json_object"), {"json_schema"}, None, {"json_mode_dropped": 1}),
+    ],
+    ids=repr,
+)
+def test_the_form_of_the_answer_is_weakened_at_need(
+    output: OutputFormat, kinds: set[str], expected: OutputFormat | None, lost: dict[str, int]
+) -> None:
+    done = Projection(asked(output=output), output_kinds=frozenset(kinds))
+    assert done.request.output == expected
+    assert done.lost == lost
+
+
+def effort(word: str | None, **fields: Any) -> ReasoningOptions:
+    return ReasoningOptions(effort=word, **fields)
+
+
+def budget(tokens: int, word: str | None = None) -> ReasoningOptions:
+    return ReasoningOptions("budget", word, tokens)
+
+
+OFF, ADAPTIVE = ReasoningOptions("off"), ReasoningOptions("adaptive")
+
+
+@pytest.mark.parametrize(
+    ("thinking", "options", "expected"),
+    [
+        ("effort", effort("high"), effort("high")),
+        ("effort", OFF, effort("none")),
+        ("effort", ADAPTIVE, None),
+        ("effort", budget(0), effort("none")),
+        ("effort", budget(1536), effort("minimal")),
+        ("effort", budget(1537), effort("low")),
+        ("effort", budget(6001), effort("medium")),
+        ("effort", budget(13_001), effort("high")),
+        ("effort", budget(24_001), effort("xhigh")),
+        ("level", effort("max"), effort("max")),
+        ("adaptive", OFF, OFF),
+        ("adaptive", effort("none"), OFF),
+        ("adaptive", effort("minimal"), ReasoningOptions("adaptive", "low")),
+        ("adaptive", effort("xhigh"), ReasoningOptions("adaptive", "xhigh")),
+        ("adaptive", ADAPTIVE, ADAPTIVE),
+        ("adaptive", budget(31_999), budget(31_999)),
+        ("adaptive", budget(31_999, "low"), budget(31_999, "low")),
+        ("budget", OFF, OFF),
+        ("budget", effort("none"), OFF),
+        ("budget", effort("minimal"), budget(1024)),
+        ("budget", effort("low"), budget(2048)),
+        ("budget", effort("medium"), budget(10_000)),
+        ("budget", effort("high"), budget(16_384)),
+        ("budget", effort("xhigh"), budget(32_768)),
+        ("budget", effort("max"), budget(32_768)),
+        ("budget", effort("unheard of"), budget(10_000)),
+        ("budget", ADAPTIVE, ADAPTIVE),
+        ("budget", budget(5000, "high"), budget(5000)),
+    ],
+    ids=repr,
+)
+def test_reasoning_is_asked_for_in_the_target_s_words(
+    thinking: str, options: ReasoningOptions, expected: ReasoningOptions | None
+) -> None:
+    done = Projection(asked(reasoning=options), thinking=thinking)
+    assert done.request.reasoning == expected
+    assert done.lost == {}
+
+
+def test_a_budget_is_an_effort_where_budgets_are_refused() -> None:
+    for options, word in ((budget(31_999), "xhigh"), (budget(31_999, "low"), "low")):
+        done = Projection(asked(reasoning=options), thinking="adaptive", thinking_budgets=False)
+        assert done.request.reasoning == ReasoningOptions("adaptive", word)
+
+
+def test_a_budget_stays_below_the_tokens_of_the_answer() -> None:
+    done = Projection(asked(reasoning=budget(4096), max_tokens=4096), thinking="budget")
+    assert done.request.reasoning == budget(4095)
+    none = Projection(asked(reasoning=effort("high"), max_tokens=1024), thinking="budget")
+    assert none.request.reasoning == OFF
+
+
+def test_an_effort_that_the_model_lacks_becomes_the_next_higher() -> None:
+    def written(word: str, *efforts: str) -> Projection:
+        return Projection(asked(reasoning=effort(word)), thinking="effort", efforts=efforts)
+
+    assert written("xhigh", "low", "max").request.reasoning == effort("max")
+    assert written("max", "low", "high").request.reasoning == effort("high")
+    assert written("unheard of", "low", "high").request.reasoning == effort("high")
+    assert written("none", "minimal", "low").request.reasoning == effort("minimal")
+    none = written("low")
+    assert none.request.reasoning is None
+    assert none.lost == {"effort_changed": 1}
+
+
+def test_what_the_answer_shows_is_lost_where_there_is_no_field() -> None:
+    options = effort("low", show="auto")
+    kept = asked(reasoning=ReasoningOptions("adaptive", "low", show="auto"))
+    assert Projection(kept).request is kept
+    done = Projection(asked(reasoning=options), thinking="effort", shows_reasoning=False)
+    assert done.request.reasoning == effort("low")
+    assert done.lost == {"reasoning_summary": 1}
+
+
+def test_reasoning_is_dropped_where_the_model_has_none() -> None:
+    done = Projection(asked(reasoning=effort("low")), fields=ALL_FIELDS - {"reasoning"})
+    assert done.request.reasoning is None
+    assert done.lost == {"reasoning": 1}
+
+
+def test_options_that_a_reasoning_model_refuses_are_dropped() -> None:
+    can: dict[str, Any] = {"reasoning_excludes": frozenset({"temperature"}), "thinking": "effort"}
+    for reasoning, lost in (
+        (None, {}),
+        (effort("none"), {}),
+        (effort("low"), {"temperature": 1}),
+    ):
+        done = Projection(asked(temperature=1.0, reasoning=reasoning), **can)
+        assert done.lost == lost
+    assert Projection(asked(temperature=1.0), reasons_by_default=True, **can).lost == {
+        "temperature": 1
+    }
+    off = asked(temperature=1.0, reasoning=OFF)
+    assert Projection(off, reasoning_excludes=frozenset({"temperature"})).lost == {}
+
+
+def test_a_model_of_another_api_is_an_error() -> None:
+    with pytest.raises(EncodeError, match="model of another API") as caught:
+        Projection(asked(model="m"), available=False)
+    assert caught.value.path == "model"
+
+
+def test_the_lowest_temperature_is_the_target_s() -> None:
+    done = Projection(asked(temperature=0), min_temperature=0.01)
+    assert done.request.temperature == 0.01
+    assert done.lost == {"temperature_clamped": 1}
+
+
+def test_a_form_of_the_answer_is_dropped_beside_tools_where_both_are_refused() -> None:
+    from streamnorm import Tool
+
+    done = Projection(asked(output=SCHEMA, tools=(Tool("f"),)), output_with_tools=False)
+    assert done.request.output is None
+    assert done.lost == {"schema_dropped": 1}
+    alone = asked(output=SCHEMA)
+    assert Projection(alone, output_with_tools=False).request is alone
+
+
+def test_reasoning_that_cannot_be_switched_off_stays_on() -> None:
+    done = Projection(asked(reasoning=OFF), efforts=("low", "high"))
+    assert done.request.reasoning is None
+    assert done.lost == {"effort_changed": 1}
+
+
+def test_an_effort_beside_reasoning_that_is_off_is_bounded() -> None:
+    off = ReasoningOptions("off", "max")
+    kept = asked(reasoning=off)
+    assert Projection(kept).request is kept
+    done = Projection(kept, off_efforts=("low", "high"))
+    assert done.request.reasoning == ReasoningOptions("off", "high")

@@ -1,0 +1,218 @@
+"""Results of tool calls: each where the target wants it, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.request_targets import Projection, assistant, call, own, request, result, system, user
+
+from streamnorm import EncodeError, Image, InputMessage, Text, ToolCall, ToolResult
+
+CALLS = assistant("Look.", call("a"), call("b"))
+TOGETHER: dict[str, Any] = {"mixed_results": False}
+SPLIT: dict[str, Any] = {"mixed_results": False, "split_results": True}
+
+
+def test_results_in_one_message_before_text_stay() -> None:
+    asked = request(user("Go"), CALLS, user(result("a"), result("b"), "and?"))
+    done = Projection(asked)
+    assert done.request is asked
+    assert done.lost == {}
+
+
+def test_results_of_several_messages_are_joined_for_a_target_that_wants_one() -> None:
+    done = Projection(request(CALLS, user(result("a")), user(result("b")), user("and?")))
+    assert done.messages == [
+        ("assistant", CALLS.blocks),
+        ("user", (result("a"), result("b"))),
+        ("user", (Text("and?"),)),
+    ]
+    assert done.lost == {}
+
+
+def test_results_and_text_are_parted_for_a_target_that_mixes_none() -> None:
+    done = Projection(request(CALLS, user(result("a"), result("b"), "and?")), **TOGETHER)
+    assert [blocks for _, blocks in done.messages[1:]] == [
+        (result("a"), result("b")),
+        (Text("and?"),),
+    ]
+    assert done.lost == {}
+
+
+def test_split_results_in_any_order_stay_where_the_target_takes_them() -> None:
+    asked = request(CALLS, user(result("b")), user(result("a")), user("and?"))
+    done = Projection(asked, **SPLIT)
+    assert done.request is asked
+
+
+def test_text_before_a_result_of_split_results_is_moved_behind() -> None:
+    done = Projection(request(CALLS, user(result("b")), user("hm"), user(result("a"))), **SPLIT)
+    assert [blocks for _, blocks in done.messages[1:]] == [
+        (result("a"), result("b")),
+        (Text("hm"),),
+    ]
+    assert done.lost == {"results_reordered": 1}
+
+
+def test_text_before_results_in_one_message_is_moved_behind() -> None:
+    done = Projection(request(CALLS, user("hm", result("a"), result("b"))))
+    assert [blocks for _, blocks in done.messages[1:]] == [
+        (result("a"), result("b")),
+        (Text("hm"),),
+    ]
+    assert done.lost == {"results_reordered": 1}
+
+
+def test_results_are_put_in_the_order_of_the_calls() -> None:
+    done = Projection(request(CALLS, user(result("b"), result("a"))))
+    assert done.messages[1][1] == (result("a"), result("b"))
+    assert done.lost == {"results_reordered": 1}
+
+
+def test_a_system_message_between_call_and_result_comes_after_the_result() -> None:
+    done = Projection(request(CALLS, system("Now."), user(result("a"), result("b"))))
+    assert [role for role, _ in done.messages] == ["assistant", "user", "system"]
+
+
+def test_a_missing_result_is_an_error_that_names_the_call() -> None:
+    with pytest.raises(EncodeError, match="call without a result") as caught:
+        Projection(request(user("Go"), CALLS, user(result("a"))))
+    assert caught.value.path == "messages[1].tool_calls[1]"
+
+
+def test_a_missing_result_is_filled_in_as_an_error() -> None:
+    done = Projection(request(CALLS, user(result("a")), assistant("Done.")), repair="fill")
+    filled = done.messages[1][1][1]
+    assert filled == ToolResult(
+        "b", (Text("No result was recorded for this tool call."),), is_error=True
+    )
+    assert done.lost == {"result_filled": 1}
+
+
+def test_late_and_orphan_results_are_errors() -> None:
+    late = request(assistant(call("a")), user(result("a")), assistant("Done."), user(result("a")))
+    with pytest.raises(EncodeError, match="result after the next assistant message") as caught:
+        Projection(late)
+    assert caught.value.path == "messages[3].blocks[0]"
+    with pytest.raises(EncodeError, match="result of no call") as caught:
+        Projection(request(CALLS, user("x", result("c"))))
+    assert caught.value.path == "messages[1].blocks[1]"
+
+
+def test_late_and_orphan_results_become_content_of_the_user() -> None:
+    late = request(
+        assistant(call("a")),
+        user(result("a"), result("c", "what")),
+        assistant("Done."),
+        user(result("a", "again"), "?"),
+    )
+    done = Projection(late, repair="fill")
+    assert done.messages[1:3] == [
+        ("user", (result("a"),)),
+        ("user", (Text("[result of tool call c]"), Text("what"))),
+    ]
+    assert done.messages[4] == (
+        "user",
+        (Text("[result of tool call a]"), Text("again"), Text("?")),
+    )
+    assert done.lost == {"orphan_result": 1, "late_result": 1}
+
+
+def test_an_equal_duplicate_is_dropped_and_an_unequal_one_is_an_error() -> None:
+    done = Projection(request(assistant(call("a")), user(result("a"), result("a"))))
+    assert done.messages[1][1] == (result("a"),)
+    assert done.lost == {"duplicate_result": 1}
+    unequal = request(assistant(call("a")), user(result("a"), result("a", "no")))
+    with pytest.raises(EncodeError, match="another result of the same call") as caught:
+        Projection(unequal)
+    assert caught.value.path == "messages[1].blocks[1]"
+    filled = Projection(unequal, repair="fill")
+    assert filled.messages[1][1] == (result("a"),)
+
+
+def test_two_calls_of_one_id_are_an_error() -> None:
+    with pytest.raises(EncodeError, match="two calls with one id") as caught:
+        Projection(request(assistant(call("a"), call("a")), user(result("a"))))
+    assert caught.value.path == "messages[0]"
+
+
+def test_assistant_messages_between_a_call_and_its_result_are_folded() -> None:
+    done = Projection(
+        request(assistant(call("a")), assistant(call("b")), user(result("a"), result("b")))
+    )
+    assert done.messages[0] == ("assistant", (call("a"), call("b")))
+    assert done.lost == {"messages_merged": 1}
+
+
+def test_calls_and_results_without_ids_are_matched_by_name_and_order() -> None:
+    asked = request(
+        user("Go"),
+        assistant("Look.", ToolCall("", "f"), ToolCall("", "g"), ToolCall("x", "g")),
+        user(result("", "2", name="g"), result("", "1"), result("x", "3")),
+    )
+    done = Projection(asked)
+    ids = [block.id for block in done.messages[1][1] if isinstance(block, ToolCall)]
+    assert ids == ["call_1_0", "call_1_1", "x"]
+    results = [block for block in done.messages[2][1] if isinstance(block, ToolResult)]
+    assert [(block.tool_call_id, block.content[0]) for block in results] == [
+        ("call_1_0", Text("1")),
+        ("call_1_1", Text("2")),
+        ("x", Text("3")),
+    ]
+    assert done.lost == {"result_matched_by_order": 2, "results_reordered": 1}
+
+
+def test_ids_stay_away_where_the_target_needs_none() -> None:
+    asked = request(assistant(ToolCall("", "f")), user(result("", name="f")))
+    assert Projection(asked, call_ids=False).request is asked
+
+
+def test_a_result_without_id_and_call_is_an_orphan() -> None:
+    with pytest.raises(EncodeError, match="result of no call"):
+        Projection(request(user(result(""))))
+
+
+def test_a_conversation_of_the_target_is_left_as_it_is() -> None:
+    asked = request(own(CALLS), own(user("no results")))
+    assert Projection(asked).request is asked
+    with_repair = Projection(asked, repair="fill")
+    assert with_repair.lost == {"result_filled": 2}
+
+
+def test_images_move_behind_the_results_where_results_have_none() -> None:
+    image = Image("image/png", "aGk=")
+    first = ToolResult("a", (Text("page"), image))
+    done = Projection(
+        request(CALLS, user(first, result("b")), user("go on")), result_media=frozenset()
+    )
+    assert done.messages[1:] == [
+        ("user", (ToolResult("a", (Text("page"),)), result("b"))),
+        ("user", (Text("[image of tool result a]"), image)),
+        ("user", (Text("go on"),)),
+    ]
+    assert done.lost == {"tool_result_image_moved": 1}
+    kept = request(CALLS, user(first, result("b")))
+    assert Projection(kept).request is kept
+
+
+def test_an_error_is_marked_in_the_text_where_there_is_no_field() -> None:
+    image = Image("image/png", "aGk=")
+    failed = ToolResult("a", (Text("time"), image, Text("out")), is_error=True)
+    done = Projection(request(assistant(call("a")), user(failed)), error_results=False)
+    assert done.messages[1][1] == (
+        ToolResult("a", (Text("<tool_error>timeout</tool_error>"), image)),
+    )
+    assert done.lost == {"is_error": 1}
+
+
+def test_files_that_the_target_cannot_carry_leave_the_result() -> None:
+    asked = ToolResult("a", (Text("x"), Image("image/tiff", "aGk=")))
+    done = Projection(request(assistant(call("a")), user(asked)), images=frozenset({"image/png"}))
+    assert done.messages[1][1] == (ToolResult("a", (Text("x"),)),)
+    assert done.lost == {"image_dropped": 1}
+
+
+def test_an_unanswered_call_with_only_its_message_is_missing_a_result() -> None:
+    with pytest.raises(EncodeError, match="call without a result"):
+        Projection(request(InputMessage("assistant", (call("a"),))))

@@ -1,0 +1,237 @@
+"""Tools and the choice among them, with names that lead back to the client's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.request_targets import Projection, assistant, own, request, user
+
+from streamnorm import (
+    CustomTool,
+    EncodeError,
+    Grammar,
+    InputMessage,
+    MCPServer,
+    Namespace,
+    ServerTool,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+)
+from streamnorm._core.bodies.reply import ToolName
+
+PATCH = CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/"))
+CRM = Namespace("crm", "CRM")
+FLAT: dict[str, Any] = {"namespaces": False}
+WRAPPED: dict[str, Any] = {"custom_tools": False}
+
+
+def offered(*tools: Any, choice: ToolChoice | None = None, **can: Any) -> Projection:
+    return Projection(request(user("Go"), tools=tools, tool_choice=choice), **can)
+
+
+def test_tools_that_the_target_has_stay() -> None:
+    tools = (Tool("f", strict=True, deferred=True, namespace=CRM), PATCH, MCPServer("m", "u"))
+    asked = request(user("Go"), tools=tools, tool_choice=ToolChoice("named", ("f",)))
+    done = Projection(asked)
+    assert done.request is asked
+    assert done.reply.tools == {}
+
+
+def test_a_custom_tool_is_wrapped_with_its_grammar_in_the_description() -> None:
+    done = offered(
+        PATCH, CustomTool("x", grammar=Grammar("regex", "a+")), CustomTool("y"), **WRAPPED
+    )
+    schema = {
+        "type": "object",
+        "properties": {"input": {"type": "string"}},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    grammar = "The value of `input` must match this {} grammar:\n{}"
+    assert done.request.tools == (
+        Tool(
+            "apply_patch",
+            "Edit files.\n\n" + grammar.format("lark", "start: /.+/"),
+            schema,
+        ),
+        Tool("x", grammar.format("regex", "a+"), schema),
+        Tool("y", None, schema),
+    )
+    assert done.reply.tools == {
+        name: ToolName(name, None, True) for name in ("apply_patch", "x", "y")
+    }
+    assert done.lost == {"custom_tool_wrapped": 3}
+
+
+def test_calls_of_a_wrapped_tool_have_its_text_as_input() -> None:
+    call = ToolCall("c", "apply_patch", '*** "x"\n', "custom")
+    asked = request(assistant(call), user(ToolResult("c")), tools=(PATCH,))
+    done = Projection(asked, **WRAPPED)
+    assert done.messages[0][1] == (
+        ToolCall("c", "apply_patch", '{"input":"*** \\"x\\"\\n"}', "function"),
+    )
+
+
+def test_namespaces_are_flattened_in_tools_history_and_choice() -> None:
+    asked = request(
+        assistant(ToolCall("c", "get", "{}", namespace="crm"), ToolCall("d", "get", "{}")),
+        user(ToolResult("c", name="get"), ToolResult("d")),
+        tools=(Tool("get", namespace=CRM), CustomTool("put", namespace=CRM)),
+        tool_choice=ToolChoice("named", ("get",)),
+    )
+    done = Projection(asked, **FLAT)
+    assert done.request.tools == (Tool("crm__get"), CustomTool("crm__put"))
+    assert done.messages[0][1] == (ToolCall("c", "crm__get", "{}"), ToolCall("d", "get", "{}"))
+    assert done.request.tool_choice == ToolChoice("named", ("crm__get",))
+    assert done.reply.tools == {
+        "crm__get": ToolName("get", "crm"),
+        "crm__put": ToolName("put", "crm", is_custom=True),
+    }
+    assert done.lost == {"namespace_flattened": 2}
+
+
+def test_a_flattened_name_that_another_tool_has_is_an_error() -> None:
+    for tools in (
+        (Tool("get", namespace=CRM), Tool("crm__get")),
+        (Tool("crm__get"), Tool("get", namespace=CRM)),
+    ):
+        with pytest.raises(EncodeError, match="name of another tool") as caught:
+            offered(*tools, **FLAT)
+        assert caught.value.path == "tools[1]"
+
+
+def test_a_name_that_the_target_refuses_is_changed_for_tool_and_call_alike() -> None:
+    name = "9 tools/" + "x" * 60
+    call = ToolCall("c", name)
+    asked = request(
+        assistant(call), user(ToolResult("c", name=name)), tools=(Tool(name), Tool("***"))
+    )
+    done = Projection(asked, name_pattern="[A-Za-z_][A-Za-z0-9_-]{0,63}")
+    (written, other) = (tool.name for tool in done.request.tools if isinstance(tool, Tool))
+    assert written.startswith("_tools_xxx")
+    assert len(written) <= 50
+    assert other.startswith("___")
+    (made,) = done.messages[0][1]
+    assert isinstance(made, ToolCall)
+    assert made.name == written
+    (answer,) = done.messages[1][1]
+    assert isinstance(answer, ToolResult)
+    assert answer.name == written
+    assert done.reply.tools[written] == ToolName(name)
+    assert done.lost == {"tool_renamed": 2}
+    digits = offered(Tool("1" * 99), name_pattern="[a-z]{1,9}.*")
+    assert getattr(digits.request.tools[0], "name", "").startswith("tool__")
+
+
+def test_deferred_tools_are_loaded_where_there_is_no_search() -> None:
+    done = offered(Tool("f", deferred=True), deferred_tools=False)
+    assert done.request.tools == (Tool("f"),)
+    assert done.lost == {"deferred_tool_loaded": 1}
+
+
+def test_strict_is_dropped_where_there_is_no_field() -> None:
+    done = offered(Tool("f", strict=True), Tool("g", strict=False), strict_tools=False)
+    assert done.request.tools == (Tool("f"), Tool("g"))
+    assert done.lost == {"strict": 1}
+
+
+def test_a_vendor_s_own_tool_is_a_function_elsewhere() -> None:
+    bash = Tool("bash", input_schema={"type": "object"}, vendor_type="bash_20250124")
+    assert offered(bash).request.tools == (Tool("bash", input_schema={"type": "object"}),)
+    asked = request(user("Go"), tools=(own(bash),))
+    assert Projection(asked).request is asked
+
+
+def test_server_tools_become_the_target_s_or_are_dropped() -> None:
+    search = ServerTool(
+        "web_search",
+        "other",
+        {"type": "web_search", "name": "web_search", "size": "low", "none": None},
+        allowed_domains=("a",),
+        max_uses=3,
+    )
+    done = offered(search, ServerTool("code_execution", "other"))
+    assert done.request.tools == (ServerTool("web_search", "other", {}, allowed_domains=("a",)),)
+    assert done.lost == {"max_uses": 1, "size": 1, "server_tool_dropped": 1}
+    asked = request(user("Go"), tools=(own(ServerTool("computer", "target", {"a": 1})),))
+    assert Projection(asked).request is asked
+
+
+def test_mcp_servers_lose_what_the_target_has_no_field_for() -> None:
+    server = MCPServer("w", "u", "tok", {"a": "b"}, ("read",), "never")
+    done = offered(server, mcp_servers=frozenset({"authorization"}))
+    assert done.request.tools == (MCPServer("w", "u", "tok"),)
+    assert done.lost == {"headers": 1, "allowed_tools": 1, "require_approval": 1}
+    none = offered(server, mcp_servers=None)
+    assert none.request.tools == ()
+    assert none.lost == {"mcp_server_dropped": 1}
+
+
+def test_more_tools_than_the_target_allows_are_an_error() -> None:
+    with pytest.raises(EncodeError, match="2 tools, expected at most 1"):
+        offered(Tool("f"), Tool("g"), max_tools=1)
+    assert len(offered(Tool("f"), max_tools=1).request.tools) == 1
+
+
+def test_allowed_tools_are_the_only_ones_where_a_choice_cannot_name_them() -> None:
+    choice = ToolChoice("required", ("f",))
+    kept = offered(Tool("f"), Tool("g"), choice=choice)
+    assert kept.request.tool_choice == choice
+    done = offered(Tool("f"), Tool("g"), choice=choice, restricted_choice=False)
+    assert done.request.tools == (Tool("f"),)
+    assert done.request.tool_choice == ToolChoice("required")
+    assert done.lost == {"allowed_tools_filtered": 1}
+
+
+def test_a_choice_that_the_model_refuses_is_weakened() -> None:
+    can = {"choices_of_tool": frozenset({"auto", "none"})}
+    done = offered(Tool("f"), choice=ToolChoice("named", ("f",)), **can)
+    assert done.request.tool_choice == ToolChoice("auto")
+    assert done.lost == {"tool_choice_weakened": 1}
+
+
+def test_a_choice_of_a_wrapped_tool_names_a_function() -> None:
+    choice = ToolChoice("named", ("apply_patch",), "custom")
+    assert offered(PATCH, choice=choice).request.tool_choice == choice
+    done = offered(PATCH, choice=choice, **WRAPPED)
+    assert done.request.tool_choice == ToolChoice("named", ("apply_patch",))
+
+
+def test_a_choice_falls_with_the_last_tool() -> None:
+    dropped = ServerTool("computer", "other")
+    done = offered(dropped, choice=ToolChoice("required"))
+    assert done.request.tool_choice is None
+    assert done.lost == {"server_tool_dropped": 1, "tool_choice": 1}
+    none = offered(dropped, choice=ToolChoice("none"))
+    assert none.request.tool_choice == ToolChoice("none")
+    alone = Projection(request(InputMessage("user"), tool_choice=ToolChoice("auto")))
+    assert alone.request.tool_choice == ToolChoice("auto")
+
+
+def test_server_tools_are_dropped_beside_functions_where_both_are_refused() -> None:
+    search = ServerTool("web_search", "other")
+    done = offered(Tool("f"), search, mixed_tools=False)
+    assert done.request.tools == (Tool("f"),)
+    assert done.lost == {"server_tool_dropped": 1}
+    assert len(offered(search, mixed_tools=False).request.tools) == 1
+
+
+def test_a_choice_is_weakened_while_the_model_reasons() -> None:
+    choice = ToolChoice("required")
+    can: dict[str, Any] = {"reasoning_choices": frozenset({"auto"}), "weak_choice": "required"}
+    asked = request(user("Go"), tools=(Tool("f"),), tool_choice=choice)
+    assert Projection(asked, **can).request is asked
+    done = Projection(asked, reasons_by_default=True, **can)
+    assert done.request.tool_choice == ToolChoice("auto")
+    assert done.lost == {"tool_choice_weakened": 1}
+
+
+def test_a_named_tool_is_the_only_one_where_a_choice_can_name_none() -> None:
+    can = {"choices_of_tool": frozenset({"auto", "required"}), "weak_choice": "required"}
+    done = offered(Tool("f"), Tool("g"), choice=ToolChoice("named", ("g",)), **can)
+    assert done.request.tools == (Tool("g"),)
+    assert done.request.tool_choice == ToolChoice("required")
+    assert done.lost == {"tool_choice_weakened": 1}

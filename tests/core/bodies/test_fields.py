@@ -1,0 +1,74 @@
+"""Typed access to fields, with the path of what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streamnorm import DecodeError
+from streamnorm._core.bodies import fields
+
+Reader = Callable[[dict[str, Any], str], object]
+
+READERS: list[tuple[Reader, object, object, str]] = [
+    (fields.text_in, "a", 1, "an integer, expected a string"),
+    (fields.boolean_in, True, "a", "a string of 1 characters, expected a boolean"),
+    (fields.number_in, 1.5, True, "a boolean, expected a number"),
+    (fields.number_in, 1, "1", "a string of 1 characters, expected a number"),
+    (fields.integer_in, 1, 1.5, "a decimal number, expected an integer"),
+    (fields.integer_in, -1, False, "a boolean, expected an integer"),
+    (fields.object_of, {"a": 1}, [], "an array, expected an object"),
+    (fields.array_in, [1], {}, "an object, expected an array"),
+]
+
+
+@pytest.mark.parametrize(("read", "good", "bad", "error"), READERS)
+def test_a_field_is_of_its_type_or_absent(
+    read: Reader, good: object, bad: object, error: str
+) -> None:
+    assert read({"x": good}, "x") == good
+    assert read({"x": None}, "x") is None
+    assert read({}, "x") is None
+    with pytest.raises(DecodeError, match=error) as caught:
+        read({"x": bad}, "x")
+    assert caught.value.path == "$.x"
+
+
+def test_text_has_no_half_of_a_character() -> None:
+    assert fields.text_in({"x": "a\ud83d"}, "x") == "a\ufffd"
+    assert fields.required_text({"x": "a\ud83d"}, "x") == "a\ufffd"
+    assert fields.texts_in({"x": ["a\ud83d"]}, "x") == ("a\ufffd",)
+
+
+def test_a_required_text_must_be_there() -> None:
+    with pytest.raises(DecodeError, match=r"^\$\.x: missing, expected a string$"):
+        fields.required_text({}, "x")
+    with pytest.raises(DecodeError, match=r"^\$\.x: null, expected a string$"):
+        fields.required_text({"x": None}, "x")
+
+
+def test_arrays_name_the_item_that_does_not_fit() -> None:
+    assert list(fields.objects_in({"x": [{}, {"a": 1}]}, "x")) == [
+        ("$.x[0]", {}),
+        ("$.x[1]", {"a": 1}),
+    ]
+    assert list(fields.objects_in({}, "x")) == []
+    with pytest.raises(DecodeError, match=r"^\$\.x\[1\]: null, expected an object$"):
+        list(fields.objects_in({"x": [{}, None]}, "x"))
+    assert fields.texts_in({}, "x") is None
+    with pytest.raises(DecodeError, match=r"^\$\.x\[1\]: an integer, expected a string$"):
+        fields.texts_in({"x": ["a", 1]}, "x")
+
+
+def test_an_error_of_a_part_is_put_within_the_whole() -> None:
+    error = fields.unexpected(1, "a string", "$.content[0].text")
+    assert str(fields.within(error, "$.messages[3]")) == (
+        "$.messages[3].content[0].text: an integer, expected a string"
+    )
+
+
+def test_the_rest_are_the_fields_without_a_place() -> None:
+    assert fields.rest_of({"a": 1}, {"a", "b"}) is None
+    assert fields.rest_of({"a": 1, "c": None}, {"a", "b"}) == {"c": None}

@@ -1,0 +1,44 @@
+"""Requests as values, and the parts that are written as they were read."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from streamnorm import Image, InputMessage, Request, Text, Tool, ToolCall, ToolResult
+from streamnorm._core.bodies.request import Source, is_own, same_parts, unchanged_source
+
+CALL, RESULT = ToolCall("c", "f"), ToolResult("c")
+
+
+def test_a_message_knows_its_text_calls_and_results() -> None:
+    message = InputMessage("user", (Text("a"), CALL, Image(), RESULT, Text("b")))
+    assert message.text == "ab"
+    assert message.tool_calls == (CALL,)
+    assert message.tool_results == (RESULT,)
+
+
+def test_an_unchanged_part_is_written_as_it_was_read() -> None:
+    for part in (InputMessage("user", (Text("a"),)), Tool("f"), Request(model="m")):
+        read = structs.replace(part, source=Source("chat", {"x": 1}, part))
+        assert unchanged_source(read, "chat") == {"x": 1}
+        assert unchanged_source(read, "other") is None
+        assert unchanged_source(part, "chat") is None
+        assert is_own(read, "chat")
+        assert not is_own(read, "other")
+        assert not is_own(part, "chat")
+
+
+def test_a_changed_part_is_written_anew() -> None:
+    part = InputMessage("user", (Text("a"),))
+    read = structs.replace(part, source=Source("chat", {}, part))
+    changed = structs.replace(read, blocks=(Text("b"),))
+    assert unchanged_source(changed, "chat") is None
+    assert is_own(changed, "chat")
+
+
+def test_the_same_parts_are_the_same_tuple() -> None:
+    before = (CALL, RESULT)
+    assert same_parts(before, (CALL, RESULT)) is before
+    other = (CALL, ToolResult("c"))
+    assert same_parts(before, other) is other
+    assert same_parts(before, (CALL,)) == (CALL,)
