@@ -150,9 +150,9 @@ class ContentProjector:
         can, losses = self._can, self._losses
         match block:
             case Text():
-                return self._text(block)
+                return self._text(block, own=own)
             case ToolCall():
-                return self._call(block)
+                return self._call(block, own=own)
             case ToolResult():
                 return self._result(block, moved, own=own)
             case Reasoning() | RedactedReasoning():
@@ -174,18 +174,18 @@ class ContentProjector:
             case _:
                 return block
 
-    def _text(self, block: Text) -> Text | None:
+    def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
         known = tuple(c for c in block.citations if c.kind in self._can.citations)
         if len(known) < len(block.citations):
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)
-        if block.signature is not None and block.issuer != self._can.reasoning_issuer:
+        if block.signature is not None and not (own or self._can.reasoning_issuer == block.issuer):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
 
-    def _call(self, call: ToolCall) -> ToolCall:
+    def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
         can = self._can
         name = self._names.of(call.name, call.namespace)
@@ -194,7 +194,7 @@ class ContentProjector:
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not can.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and call.issuer != can.reasoning_issuer:
+        if call.signature is not None and not (own or can.reasoning_issuer == call.issuer):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
         if call.kind == "custom" and not can.custom_tools:
