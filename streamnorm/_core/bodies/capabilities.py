@@ -81,6 +81,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
         thinking_budgets: A target with adaptive modes or levels takes budgets, too.
+        bounded_budgets: A budget is at least 1,024, and less than the tokens of the answer.
         shows_reasoning: A field for what of the reasoning the answer shows.
         reasoning_off: Reasoning can be switched off.
         efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
@@ -179,6 +180,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_stops: int | None = None
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
     thinking_budgets: bool = True
+    bounded_budgets: bool = False
     shows_reasoning: bool = True
     reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

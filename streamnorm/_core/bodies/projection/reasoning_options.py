@@ -76,10 +76,11 @@ def _in_words_of(
         return _words("off", effort) if takes_modes else _words(None, "none")
     if budget is not None:
         if takes_budgets:
-            return _with_budget(budget, effort, max_tokens)
+            return _with_budget(budget, effort, max_tokens if can.bounded_budgets else None)
         return _words("adaptive" if takes_modes else None, effort or _effort_of(budget))
     if can.thinking == "budget" and effort is not None and mode is None:
-        return _with_budget(_BUDGETS.get(effort, _BUDGETS["medium"]), None, max_tokens)
+        budget = _BUDGETS.get(effort, _BUDGETS["medium"])
+        return _with_budget(budget, None, max_tokens if can.bounded_budgets else None)
     if can.thinking == "adaptive" and effort is not None:
         return _words("adaptive", "low" if effort == "minimal" else effort)
     return _words(mode if takes_modes else None, effort)
