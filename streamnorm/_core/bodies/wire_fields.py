@@ -204,9 +204,7 @@ def _kept_betas(
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
     for beta in betas:
-        known = can.allowed_betas is None or any(
-            fnmatchcase(beta, pattern) for pattern in can.allowed_betas
-        )
+        known = can.allowed_betas is None or beta in can.allowed_betas
         if known and not _lost_its_fields(beta, before, body, can):
             kept.append(beta)
         else:
