@@ -118,7 +118,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         beta_header: Header that lists betas, with commas; None = there is none.
         beta_field: Field of the body that lists betas instead.
         beta_fields: Paths of fields that a beta enables, by a pattern of its name.
-        allowed_betas: Patterns of betas that it knows; None = all.
+        allowed_betas: Betas that it knows; None = all.
     """
 
     dialect: str
