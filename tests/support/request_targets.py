@@ -55,6 +55,7 @@ EVERYTHING = BodyCapabilities(
         ]
     ),
     mark_ttls={"": "", "5m": "5m", "1h": "1h", "12h": "1h"},
+    max_marks=9,
     service_tiers={"auto": "auto", "default": "standard"},
 )
 """A target that loses next to nothing; tests take away what they are about."""

@@ -103,7 +103,7 @@ class ContentProjector:
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if own or (block.text and not block.text.isspace()):
+                if (block.text and not block.text.isspace()) or own:
                     blocks.append(self._extra(block))
                 continue
             try:
@@ -112,8 +112,11 @@ class ContentProjector:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
                 blocks.append(self._extra(changed))
-        if not self._can.ordered_blocks and message.role == "assistant":
-            blocks = self._calls_last(blocks)
+        if message.role == "assistant":
+            if self._can.adjacent_calls or not self._can.ordered_blocks:
+                blocks = self._calls_last(blocks)
+            if self._can.reasoning_required and not own:
+                blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
     def _extra(self, block: B) -> B:
@@ -223,7 +226,7 @@ class ContentProjector:
             changed = self._block(item, moved, "user", own=own)
             if changed is None:
                 continue
-            if isinstance(changed, Text) or changed.__struct_config__.tag in can.result_media:
+            if isinstance(changed, Text) or self._is_carried_in_results(changed):
                 content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
             else:
                 others.append(changed)
@@ -242,6 +245,21 @@ class ContentProjector:
         if (id, name) == (result.tool_call_id, result.name) and after is result.content:
             return result
         return structs.replace(result, tool_call_id=id, name=name, content=after)
+
+    def _is_carried_in_results(self, block: InputBlock) -> bool:
+        types = self._can.result_media_types
+        return block.__struct_config__.tag in self._can.result_media and (
+            types is None or getattr(block, "media_type", None) in types
+        )
+
+    def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message, reasoning first where a server demands some."""
+        only_calls = self._can.reasoning_required == "calls"
+        if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
+            isinstance(block, Reasoning) for block in blocks
+        ):
+            return blocks
+        return [Reasoning(("",)), *blocks]
 
     def _calls_last(self, blocks: list[InputBlock]) -> list[InputBlock]:
         calls = [block for block in blocks if isinstance(block, ToolCall)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from msgspec import structs
 
 from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, Video
@@ -48,10 +46,8 @@ def project_media(
             return _document(block, can, losses)
         case Audio():
             feature, carries = "audio_dropped", can.audio
-        case Video():
+        case _:
             feature, carries = "video_dropped", can.video
-        case _ as never:
-            assert_never(never)
     if carries:
         return block
     losses.add(feature, "messages", "dropped")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions
-from streamnorm._core.bodies.projection.marks import MarkProjector
+from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import project_reasoning_options
 from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import InputMessage, Request, is_own
+from streamnorm._core.bodies.request import InputMessage, Request, is_own, replaced
 from streamnorm._core.losses import Losses
 
 __all__ = ["RepairPolicy", "project_request"]
@@ -34,26 +32,21 @@ def project_request(
     """
     own = is_own(request, can.dialect)
     names = ToolNames(request.tools, can, losses)
-    marks = MarkProjector(can, losses)
-    tools = marks.tools(project_tools(request.tools, can, names, losses))
+    request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+    tools = project_tools(request.tools, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
     content = ContentProjector(can, names, losses, fills=repair == "fill")
-    messages = marks.messages(content.project(messages))
-    system, messages = place_instructions(request.system, messages, can, losses)
+    system, messages = place_instructions(request.system, content.project(messages), can, losses)
     if not can.prefill and messages and _is_prefill(messages[-1], can):
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
-    projected = project_options(request, can, losses, own=own)
-    parts = {
-        "system": marks.system(system),
-        "messages": messages,
-        "tools": tools,
-        "tool_choice": choice,
-        "reasoning": project_reasoning_options(projected, can, losses),
-    }
-    changes = {name: part for name, part in parts.items() if part is not getattr(request, name)}
-    if changes:
-        projected = structs.replace(projected, **changes)
+    projected = project_marks(
+        replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
+        can,
+        losses,
+        own=own,
+    )
+    projected = project_options(projected, can, losses, own=own)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 

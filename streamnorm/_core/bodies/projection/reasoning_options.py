@@ -8,7 +8,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import ReasoningOptions, Request
 from streamnorm._core.losses import Losses
 
-__all__ = ["project_reasoning_options"]
+__all__ = ["project_reasoning_options", "reasons"]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {
@@ -23,6 +23,14 @@ _BUDGETS = {
 _EFFORT_OF_BUDGET = ((0, "none"), (1536, "minimal"), (6000, "low"), (13_000, "medium"))
 _HIGH_BUDGET = 24_000
 _MIN_BUDGET = 1024
+
+
+def reasons(request: Request, can: BodyCapabilities) -> bool:
+    """Return whether the model reasons, by a request's options in the target's words."""
+    options = request.reasoning
+    if options is None or (options.mode is None and options.effort is None):
+        return can.reasons_by_default
+    return options.mode != "off" and options.effort != "none"
 
 
 def project_reasoning_options(
@@ -47,8 +55,13 @@ def project_reasoning_options(
         case _:
             projected = _as_effort(options)
     effort = projected.effort
-    if effort is not None and effort not in can.efforts:
-        projected = structs.replace(projected, effort=_nearest(effort, can.efforts))
+    is_off = projected.mode == "off"
+    if is_off and "none" not in can.efforts:
+        losses.add("effort_changed", "request", "reasoning cannot be switched off")
+        projected = structs.replace(projected, mode=None)
+    efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
+    if effort is not None and effort not in efforts:
+        projected = structs.replace(projected, effort=_nearest(effort, efforts))
         losses.add("effort_changed", "request", f"written as {projected.effort or 'the default'}")
     projected = structs.replace(projected, show=show)
     if projected == ReasoningOptions():
@@ -69,7 +82,9 @@ def _as_adaptive(
     options: ReasoningOptions, max_tokens: int | None, can: BodyCapabilities
 ) -> ReasoningOptions:
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
-    if mode == "off" or (mode is None and effort == "none"):
+    if mode == "off":
+        return ReasoningOptions("off", effort, extra=options.extra)
+    if mode is None and effort == "none":
         return ReasoningOptions("off", extra=options.extra)
     if mode == "budget" and budget is not None:
         if can.thinking_budgets:

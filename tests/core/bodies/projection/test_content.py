@@ -251,3 +251,37 @@ def test_extra_fields_within_a_result_are_lost_by_name() -> None:
     done = Projection(request(assistant(call("a")), user(ToolResult("a", (inner,)))))
     assert done.messages[1][1] == (result("a"),)
     assert done.lost == {"phase": 1}
+
+
+def test_calls_stand_together_where_nothing_may_be_between_them() -> None:
+    message = assistant(call("a"), "x", call("b"))
+    asked = request(message, user(result("a"), result("b")))
+    done = Projection(asked, adjacent_calls=True)
+    assert done.messages[0][1] == (Text("x"), call("a"), call("b"))
+
+
+def test_files_of_types_that_results_cannot_have_move_behind_them() -> None:
+    from streamnorm import ToolResult
+
+    answer = ToolResult("a", (PNG, Image("image/gif", "aGk=")))
+    asked = request(assistant(call("a")), user(answer))
+    done = Projection(asked, result_media_types=frozenset({"image/png"}))
+    assert done.messages[1:] == [
+        ("user", (ToolResult("a", (PNG,)),)),
+        ("user", (Text("[image of tool result a]"), Image("image/gif", "aGk="))),
+    ]
+
+
+@pytest.mark.parametrize("required", [True, "calls"])
+def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
+    thought = assistant(Reasoning(("why",)), call("a"))
+    asked = request(
+        assistant("x"), assistant(call("b")), user(result("b")), thought, user(result("a"))
+    )
+    done = Projection(asked, reasoning_text=True, reasoning_required=required)
+    empty = Reasoning(("",))
+    assert done.messages[0][1] == ((empty, Text("x")) if required is True else (Text("x"),))
+    assert done.messages[1][1] == (empty, call("b"))
+    assert done.messages[3][1] == thought.blocks
+    mine = request(own(assistant("x")))
+    assert Projection(mine, reasoning_required=required).request is mine
