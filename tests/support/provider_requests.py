@@ -41,9 +41,11 @@ def messages(**more: Any) -> WireRequest:
 def request_for(dialect: str, *, stream: bool) -> WireRequest:
     """Return a request of a dialect for a stream or a whole body."""
     path = PATHS[dialect]
+    body: dict[str, Any] = {"model": "asked-1", "stream": stream}
     if stream:
         path = path.replace("generateContent", "streamGenerateContent")
-    return post(f"https://h{path}", {"model": "asked-1", "stream": stream})
+        body["stream_options"] = {"include_usage": True}
+    return post(f"https://h{path}", body)
 
 
 def message_in(playback: Playback) -> Message:
