@@ -118,7 +118,8 @@ def encode_request(
     codec = _codec(dialect)
     losses = Losses(strict=strict)
     can = _target(request, codec.capabilities, profiles or shipped_profiles(), server, version)
-    projected, reply = project_request(request, can, losses, repair=repair)
+    native = can is codec.capabilities and is_own(request, can.dialect)
+    projected, reply = project_request(request, can, losses, repair=repair, native=native)
     written = codec.write_request(projected, WriteContext(can, losses, arguments))
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
