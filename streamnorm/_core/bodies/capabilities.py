@@ -81,7 +81,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_stops: Number of stop texts; None = any.
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
-        thinking_budgets: An adaptive target takes budgets, too.
+        thinking_budgets: An adaptive target, or one with levels, takes budgets, too.
         shows_reasoning: A field for what of the reasoning the answer shows.
         efforts: Efforts that exist, from the lowest; without `none`, reasoning cannot be
             switched off.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import ReasoningOptions, Request
+from streamnorm._core.bodies.request import ReasoningOptions, Request, is_own
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_reasoning_options", "reasons"]
@@ -40,6 +40,9 @@ def project_reasoning_options(
     options = request.reasoning
     if options is None:
         return None
+    has_all_words = can.thinking == "level" and can.thinking_budgets
+    if has_all_words and is_own(request, can.dialect):
+        return options
     if "reasoning" not in can.fields:
         losses.add("reasoning", "request", "dropped")
         return None
@@ -52,6 +55,8 @@ def project_reasoning_options(
             projected = _as_budget(options, request.max_tokens)
         case "adaptive":
             projected = _as_adaptive(options, request.max_tokens, can)
+        case "level" if has_all_words and options.mode == "budget" and options.effort is None:
+            projected = options
         case _:
             projected = _as_effort(options)
     effort = projected.effort
