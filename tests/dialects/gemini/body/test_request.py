@@ -21,9 +21,7 @@ FULL: dict[str, Any] = {
     "tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": {}}]}],
     "toolConfig": {"functionCallingConfig": {"mode": "ANY"}, "retrievalConfig": {}},
     "generationConfig": {"temperature": 1, "mediaResolution": "MEDIA_RESOLUTION_LOW"},
-    "safetySettings": [
-        {"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}
-    ],
+    "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}],
     "labels": {"team": "a"},
     "store": True,
     "serviceTier": "flex",
