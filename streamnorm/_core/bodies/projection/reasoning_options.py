@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import ReasoningOptions, Request
+from streamnorm._core.bodies.request import ReasoningOptions, Request, is_own
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_reasoning_options", "reasons"]
@@ -47,11 +47,14 @@ def project_reasoning_options(
     if show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         show = None
+    # What its own client asked for is the client's affair, unless the model refuses it.
+    own = is_own(request, can.dialect)
+    max_tokens = None if own else request.max_tokens
     match can.thinking:
         case "budget":
-            projected = _as_budget(options, request.max_tokens)
+            projected = _as_budget(options, max_tokens)
         case "adaptive":
-            projected = _as_adaptive(options, request.max_tokens, can)
+            projected = _as_adaptive(options, max_tokens, can, own=own)
         case _:
             projected = _as_effort(options)
     effort = projected.effort
@@ -79,7 +82,7 @@ def _as_effort(options: ReasoningOptions) -> ReasoningOptions:
 
 
 def _as_adaptive(
-    options: ReasoningOptions, max_tokens: int | None, can: BodyCapabilities
+    options: ReasoningOptions, max_tokens: int | None, can: BodyCapabilities, *, own: bool
 ) -> ReasoningOptions:
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
     if mode == "off":
@@ -90,7 +93,7 @@ def _as_adaptive(
         if can.thinking_budgets:
             return _with_budget(options, budget, max_tokens)
         return ReasoningOptions("adaptive", effort or _effort_of(budget), extra=options.extra)
-    if mode is None and effort is not None:
+    if mode is None and effort is not None and not own:
         mode = "adaptive"
     if effort == "minimal":
         effort = "low"
