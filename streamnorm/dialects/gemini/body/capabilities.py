@@ -20,7 +20,6 @@ CAPABILITIES = BodyCapabilities(
     audio=True,
     video=True,
     assistant_media=True,
-    assistant_documents=True,
     file_issuer=ISSUER,
     result_media=frozenset({"image", "document", "audio", "video", "opaque"}),
     error_results=True,
