@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from streamnorm._core.errors import LocalProtocolError as LocalProtocolError
     from streamnorm._core.errors import LossyEncoding as LossyEncoding
     from streamnorm._core.errors import NotAStream as NotAStream
+    from streamnorm._core.errors import ProfileError as ProfileError
     from streamnorm._core.errors import ProtocolError as ProtocolError
     from streamnorm._core.errors import RecordingError as RecordingError
     from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from streamnorm.aio import transcode as transcode
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
     from streamnorm.asgi import MessageResponse as MessageResponse
+    from streamnorm.profiles import Profiles as Profiles
     from streamnorm.recording import Recording as Recording
 
     __version__: str
@@ -162,6 +164,7 @@ _MODULES = {
     "streamnorm._validation": "validate",
     "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
     "streamnorm.asgi": "EventStreamResponse MessageResponse",
+    "streamnorm.profiles": "Profiles",
     "streamnorm.recording": "Recording",
 }
 

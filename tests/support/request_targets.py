@@ -56,8 +56,6 @@ EVERYTHING = BodyCapabilities(
     ),
     mark_ttls={"": "", "5m": "5m", "1h": "1h", "12h": "1h"},
     max_marks=9,
-    assistant_documents=True,
-    user_citations=True,
     service_tiers={"auto": "auto", "default": "standard"},
 )
 """A target that loses next to nothing; tests take away what they are about."""

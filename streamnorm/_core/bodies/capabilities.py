@@ -36,12 +36,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         audio: Sound.
         video: Videos.
         assistant_media: Images in messages of the assistant.
-        assistant_documents: Documents in messages of the assistant.
         audio_data_urls: Sound is a `data:` URL, not base64 alone.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
-        user_citations: Citations of user text.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
         split_results: The results of one message's calls may stand in several messages, in
@@ -76,6 +74,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
+        exclusive_fields: Fields of `Request` of which one alone can be set, the first.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
         max_stops: Number of stop texts; None = any.
@@ -91,7 +90,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_issuer: Vendor whose signed reasoning goes back; None = none does.
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
-            of the content, or in `<think>` tags before the text.
+            of the content, in `<think>` tags before the text, or as `extra_content` of calls.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
@@ -139,12 +138,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     audio: bool = False
     video: bool = False
     assistant_media: bool = False
-    assistant_documents: bool = False
     audio_data_urls: bool = False
     file_issuer: str | None = None
     refusal: bool = False
     citations: frozenset[str] = frozenset()
-    user_citations: bool = False
     ordered_blocks: bool = True
     mixed_results: bool = False
     split_results: bool = False
@@ -175,6 +172,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
     max_tokens: int | None = None
+    exclusive_fields: tuple[str, ...] = ()
     min_temperature: float = 0.0
     max_temperature: float = 2.0
     max_stops: int | None = None
@@ -187,7 +185,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_excludes: frozenset[str] = frozenset()
     reasoning_issuer: str | None = None
     reasoning_text: bool = False
-    reasoning_form: Literal["field", "details", "part", "tags"] = "field"
+    reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()

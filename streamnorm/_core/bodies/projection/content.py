@@ -150,7 +150,7 @@ class ContentProjector:
         can, losses = self._can, self._losses
         match block:
             case Text():
-                return self._text(block, role, own=own)
+                return self._text(block, own=own)
             case ToolCall():
                 return self._call(block, own=own)
             case ToolResult():
@@ -163,9 +163,6 @@ class ContentProjector:
             case Image() if role == "assistant" and not can.assistant_media:
                 losses.add("image_dropped", "messages", "dropped from an assistant message")
                 return None
-            case Document() if role == "assistant" and not can.assistant_documents:
-                losses.add("document_dropped", "messages", "dropped from an assistant message")
-                return None
             case Image() | Document() | Audio() | Video():
                 return project_media(block, can, losses, own=own, fills=self._fills)
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
@@ -177,10 +174,9 @@ class ContentProjector:
             case _:
                 return block
 
-    def _text(self, block: Text, role: str, *, own: bool) -> Text | None:
+    def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
-        kinds = self._can.citations if role == "assistant" or self._can.user_citations else ()
-        known = tuple(citation for citation in block.citations if citation.kind in kinds)
+        known = tuple(c for c in block.citations if c.kind in self._can.citations)
         if len(known) < len(block.citations):
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)

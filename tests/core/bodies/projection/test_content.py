@@ -269,22 +269,6 @@ def test_extra_fields_within_a_result_are_lost_by_name() -> None:
     assert done.lost == {"phase": 1}
 
 
-def test_citations_of_the_user_are_dropped_where_only_the_assistant_has_some() -> None:
-    cited = Text("a", (Citation("known"),))
-    assert blocks_of(cited).lost == {}
-    done = blocks_of(cited, user_citations=False)
-    assert done.messages == [("user", (Text("a"),))]
-    assert done.lost == {"citations": 1}
-
-
-def test_documents_of_the_assistant_are_dropped_where_it_has_none() -> None:
-    file = Document("application/pdf", "aGk=")
-    assert blocks_of(file, role="assistant").lost == {}
-    done = blocks_of(file, Text("x"), role="assistant", assistant_documents=False)
-    assert done.messages == [("assistant", (Text("x"),))]
-    assert done.lost == {"document_dropped": 1}
-
-
 def test_calls_stand_together_where_nothing_may_be_between_them() -> None:
     message = assistant(call("a"), "x", call("b"))
     asked = request(message, user(result("a"), result("b")))

@@ -272,3 +272,12 @@ def test_an_effort_beside_reasoning_that_is_off_is_bounded() -> None:
     assert Projection(kept).request is kept
     done = Projection(kept, off_efforts=("low", "high"))
     assert done.request.reasoning == ReasoningOptions("off", "high")
+
+
+def test_of_options_that_exclude_each_other_the_first_is_written() -> None:
+    can = {"exclusive_fields": ("temperature", "top_p", "top_k")}
+    done = Projection(asked(temperature=0.5, top_k=3), **can)
+    assert done.request == asked(temperature=0.5)
+    assert done.lost == {"top_k": 1}
+    alone = asked(top_p=0.5)
+    assert Projection(alone, **can).request is alone
