@@ -139,7 +139,8 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
     value: dict[str, Any]
     match tool:
         case Tool(name, description, schema, strict):
-            function = {"description": description, "parameters": schema, "strict": strict}
+            # What is not strict goes without saying.
+            function = {"description": description, "parameters": schema, "strict": strict or None}
             value = {"type": "function", "function": {"name": name, **_said(function)}}
         case CustomTool(name, description, grammar):
             custom: dict[str, Any] = {"name": name, **_said({"description": description})}
