@@ -80,10 +80,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_stops: Number of stop texts; None = any.
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
-        thinking_budgets: An adaptive target takes budgets, too.
+        thinking_budgets: A target with adaptive modes or levels takes budgets, too.
         shows_reasoning: A field for what of the reasoning the answer shows.
-        efforts: Efforts that exist, from the lowest; without `none`, reasoning cannot be
-            switched off.
+        reasoning_off: Reasoning can be switched off.
+        efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
+            reasoning off.
         off_efforts: Efforts beside reasoning that is switched off; None = all.
         reasons_by_default: The model reasons where the request does not say.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
@@ -179,6 +180,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
     thinking_budgets: bool = True
     shows_reasoning: bool = True
+    reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     off_efforts: tuple[str, ...] | None = None
     reasons_by_default: bool = False

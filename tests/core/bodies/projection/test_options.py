@@ -169,7 +169,10 @@ OFF, ADAPTIVE = ReasoningOptions("off"), ReasoningOptions("adaptive")
         ("budget", effort("max"), budget(32_768)),
         ("budget", effort("unheard of"), budget(10_000)),
         ("budget", ADAPTIVE, ADAPTIVE),
-        ("budget", budget(5000, "high"), budget(5000)),
+        ("budget", budget(5000, "high"), budget(5000, "high")),
+        ("level", budget(5000), budget(5000)),
+        ("level", OFF, OFF),
+        ("level", ADAPTIVE, ADAPTIVE),
     ],
     ids=repr,
 )
@@ -185,6 +188,12 @@ def test_a_budget_is_an_effort_where_budgets_are_refused() -> None:
     for options, word in ((budget(31_999), "xhigh"), (budget(31_999, "low"), "low")):
         done = Projection(asked(reasoning=options), thinking="adaptive", thinking_budgets=False)
         assert done.request.reasoning == ReasoningOptions("adaptive", word)
+
+
+def test_levels_stand_for_modes_and_budgets_where_those_are_refused() -> None:
+    for options, word in ((OFF, "none"), (budget(9000), "medium"), (ADAPTIVE, None)):
+        done = Projection(asked(reasoning=options), thinking="level", thinking_budgets=False)
+        assert done.request.reasoning == (None if word is None else effort(word))
 
 
 def test_a_budget_stays_below_the_tokens_of_the_answer() -> None:
@@ -261,7 +270,7 @@ def test_a_form_of_the_answer_is_dropped_beside_tools_where_both_are_refused() -
 
 
 def test_reasoning_that_cannot_be_switched_off_stays_on() -> None:
-    done = Projection(asked(reasoning=OFF), efforts=("low", "high"))
+    done = Projection(asked(reasoning=OFF), reasoning_off=False)
     assert done.request.reasoning is None
     assert done.lost == {"effort_changed": 1}
 
