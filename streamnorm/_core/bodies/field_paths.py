@@ -17,6 +17,7 @@ from streamnorm._core.json import is_array, is_object
 
 __all__ = ["FieldPath", "Step", "edited", "has_field", "parse_path"]
 
+_WILDCARDS = frozenset("*?[")
 _STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
 
 
@@ -28,11 +29,13 @@ class Step(NamedTuple):
         field: Field of its value, or of the elements of its value, that is compared; "" for
             none.
         pattern: Pattern of that field's value.
+        is_exact: Whether the pattern matches itself alone.
     """
 
     name: str
     field: str = ""
     pattern: str = ""
+    is_exact: bool = True
 
     def matches(self, value: Any) -> bool:
         """Return whether the path goes on in a value."""
@@ -41,6 +44,8 @@ class Step(NamedTuple):
         if not self.field:
             return True
         found = value.get(self.field)
+        if self.is_exact:
+            return bool(found == self.pattern)
         return isinstance(found, str) and fnmatchcase(found, self.pattern)
 
 
@@ -58,7 +63,8 @@ def parse_path(text: str) -> FieldPath:
     steps: list[Step] = []
     position = 0
     while (found := _STEP.match(text, position)) is not None and found.end() > position:
-        steps.append(Step(found[1], found[2] or "", found[3] or ""))
+        name, field, pattern = found.groups(default="")
+        steps.append(Step(name, field, pattern, not _WILDCARDS.intersection(pattern)))
         position = found.end()
     if not steps or position < len(text):
         raise ValueError(f"no path of a field at character {position}, expected names and dots")
