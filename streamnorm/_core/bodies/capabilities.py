@@ -51,7 +51,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         adjacent_calls: The calls of one message have nothing between them.
         error_results: Tool results that are errors have a field that says so.
         object_arguments: Tool arguments are an object, not JSON text.
-        call_ids: Tool calls must have an id.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         name_pattern: Regular expression that tool names match as a whole; None = any.
@@ -119,7 +118,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         beta_header: Header that lists betas, with commas; None = there is none.
         beta_field: Field of the body that lists betas instead.
         beta_fields: Paths of fields that a beta enables, by a pattern of its name.
-        allowed_betas: Patterns of betas that it knows; None = all.
+        allowed_betas: Betas that it knows; None = all.
     """
 
     dialect: str
@@ -153,7 +152,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     adjacent_calls: bool = False
     error_results: bool = False
     object_arguments: bool = False
-    call_ids: bool = True
     id_pattern: str | None = None
     max_id_chars: int | None = None
     name_pattern: str | None = None

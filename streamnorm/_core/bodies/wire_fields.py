@@ -84,8 +84,8 @@ def endpoint_path(path: str, model: str, can: BodyCapabilities, *, stream: bool)
         return path
     if model in ("", ".", ".."):
         raise EncodeError("no name that a path can have, expected one", path="model")
-    # The characters that the SDK leaves: `:` stands in names of versions.
-    return template.replace("{model}", quote(model, safe=":;@"))
+    # Names of versions have both: `claude-opus-4-5@20251101`, `…-v1:0`.
+    return template.replace("{model}", quote(model, safe=":@"))
 
 
 # Removal, other names and values
@@ -204,9 +204,7 @@ def _kept_betas(
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
     for beta in betas:
-        known = can.allowed_betas is None or any(
-            fnmatchcase(beta, pattern) for pattern in can.allowed_betas
-        )
+        known = can.allowed_betas is None or beta in can.allowed_betas
         if known and not _lost_its_fields(beta, before, body, can):
             kept.append(beta)
         else:

@@ -98,7 +98,7 @@ class ChatDecoder(Decoder):
         for number, choice in enumerate(chunk.choices or ()):
             choice.index = number if choice.index is None else choice.index
         events: list[Event] = []
-        self._read_chunk(Frame(compact(body)), chunk, events)
+        self._read_chunk(Frame("message", compact(body)), chunk, events)
         self._finish(events)
         return events
 

@@ -14,6 +14,7 @@ from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import InputMessage, Request, is_own, replaced
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
 __all__ = ["RepairPolicy", "project_request"]
@@ -44,6 +45,12 @@ def project_request(
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     own = is_own(request, can.dialect)
+    if request.state and not own:
+        name = next(iter(request.state))
+        raise EncodeError(
+            "state of another provider, expected the whole conversation in the request",
+            path=f"state.{name}",
+        )
     names = ToolNames(request.tools, can, losses)
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
@@ -74,9 +81,7 @@ def _in_order(
     # A conversation that is in the dialect already is the client's affair.
     if repair == "error" and all(is_own(message, can.dialect) for message in messages):
         return messages
-    if can.call_ids:
-        messages = mint_ids(messages, losses)
-    return place_results(messages, can, losses, repair)
+    return place_results(mint_ids(messages, losses), can, losses, repair)
 
 
 def _is_prefill(message: InputMessage, can: BodyCapabilities) -> bool:

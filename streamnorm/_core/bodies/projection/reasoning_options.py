@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import ReasoningOptions, Request
+from streamnorm._core.bodies.request import ReasoningOptions, Request, is_own
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_reasoning_options", "reasons"]
@@ -45,7 +45,12 @@ def project_reasoning_options(
     if "reasoning" not in can.fields:
         losses.add("reasoning", "request", "dropped")
         return None
-    projected = structs.replace(options, **_in_words_of(can, options, request.max_tokens))
+    # An effort alone is what a client of the dialect says, too.
+    if options.mode is not None or not is_own(request, can.dialect):
+        words = _in_words_of(can, options, request.max_tokens)
+        projected = structs.replace(options, **words)
+    else:
+        projected = options
     if projected.show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         projected = structs.replace(projected, show=None)

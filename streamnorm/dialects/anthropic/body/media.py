@@ -101,14 +101,16 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
         if is_object(kept) and "content" in kept and _text_of(kept["content"]) != block.data:
             rest = rest_of(rest, {name}) or {}  # the text has been replaced since
     if is_object(found := rest.get("search_result")):
-        value = {"type": "search_result", "title": block.title or "", **found}
+        result = {"type": "search_result", "title": block.title or "", **found}
         if block.cache is not None:
-            value["cache_control"] = mark_to_wire(block.cache)
-        return value
+            result["cache_control"] = mark_to_wire(block.cache)
+        return result
     if _is_refused(block):
         context.losses.add("document_dropped", "messages", "neither text nor PDF")
         return None
-    value = {"type": "document", "source": _source_to_wire(block, path)}
+    value: dict[str, Any] = {"type": "document", "source": _source_to_wire(block, path)}
+    if value["source"]["type"] == "text" and block.media_type != "text/plain":
+        context.losses.add("media_type", "messages", "written as text/plain")
     if block.title is not None:
         value["title"] = block.title
     add_rest(value, block.cache, rest)
@@ -116,10 +118,11 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
 
 
 def _is_refused(block: Document) -> bool:
+    """Return whether a document is known to be neither text nor PDF, or text by URL."""
     media_type = block.media_type
-    if block.data is None or media_type is None:
+    if media_type is None or media_type == _PDF or (block.data is None and block.url is None):
         return False
-    return media_type != _PDF and not media_type.startswith("text/")
+    return block.data is None or not media_type.startswith("text/")
 
 
 def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:

@@ -34,6 +34,7 @@ from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.body.extra import opaque_to_wire
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.citations import citation_to_wire
+from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wire
@@ -53,6 +54,8 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     Raises:
         DecodeError: The body is no message of Anthropic, or passes a bound.
     """
+    if (error := untyped_error_from_wire(body)) is not None:
+        return [error]
     if body.get("type") != "message":
         raise DecodeError("no message, expected a type that says so", path="$.type")
     content = array_in(body, "content")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -111,13 +110,18 @@ def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
     if _SUSPECT.search(arguments) is None:
         return
 
-    def count(text: str) -> None:
-        if not _is_exact(text):
-            context.losses.add("number_precision", "messages", "stored as a double")
+    inexact: list[str] = []
 
-    # Broken arguments are an error, or have been repaired.
-    with suppress(ValueError, RecursionError):
-        json.loads(arguments, parse_int=count, parse_float=count)
+    def check(text: str) -> None:
+        if not _is_exact(text):
+            inexact.append(text[:1])
+
+    try:
+        json.loads(arguments, parse_int=check, parse_float=check)
+    except (ValueError, RecursionError):
+        return  # broken arguments are an error, or have been repaired
+    for _ in inexact:
+        context.losses.add("number_precision", "messages", "stored as a double")
 
 
 def _is_exact(text: str) -> bool:

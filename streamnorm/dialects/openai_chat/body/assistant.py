@@ -198,12 +198,13 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     value: dict[str, Any] = {"role": "assistant"}
     if message.name is not None:
         value["name"] = message.name
-    if reasoning:
-        value |= _reasoning_to_wire(reasoning)
-    elif context.capabilities.reasoning_required:
-        value["reasoning_content"] = ""
-    if content:
-        value["content"] = _content_to_wire(content, context)
+    written = _content_to_wire(content, context)
+    if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
+        written = _with_reasoning(written, _text_of(reasoning), context)
+    elif reasoning:
+        value |= _reasoning_to_wire(reasoning, context)
+    if written:
+        value["content"] = written
     if refusals:
         value["refusal"] = "".join(refusals)
     if calls:
@@ -214,9 +215,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     return value
 
 
-def _content_to_wire(
-    blocks: list[InputBlock], context: WriteContext
-) -> str | list[dict[str, Any] | None]:
+def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
     """Return texts as one string, which all servers accept; parts if one is no plain text."""
     texts = [block.text for block in blocks if isinstance(block, Text) and not block.extra]
     if len(texts) < len(blocks):
@@ -226,20 +225,42 @@ def _content_to_wire(
     return "".join(texts)
 
 
-def _reasoning_to_wire(blocks: list[Reasoning | RedactedReasoning]) -> dict[str, Any]:
-    """Return reasoning in the field that most servers have; in OpenRouter's if it is signed."""
-    if all(isinstance(block, Reasoning) and block.signature is None for block in blocks):
-        texts = [block.text for block in blocks if isinstance(block, Reasoning)]
-        return {"reasoning_content": "\n\n".join(texts)}
+def _with_reasoning(content: str | list[Any], text: str, context: WriteContext) -> str | list[Any]:
+    """Return the content after reasoning in tags, or after a part of reasoning as Mistral's."""
+    if context.capabilities.reasoning_form == "tags":
+        tagged = f"<think>{text}</think>"
+        if isinstance(content, str):
+            return tagged + content
+        return [{"type": "text", "text": tagged}, *content]
+    part = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content else []
+    return [part, *content]
+
+
+def _text_of(blocks: list[Reasoning | RedactedReasoning]) -> str:
+    return "\n\n".join(block.text for block in blocks if isinstance(block, Reasoning))
+
+
+def _reasoning_to_wire(
+    blocks: list[Reasoning | RedactedReasoning], context: WriteContext
+) -> dict[str, Any]:
+    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed."""
+    form = context.capabilities.reasoning_form
+    if form == "extra_content":  # of calls alone
+        context.losses.add("reasoning_dropped", "messages", "dropped")
+        return {}
+    is_plain = all(isinstance(block, Reasoning) and block.signature is None for block in blocks)
+    if is_plain and form == "field":
+        return {"reasoning_content": _text_of(blocks)}
     details = ReasoningDetails()
     written: list[dict[str, Any]] = []
     for block in blocks:
-        match block:
-            case RedactedReasoning(data, issuer):
-                written.append(details.redacted_to_wire(data, issuer))
-            case Reasoning(signature=None):
-                written.append(details.text_to_wire(block.text))
-            case Reasoning(signature=str(signature), issuer=issuer):
-                detail = details.text_to_wire(block.text)
-                written.append(detail | details.signature_to_wire(signature, issuer))
+        if isinstance(block, RedactedReasoning):
+            written.append(details.redacted_to_wire(block.data, block.issuer))
+            continue
+        detail = details.text_to_wire(block.text)
+        if block.signature is not None:
+            detail |= details.signature_to_wire(block.signature, block.issuer)
+        written.append(detail)
     return {"reasoning_details": written}

@@ -31,12 +31,10 @@ CAPABILITIES = BodyCapabilities(
     refusal=True,
     ordered_blocks=False,
     split_results=True,
-    # Copilot refuses longer ones, as the vendor itself did (diegosouzapw/9router#3167).
-    max_id_chars=40,
+    max_id_chars=64,
     name_pattern="[a-zA-Z0-9_-]{1,64}",
     custom_tools=True,
     restricted_choice=True,
-    max_tools=128,
     max_stops=4,
     shows_reasoning=False,
     marks=frozenset({"text", "image", "document", "audio", "tool_result", "request"}),

@@ -218,7 +218,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
     Raises:
         EncodeError: The block has no field.
     """
-    part: dict[str, Any] | None
+    part: dict[str, Any]
     match block:
         case Text(text):
             part = {"type": "text", "text": text}
@@ -228,12 +228,11 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
             part = {"type": "image_url", "image_url": _image_to_wire(block)}
         case Document():
             part = {"type": "file", "file": _file_to_wire(block)}
-        case Audio(media_type, str(data)) if media_type in _FORMATS:
-            part = {"type": "input_audio", "input_audio": {"data": data}}
-            part["input_audio"]["format"] = _FORMATS[media_type]
         case Audio():
-            context.losses.add("audio_dropped", "messages", "neither WAV nor MP3")
-            return None
+            if block.data is None or block.media_type not in _FORMATS:
+                context.losses.add("audio_dropped", "messages", "neither WAV nor MP3")
+                return None
+            part = {"type": "input_audio", "input_audio": _sound_to_wire(block, context)}
         case Refusal(text):
             part = {"type": "refusal", "refusal": text}
         case OpaqueBlock(data=data):
@@ -244,6 +243,13 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
     if block.cache is not None:
         part |= mark_to_wire(block.cache)
     return add_extra(part, block.extra)
+
+
+def _sound_to_wire(sound: Audio, context: WriteContext) -> dict[str, Any]:
+    data = sound.data
+    if context.capabilities.audio_data_urls:
+        data = f"data:{sound.media_type};base64,{data}"
+    return {"data": data, "format": _FORMATS[sound.media_type or ""]}
 
 
 def _image_to_wire(image: Image) -> dict[str, Any]:

@@ -86,7 +86,6 @@ _FIELDS = {
 _MAPPED = frozenset(name for names in _FIELDS.values() for name in names)
 _OUTPUT = frozenset({"type", "json_schema"})
 _SCHEMA = frozenset({"name", "description", "schema", "strict"})
-_OUTPUT_KINDS = ("text", "json_object")
 # The API demands a name; other dialects have none.
 _SCHEMA_NAME = "response"
 _NO_NAMES = ("", _SCHEMA_NAME)
@@ -105,37 +104,38 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     if messages is None:
         raise DecodeError("missing, expected an array", path="$.messages")
     rest = unmapped(body, _MAPPED)
-    fields = {
-        "model": text_in(body, "model") or "",
-        "messages": messages_from_wire(messages),
-        "tools": tools_from_wire(body),
-        "tool_choice": choice_from_wire(body, rest),
-        "parallel_tool_calls": boolean_in(body, "parallel_tool_calls"),
-        "max_tokens": _max_tokens(body),
-        "stop": _stop(body),
-        "temperature": number_in(body, "temperature"),
-        "top_p": number_in(body, "top_p"),
-        "top_k": integer_in(body, "top_k"),
-        "seed": integer_in(body, "seed"),
-        "frequency_penalty": number_in(body, "frequency_penalty"),
-        "presence_penalty": number_in(body, "presence_penalty"),
-        "logit_bias": object_of(body, "logit_bias"),
-        "logprobs": _logprobs(body, rest),
-        "top_logprobs": integer_in(body, "top_logprobs"),
-        "choices": integer_in(body, "n"),
-        "output": _output(body, rest),
-        "verbosity": text_in(body, "verbosity"),
-        "reasoning": _reasoning(body),
-        "user": text_in(body, "user"),
-        "safety_identifier": text_in(body, "safety_identifier"),
-        "metadata": _metadata(body, rest),
-        "service_tier": text_in(body, "service_tier"),
-        "cache": _cache(body, rest),
-        "cache_key": text_in(body, "prompt_cache_key"),
-        "stream": _stream(body, rest),
-        "store": boolean_in(body, "store"),
-    }
-    request = Request(**fields, extra=extra_of(rest))
+    request = Request(
+        model=text_in(body, "model") or "",
+        messages=messages_from_wire(messages),
+        tools=tools_from_wire(body),
+        tool_choice=choice_from_wire(body, rest),
+        parallel_tool_calls=boolean_in(body, "parallel_tool_calls"),
+        max_tokens=_max_tokens(body),
+        stop=_stop(body),
+        temperature=number_in(body, "temperature"),
+        top_p=number_in(body, "top_p"),
+        top_k=integer_in(body, "top_k"),
+        seed=integer_in(body, "seed"),
+        frequency_penalty=number_in(body, "frequency_penalty"),
+        presence_penalty=number_in(body, "presence_penalty"),
+        logit_bias=object_of(body, "logit_bias"),
+        logprobs=_logprobs(body, rest),
+        top_logprobs=integer_in(body, "top_logprobs"),
+        choices=integer_in(body, "n"),
+        output=_output(body, rest),
+        verbosity=text_in(body, "verbosity"),
+        reasoning=_reasoning(body),
+        user=text_in(body, "user"),
+        safety_identifier=text_in(body, "safety_identifier"),
+        metadata=_metadata(body, rest),
+        service_tier=text_in(body, "service_tier"),
+        cache=_cache(body, rest),
+        cache_key=text_in(body, "prompt_cache_key"),
+        stream=_stream(body, rest),
+        store=boolean_in(body, "store"),
+        # Last, since the readers above add to it.
+        extra=extra_of(rest),
+    )
     return structs.replace(request, source=Source(DIALECT, body, request))
 
 
@@ -165,9 +165,8 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         return None
     kind = value.get("type")
     extra = unmapped(value, _OUTPUT)
-    for plain in _OUTPUT_KINDS:
-        if kind == plain:
-            return OutputFormat(plain, extra=extra_of(extra))
+    if kind == "text" or kind == "json_object":
+        return OutputFormat(kind, extra=extra_of(extra))
     if kind != "json_schema":
         rest["response_format"] = value
         return None
@@ -299,7 +298,7 @@ def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if not request.stream:
         return {"stream": request.stream}
-    options = own_fields(request.extra).get("stream_options") or {}
+    options: dict[str, Any] = own_fields(request.extra).get("stream_options") or {}
     return {"stream": True, "stream_options": {**_USAGE, **options}}
 
 

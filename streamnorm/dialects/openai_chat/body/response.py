@@ -61,14 +61,14 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
     reason = projected.stop_reason or message.stop_reason
-    choice = {
+    choice: dict[str, Any] = {
         "index": 0,
         "message": content,
         "finish_reason": finish_reason_to_wire(reason, is_refused=is_refused),
     }
     if reason == "stop_sequence":
         choice["stop_reason"] = projected.stop_sequence  # vLLM's field
-    body = {
+    body: dict[str, Any] = {
         "id": message.id,
         "object": "chat.completion",
         "created": int(created) if created is not None else _created(message),

@@ -60,7 +60,8 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
             raise within(exc, path) from exc
     options = object_of(body, _SEARCH_FIELD)
     if options is not None:
-        tools.append(ServerTool(_SEARCH, DIALECT, {_SEARCH_FIELD: options}))
+        search = ServerTool(_SEARCH, DIALECT, options)
+        tools.append(structs.replace(search, source=Source(DIALECT, options, search)))
     return tuple(tools)
 
 
@@ -125,8 +126,9 @@ def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
     offered: list[Any] = []
     for tool in tools:
         match tool:
+            # Of other tools that the provider executes, each is an object with a type.
             case ServerTool(_, dialect, data) if dialect != DIALECT or "type" not in data:
-                fields[_SEARCH_FIELD] = data.get(_SEARCH_FIELD, {}) if dialect == DIALECT else {}
+                fields[_SEARCH_FIELD] = data if dialect == DIALECT else {}
             case _:
                 source = unchanged_source(tool, DIALECT)
                 offered.append(_tool_to_wire(tool) if source is None else source)
@@ -137,7 +139,8 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
     value: dict[str, Any]
     match tool:
         case Tool(name, description, schema, strict):
-            function = {"description": description, "parameters": schema, "strict": strict}
+            # What is not strict goes without saying.
+            function = {"description": description, "parameters": schema, "strict": strict or None}
             value = {"type": "function", "function": {"name": name, **_said(function)}}
         case CustomTool(name, description, grammar):
             custom: dict[str, Any] = {"name": name, **_said({"description": description})}
