@@ -149,7 +149,11 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
     # Before there were toolsets, a server had the names of its tools.
     configuration = object_of(value, "tool_configuration")
     if configuration is not None and configuration.keys() == {"allowed_tools"}:
-        allowed = texts_in(rest.pop("tool_configuration"), "allowed_tools")
+        del rest["tool_configuration"]
+        try:
+            allowed = texts_in(configuration, "allowed_tools")
+        except DecodeError as exc:
+            raise within(exc, "$.tool_configuration") from None
     server = MCPServer(
         required_text(value, "name"),
         text_in(value, "url"),

@@ -50,9 +50,10 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
         DecodeError: One is no tool.
     """
     servers = mcp_servers_from_wire(body)
+    values = array_in(body, "tools") or ()
     tools: list[AnyTool] = []
     try:
-        for value in array_in(body, "tools") or ():
+        for value in values:
             tool = object_at(value, "$")
             if tool.get("type") == "mcp_toolset":
                 tools.append(mcp_toolset_from_wire(tool, servers))
