@@ -49,7 +49,11 @@ PARTS: dict[str, tuple[dict[str, Any], InputBlock]] = {
         Text("a", extra={OWN: {"prompt_cache_breakpoint": {"mode": "lazy"}}}),
     ),
     "mark with a lifetime that is no text": (
-        {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit", "ttl": 5}},
+        {
+            "type": "input_text",
+            "text": "a",
+            "prompt_cache_breakpoint": {"mode": "explicit", "ttl": 5},
+        },
         Text("a", extra={OWN: {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": 5}}}),
     ),
     "unknown field": (

@@ -265,7 +265,11 @@ def test_option_that_was_null_can_be_set() -> None:
         ),
         ({"context_management": {}}, "$.context_management", "an object, expected an array"),
         ({"metadata": []}, "$.metadata", "an array, expected an object"),
-        ({"max_output_tokens": "5"}, "$.max_output_tokens", "a string of 1 characters, expected an integer"),
+        (
+            {"max_output_tokens": "5"},
+            "$.max_output_tokens",
+            "a string of 1 characters, expected an integer",
+        ),
         ({"tools": {}}, "$.tools", "an object, expected an array"),
     ],
 )

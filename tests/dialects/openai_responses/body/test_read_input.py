@@ -169,7 +169,7 @@ def test_part_alone_has_fields_of_its_own() -> None:
     (message,) = read_items({"role": "assistant", "content": [part, {"type": "x"}]})
     assert message.blocks == (
         Text("a", extra={OWN: {"part": {"x": 1}}}),
-        OpaqueBlock(OWN, "x", '{"type":"x"}', extra={OWN: {"role": "assistant"}})
+        OpaqueBlock(OWN, "x", '{"type":"x"}', extra={OWN: {"role": "assistant"}}),
     )
 
 

@@ -279,9 +279,7 @@ EXAMPLES: dict[str, tuple[Request, dict[str, Any]]] = {
             tools=(CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/")),),
             messages=(
                 USER,
-                InputMessage(
-                    "assistant", (ToolCall("c1", "apply_patch", '*** "x"\n', "custom"),)
-                ),
+                InputMessage("assistant", (ToolCall("c1", "apply_patch", '*** "x"\n', "custom"),)),
                 InputMessage("user", (ToolResult("c1", (Text("ok"),)),)),
             ),
         ),
@@ -438,9 +436,7 @@ def test_worked_example(request_: Request, body: dict[str, Any]) -> None:
     assert problems(OWN, body) == []
 
 
-@pytest.mark.parametrize(
-    ("request_", "body"), [*EXAMPLES.values()][1:], ids=[*EXAMPLES][1:]
-)
+@pytest.mark.parametrize(("request_", "body"), [*EXAMPLES.values()][1:], ids=[*EXAMPLES][1:])
 def test_worked_example_is_read(request_: Request, body: dict[str, Any]) -> None:
     """The first is not the same: its results are a message each, and it is stored."""
     assert unread(read(body)) == request_
