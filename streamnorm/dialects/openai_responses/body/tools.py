@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 from msgspec import structs
 
@@ -20,7 +20,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_object
+from streamnorm._core.json import is_object, objects_of
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -214,6 +214,8 @@ def _tool_to_wire(tool: AnyTool) -> _Value:
             value = _mcp_to_wire(tool)
         case ServerTool():
             value = _hosted_to_wire(tool)
+        case _ as never:
+            assert_never(never)
     return {**value, **own_fields(tool.extra)}
 
 
@@ -327,7 +329,7 @@ def _is_exact(value: _Value) -> bool:
     """Return whether a choice holds all of its value."""
     kind, fields = value["type"], {"type", "name"}
     if kind == "allowed_tools":
-        tools = value.get("tools") or []
+        tools = objects_of(value.get("tools"))
         fields = {"type", "mode", "tools"}
         if not tools or not all(_is_client_tool(t) and t.keys() <= {"type", "name"} for t in tools):
             return False
