@@ -199,6 +199,8 @@ class ResponsesEncoder(Encoder):
         if isinstance(writer, ServerCallWriter):
             written = writer.write_late_added()
             written += b"".join([self._write_opaque(held) for held in writer.held])
+        elif isinstance(writer, ToolCallWriter):
+            writer.is_unfinished = event.is_unfinished
         written += writer.stop()
         if isinstance(writer, ToolCallWriter) and writer.is_unfinished:
             self._unfinished_calls.append(writer)

@@ -209,3 +209,29 @@ def test_a_choice_falls_with_the_last_tool() -> None:
     assert none.request.tool_choice == ToolChoice("none")
     alone = Projection(request(InputMessage("user"), tool_choice=ToolChoice("auto")))
     assert alone.request.tool_choice == ToolChoice("auto")
+
+
+def test_server_tools_are_dropped_beside_functions_where_both_are_refused() -> None:
+    search = ServerTool("web_search", "other")
+    done = offered(Tool("f"), search, mixed_tools=False)
+    assert done.request.tools == (Tool("f"),)
+    assert done.lost == {"server_tool_dropped": 1}
+    assert len(offered(search, mixed_tools=False).request.tools) == 1
+
+
+def test_a_choice_is_weakened_while_the_model_reasons() -> None:
+    choice = ToolChoice("required")
+    can: dict[str, Any] = {"reasoning_choices": frozenset({"auto"}), "weak_choice": "required"}
+    asked = request(user("Go"), tools=(Tool("f"),), tool_choice=choice)
+    assert Projection(asked, **can).request is asked
+    done = Projection(asked, reasons_by_default=True, **can)
+    assert done.request.tool_choice == ToolChoice("auto")
+    assert done.lost == {"tool_choice_weakened": 1}
+
+
+def test_a_named_tool_is_the_only_one_where_a_choice_can_name_none() -> None:
+    can = {"choices_of_tool": frozenset({"auto", "required"}), "weak_choice": "required"}
+    done = offered(Tool("f"), Tool("g"), choice=ToolChoice("named", ("g",)), **can)
+    assert done.request.tools == (Tool("g"),)
+    assert done.request.tool_choice == ToolChoice("required")
+    assert done.lost == {"tool_choice_weakened": 1}
