@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
 
@@ -205,17 +205,14 @@ def tools_to_wire(tools: Iterable[AnyTool]) -> list[_Value]:
 
 
 def _tool_to_wire(tool: AnyTool) -> _Value:
-    match tool:
-        case Tool():
-            value = _function_to_wire(tool)
-        case CustomTool():
-            value = _custom_to_wire(tool)
-        case MCPServer():
-            value = _mcp_to_wire(tool)
-        case ServerTool():
-            value = _hosted_to_wire(tool)
-        case _ as never:
-            assert_never(never)
+    if isinstance(tool, Tool):
+        value = _function_to_wire(tool)
+    elif isinstance(tool, CustomTool):
+        value = _custom_to_wire(tool)
+    elif isinstance(tool, MCPServer):
+        value = _mcp_to_wire(tool)
+    else:
+        value = _hosted_to_wire(tool)
     return {**value, **own_fields(tool.extra)}
 
 
