@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from streamnorm._core.errors import LocalProtocolError as LocalProtocolError
     from streamnorm._core.errors import LossyEncoding as LossyEncoding
     from streamnorm._core.errors import NotAStream as NotAStream
+    from streamnorm._core.errors import ProfileError as ProfileError
     from streamnorm._core.errors import ProtocolError as ProtocolError
     from streamnorm._core.errors import RecordingError as RecordingError
     from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from streamnorm.aio import transcode as transcode
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
     from streamnorm.asgi import MessageResponse as MessageResponse
+    from streamnorm.profiles import Profiles as Profiles
     from streamnorm.recording import Recording as Recording
 
     __version__: str
@@ -140,8 +142,8 @@ _MODULES = {
     "streamnorm._core.codec": "Decoder Encoder Feed",
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
-        "NotAStream ProtocolError RecordingError RemoteProtocolError StreamnormError "
-        "TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
+        "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError "
+        "StreamnormError TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
     ),
     "streamnorm._core.events": (
         "Abandoned BlockStart BlockStop CitationDelta Completed Event Failed JSONDelta "
@@ -162,6 +164,7 @@ _MODULES = {
     "streamnorm._validation": "validate",
     "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
     "streamnorm.asgi": "EventStreamResponse MessageResponse",
+    "streamnorm.profiles": "Profiles",
     "streamnorm.recording": "Recording",
 }
 

@@ -7,20 +7,24 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from streamnorm._core.accumulate import accumulate
+from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
+from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.request import Request, is_own
+from streamnorm._core.bodies.restoring import CallRestorer
+from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
-from streamnorm._core.errors import DecodeError, UnknownDialect, UpstreamError
+from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
+from streamnorm.profiles import Profiles, shipped_profiles
 
 __all__ = [
     "Encoded",
@@ -86,6 +90,7 @@ def encode_request(
     *,
     server: str | None = None,
     version: str | None = None,
+    profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
@@ -95,8 +100,10 @@ def encode_request(
     Args:
         request: The request.
         dialect: Dialect to write.
-        server: Name of the server that it is sent to; None = the vendor.
+        server: Name of the server that it is sent to; None, or one that the profiles do not
+            know, is the vendor.
         version: Version of the vendor's API; None = the one that its SDK sends.
+        profiles: What models, servers and versions refuse; None = what streamnorm ships.
         repair: What becomes of tool results that are missing, late, or of no call: an error,
             or they are filled in and moved.
         arguments: What becomes of tool arguments that are no JSON object where the dialect
@@ -104,16 +111,20 @@ def encode_request(
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
-        EncodeError: The request has no legal form in the dialect.
+        EncodeError: The request has no legal form in the dialect, or the version is unknown.
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     codec = _codec(dialect)
     losses = Losses(strict=strict)
-    can = codec.capabilities
-    projected, reply = project_request(request, can, losses, repair=repair)
+    can = _target(request, codec.capabilities, profiles or shipped_profiles(), server, version)
+    native = can is codec.capabilities and is_own(request, can.dialect)
+    projected, reply = project_request(request, can, losses, repair=repair, native=native)
     written = codec.write_request(projected, WriteContext(can, losses, arguments))
-    return Encoded(written.body, written.path, written.headers, losses.list(), reply)
+    prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
+    body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
+    path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
+    return Encoded(body, path, headers, losses.list(), reply)
 
 
 def translate_request(
@@ -125,6 +136,7 @@ def translate_request(
     headers: Mapping[str, str] | None = None,
     server: str | None = None,
     version: str | None = None,
+    profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
@@ -135,6 +147,7 @@ def translate_request(
         to,
         server=server,
         version=version,
+        profiles=profiles,
         repair=repair,
         arguments=arguments,
         strict=strict,
@@ -200,6 +213,8 @@ def encode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     losses = Losses(strict=strict)
+    if reply is not None and reply.tools:
+        message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
     body = _codec(dialect).write_response(message, created, losses)
@@ -222,12 +237,47 @@ def translate_message(
     return encode_message(message, to, reply=reply, model=model, created=created, strict=strict)
 
 
+def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
+    """Return a message with its calls as the client named them, as `Transcoder` restores them."""
+    restorer = CallRestorer(reply, losses, note=lambda kind, where: None)
+    events = restorer.take(message_events(message))
+    last = events[-1]
+    if isinstance(last, StreamError):
+        raise EncodeError(last.message, path="blocks")
+    return accumulate(events)
+
+
 def _codec(name: str) -> BodyCodec:
     known = lookup(name)
     if known.body is None:
         others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
         raise UnknownDialect(f"no whole bodies of dialect {known.name!r}, expected one of {others}")
     return known.body()
+
+
+def _target(
+    request: Request,
+    base: BodyCapabilities,
+    profiles: Profiles,
+    server: str | None,
+    version: str | None,
+) -> BodyCapabilities:
+    """Return the capabilities of the server, the model and the version that a request goes to.
+
+    Raises:
+        EncodeError: The version is unknown, or the server answers no such request.
+    """
+    if version is None and not profiles.knows(server, base.dialect):
+        is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
+        if is_as_written:  # for the vendor, for this model, and for a version that is not known
+            return base
+    can = profiles.resolve(base, server=server, model=request.model, version=version)
+    if not can.available:
+        raise EncodeError(
+            f"not answered by {server} in dialect {base.dialect}, expected another dialect",
+            path="model",
+        )
+    return can
 
 
 def _detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import DeltaForwarder, Passthrough, StreamWriter
+from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter
 from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage, UsageUpdate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
@@ -15,6 +15,10 @@ from streamnorm._core.provider_errors import error_outcome
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, is_terminal
 from streamnorm.sse import RawFrame, is_whole
+
+if TYPE_CHECKING:
+    from streamnorm._core.bodies.reply import Reply
+    from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks
 
 __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
@@ -36,6 +40,7 @@ class TranscodeOptions(TypedDict, total=False):
     include_usage: bool
     reasoning: ReasoningField | None
     keep_message: bool
+    reply: Reply | None
 
 
 class Transcoder:
@@ -49,7 +54,8 @@ class Transcoder:
     show (a cut, a limit, an error outside an event) is appended as an error event.
 
     `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
-    other than the default: names and ids once, indexes dense, one block at a time.
+    other than the default, and a `reply` with tools: names and ids once, indexes dense, one
+    block at a time.
 
     Args:
         source: Dialect to read; None to detect it.
@@ -69,6 +75,8 @@ class Transcoder:
             reasoning out, in any dialect.
         keep_message: Whether to accumulate `message`; without, outcome and usage alone are
             known, and `max_accumulated_bytes` does not apply.
+        reply: What `encode_request` returned for the request that is answered: calls get the
+            client's names, namespaces and kinds back, as they arrive.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
@@ -91,6 +99,7 @@ class Transcoder:
         include_usage: bool = True,
         reasoning: ReasoningField | None = "reasoning_content",
         keep_message: bool = True,
+        reply: Reply | None = None,
     ) -> None:
         self._decoder = decoder(
             source, server=server, think_tags=think_tags, limits=limits, on_note=on_note
@@ -105,10 +114,14 @@ class Transcoder:
         )
         self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
+        self._restorer: CallRestorer | None = None
+        self._sinks: RestoringSinks | None = None
+        if reply is not None and reply.tools:
+            self._restore(reply, limits)
         self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
-        self._verbatim = verbatim and not changes
+        self._verbatim = verbatim and not changes and self._restorer is None
         self._passthrough: Passthrough | None = None  # where the original bytes are passed on
         self._is_decided = False  # whether the source is known
         self._refused_terminal = False  # whether the stream failed at its own terminal
@@ -245,6 +258,17 @@ class Transcoder:
         """Whether no event of the message has been read."""
         return self._accumulator.is_empty
 
+    def _restore(self, reply: Reply, limits: Limits) -> None:
+        """Restore calls between the decoder and the accumulator."""
+        from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks
+
+        def note(kind: str, where: str) -> None:
+            self._decoder.note(kind, where)  # which is another one once the source is detected
+
+        losses = self._encoder.loss_counter
+        self._restorer = CallRestorer(reply, losses, note=note, limits=limits)
+        self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
+
     def _decide(self) -> None:
         """Choose between passing through and re-encoding, now that the source is known."""
         self._is_decided = True
@@ -266,6 +290,8 @@ class Transcoder:
 
     def _write(self, events: list[Event]) -> bytes:
         """Accumulate events and return their bytes; in a passthrough, only those of a failure."""
+        if self._restorer is not None and not (events := self._restorer.take(events)):
+            return b""
         kept = self._accumulator.take(events)
         last = kept[-1]
         error = last if isinstance(last, StreamError) else None
@@ -283,7 +309,8 @@ class Transcoder:
         if not self._wrote_first_usage and self._decoder.first_usage is not None:
             self._wrote_first_usage = True
             self._encoder.render(UsageUpdate(self._decoder.first_usage))
-        if error is not None and kept is not events:  # the message is too large
+        is_ours = kept is not events or (self._restorer is not None and self._restorer.has_failed)
+        if error is not None and is_ours:
             return b"".join([*self._writer.write(kept[:-1]), self._fail(error)])
         parts = self._writer.write(kept)
         if self._decoder.outcome is not None:  # of which these are the last events
@@ -298,8 +325,13 @@ class Transcoder:
         elif run is None:
             self._forwarder = None
         else:
-            writer = self._writer if self._passthrough is None else None
-            self._forwarder = DeltaForwarder(run, self._accumulator, writer)
+            self._forwarder = self._forward(run)
+
+    def _forward(self, run: DeltaRun) -> DeltaForwarder:
+        if self._sinks is not None:
+            return DeltaForwarder(run, self._sinks, self._sinks)
+        writer = self._writer if self._passthrough is None else None
+        return DeltaForwarder(run, self._accumulator, writer)
 
     def _fail(self, error: StreamError) -> bytes:
         """End the stream with an error of ours, and return its bytes."""

@@ -57,6 +57,7 @@ class _Growing(Struct):
     citations: list[Citation]
     signature: str | None = None
     issuer: str | None = None
+    is_unfinished: bool = False
 
     def part(self, number: int) -> TextBuffer:
         while len(self.parts) <= number:
@@ -79,7 +80,8 @@ class _Growing(Struct):
                 return Refusal(text + "".join(texts))
             case ToolCall() as block:
                 arguments = block.arguments + "".join(texts)
-                return structs.replace(block, arguments=arguments, **signed)
+                ended = {"is_unfinished": True} if self.is_unfinished else {}
+                return structs.replace(block, arguments=arguments, **signed, **ended)
             case ServerToolCall() as block:
                 return structs.replace(block, arguments=block.arguments + "".join(texts))
             case whole:
@@ -144,6 +146,8 @@ class Accumulator:
                 self.start = event
             case MessageStop():
                 self._stops[event.choice] = event
+            case BlockStop(index, is_unfinished) if is_unfinished:
+                self._blocks[index].is_unfinished = True
             case _:
                 pass
 
@@ -371,6 +375,7 @@ def message_events(message: Message) -> list[Event]:
 def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> list[Event]:
     deltas: list[Event] = []
     start: Block = block
+    is_unfinished = False
     match block:
         case Text(text, citations):
             start = Text()
@@ -382,8 +387,8 @@ def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> lis
         case Refusal(text):
             start = Refusal()
             deltas = [RefusalDelta(index, text)] if text else []
-        case ToolCall(arguments=arguments):
-            start = structs.replace(block, arguments="")
+        case ToolCall(arguments=arguments, is_unfinished=is_unfinished):
+            start = structs.replace(block, arguments="", is_unfinished=False)
             deltas = [JSONDelta(index, arguments)] if arguments else []
         case ServerToolCall(arguments=arguments):
             start = structs.replace(block, arguments="")
@@ -392,4 +397,4 @@ def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> lis
             pass
     if isinstance(block, (Text, Reasoning)) and block.signature is not None:
         deltas.append(SignatureDelta(index, block.signature, block.issuer))
-    return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index)]
+    return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index, is_unfinished)]

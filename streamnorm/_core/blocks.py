@@ -145,7 +145,8 @@ class ToolCall(_Block, frozen=True, tag="tool_call"):
         kind: What the arguments are.
         signature: Opaque value that must come back with the call, byte for byte.
         issuer: Vendor that can verify the signature.
-        namespace: Namespace of the tool, in a request; None where names stand alone.
+        namespace: Namespace of the tool; None where names stand alone.
+        is_unfinished: Whether free text ended before it was complete; JSON text shows it itself.
     """
 
     id: str
@@ -155,6 +156,7 @@ class ToolCall(_Block, frozen=True, tag="tool_call"):
     signature: str | None = None
     issuer: str | None = None
     namespace: str | None = None
+    is_unfinished: bool = False
 
     def input(self) -> dict[str, object]:
         """Return the JSON object that the arguments are, decoded anew each time.

@@ -176,9 +176,15 @@ class CitationDelta(_Event, frozen=True, tag="citation_delta"):
 
 
 class BlockStop(_Event, frozen=True, gc=False, tag="block_stop"):
-    """The block is complete."""
+    """The block has ended.
+
+    Attributes:
+        index: Number of the block.
+        is_unfinished: Whether a custom call ended before its text did.
+    """
 
     index: int
+    is_unfinished: bool = False
 
 
 class UsageUpdate(_Event, frozen=True, tag="usage_update"):

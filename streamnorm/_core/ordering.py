@@ -174,7 +174,7 @@ class Sequencer:
             waits = isinstance(first := items[0], BlockStart) and not isinstance(
                 first.block, self._overlapping
             )
-            if waits and BlockStop(index) not in items:
+            if waits and not any(isinstance(item, BlockStop) for item in items):
                 queue.order.open = index
         return out
 

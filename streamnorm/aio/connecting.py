@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from inspect import signature
 from typing import Any, Protocol, cast, overload
 
+from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
@@ -128,6 +129,7 @@ def connect(
     include_usage: bool = True,
     reasoning: ReasoningField | None = "reasoning_content",
     keep_message: bool = True,
+    reply: Reply | None = None,
     on_end: OnEnd | None = None,
     **options: object,
 ) -> Stream[bytes]: ...

@@ -109,6 +109,11 @@ class Encoder(ABC):
         self._losses.add("held", "failed stream", f"{size} bytes dropped")
 
     @property
+    def loss_counter(self) -> Losses:
+        """The counter of `losses`, for what is lost before events reach the encoder."""
+        return self._losses
+
+    @property
     def projector(self) -> Projector:
         """The projector that events pass before `render`."""
         return self._projector

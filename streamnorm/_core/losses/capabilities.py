@@ -41,6 +41,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
             signature without text; None if there is none.
         signed: Types of blocks that can carry a signature.
         custom_tools: Tool calls with free text.
+        namespaces: Namespaces of tool calls.
+        unfinished_calls: A mark of tool calls that ended before their text did.
         null_arguments: Tool arguments that are the JSON text `null`.
         broken_arguments: Tool arguments that are no JSON object.
         server_tools: Suffixes of the kinds of server tool calls, and of their results.
@@ -71,6 +73,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     redacted_as_signature_of: str | None
     signed: tuple[type, ...]
     custom_tools: bool
+    namespaces: bool
+    unfinished_calls: bool
     null_arguments: bool
     broken_arguments: bool
     server_tools: tuple[str, ...]

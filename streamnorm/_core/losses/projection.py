@@ -30,7 +30,6 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.grammar import Grammar
-from streamnorm._core.ids import mint_id
 from streamnorm._core.json import compact
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
@@ -41,6 +40,7 @@ from streamnorm._core.losses.reducers import (
     WholeArguments,
 )
 from streamnorm._core.losses.signatures import SignatureCarriers
+from streamnorm._core.losses.tool_calls import ToolCalls
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["Projector"]
@@ -98,8 +98,6 @@ class Projector:
             arguments are no complete JSON object.  The encoder must not write them.
     """
 
-    _call_ids: set[tuple[int, str]] | None = None  # by choice; most messages have no call
-
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.withdrawn_calls: dict[int, None] = {}
         self.capabilities = self._can = capabilities
@@ -109,6 +107,7 @@ class Projector:
         self._metadata = MessageMetadata(capabilities, losses)
         self._citations = Citations(capabilities, losses)
         self._carriers = SignatureCarriers(capabilities, losses)
+        self._calls = ToolCalls(capabilities, losses)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
@@ -197,7 +196,7 @@ class Projector:
 
     def _start(self, event: BlockStart) -> list[Event]:
         if isinstance(event.block, ToolCall):
-            event = self._with_own_id(event, event.block)
+            event = self._calls.start(event, event.block)
         can, block = self._can, event.block
         state = self._states[event.index] = _BlockState(event)
         if event.choice and not can.choices:
@@ -222,17 +221,6 @@ class Projector:
             # Held until it has text (that is not blank): if it never does, it is not written.
             state.started = can.boundaries and (can.blank_text or not isinstance(block, Text))
         return self._emit_start(state) if state.started else []
-
-    def _with_own_id(self, event: BlockStart, call: ToolCall) -> BlockStart:
-        """Return the start of a call, with an id that no call of its choice has."""
-        if self._call_ids is None:
-            self._call_ids = set()
-        key = (event.choice, call.id)
-        if key not in self._call_ids:
-            self._call_ids.add(key)
-            return event
-        self._losses.add("duplicate_id", "tool call", "written with an id of its own")
-        return structs.replace(event, block=structs.replace(call, id=mint_id(*key, event.index)))
 
     def _emit_start(self, state: _BlockState, *, signature_only: bool = False) -> list[Event]:
         """Return the start of a block and the events held for it."""
@@ -345,11 +333,13 @@ class Projector:
         state.ended = state.stopped = True
         if state.dropped:
             return []
+        is_open_text = state.wrapped and event.is_unfinished
+        event = self._calls.stop(event, is_wrapped=state.wrapped)
         if not state.started:
             feature = "empty_block" if self._can.blank_text else "whitespace_text"
             self._losses.add(feature, "block", "dropped")
             return []
-        rest = self._json(event.index, '"}') if state.wrapped else []
+        rest = self._json(event.index, '"}') if state.wrapped and not is_open_text else []
         if self._whole is not None and isinstance(state.start.block, ToolCall | ServerToolCall):
             arguments = self._whole.pop(event.index, type(state.start.block).__name__)
             if arguments is None:

@@ -66,6 +66,8 @@ EVERYTHING = Capabilities(
     redacted_as_signature_of=None,
     signed=(Text, Reasoning, ToolCall),
     custom_tools=True,
+    namespaces=True,
+    unfinished_calls=True,
     null_arguments=True,
     broken_arguments=True,
     server_tools=("",),
@@ -246,6 +248,61 @@ def test_blocks_after_a_dropped_one_move_up() -> None:
         *(BlockStart(0, ToolCall("c", "f")), BlockStart(1, ToolCall("d", "g"))),
         *(JSONDelta(1, "[]"), JSONDelta(0, "{}"), BlockStop(1), BlockStop(0)),
     ]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic", "gemini"])
+def test_namespace_is_lost_where_names_stand_alone(dialect: str) -> None:
+    namespaced = block(0, ToolCall("c", "get", namespace="crm"), JSONDelta(0, "{}"))
+    written, losses = project([START, USAGE, *namespaced, MessageStop("tool_use")], dialect)
+    assert written[2] == BlockStart(0, ToolCall("c", "get"))
+    assert losses == (Loss("namespace", "tool call", 1, "dropped"),)
+
+
+def test_namespace_is_carried_by_responses() -> None:
+    namespaced = block(0, ToolCall("c", "get", namespace="crm"), JSONDelta(0, "{}"))
+    events = [START, USAGE, *namespaced, MessageStop("tool_use")]
+    assert project(events, "openai_responses") == (events, ())
+
+
+def test_second_call_with_an_id_loses_its_namespace_too() -> None:
+    calls = [
+        *block(0, ToolCall("c", "get", namespace="crm")),
+        *block(1, ToolCall("c", "get", namespace="crm")),
+    ]
+    events, losses = projected(*calls)
+    second = events[2]
+    assert isinstance(second, BlockStart)
+    assert isinstance(second.block, ToolCall)
+    assert second.block.id != "c"
+    assert second.block.namespace is None
+    assert [(loss.feature, loss.count) for loss in losses] == [
+        *(("namespace", 2), ("duplicate_id", 1)),
+    ]
+
+
+UNFINISHED = [
+    BlockStart(0, ToolCall("c", "f", kind="custom")),
+    JSONDelta(0, "*** Beg"),
+    BlockStop(0, is_unfinished=True),
+]
+
+
+def test_mark_of_unfinished_text_is_carried_by_responses_and_lost_in_chat() -> None:
+    events = [START, USAGE, *UNFINISHED, MessageStop("max_tokens")]
+    assert project(events, "openai_responses") == (events, ())
+    written, losses = project(events, "openai_chat")
+    assert written == [*events[:4], BlockStop(0), events[-1]]
+    assert losses == (Loss("unfinished_call", "tool call", 1, "written as if it were complete"),)
+
+
+def test_unfinished_text_is_a_string_without_an_end_where_it_is_wrapped() -> None:
+    events = [START, USAGE, *UNFINISHED, MessageStop("max_tokens")]
+    written, losses = project(events, "anthropic")
+    assert accumulate(written).tool_calls[0].arguments == '{"input":"*** Beg'
+    assert [loss.feature for loss in losses] == ["custom_tool"]
+    dropped, losses = project(events, "gemini")
+    assert accumulate(dropped).tool_calls == ()
+    assert [loss.feature for loss in losses] == ["custom_tool", "broken_arguments"]
 
 
 def test_failed_stream_loses_nothing_more() -> None:

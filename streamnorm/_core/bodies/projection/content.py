@@ -51,15 +51,23 @@ class ContentProjector:
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
+        native: Whether ids of the target's dialect stay as they are.
     """
 
     def __init__(
-        self, can: BodyCapabilities, names: ToolNames, losses: Losses, *, fills: bool
+        self,
+        can: BodyCapabilities,
+        names: ToolNames,
+        losses: Losses,
+        *,
+        fills: bool,
+        native: bool,
     ) -> None:
         self._can = can
         self._names = names
         self._losses = losses
         self._fills = fills
+        self._native = native
         self._ids: dict[str, str] = {}
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
 
@@ -150,9 +158,9 @@ class ContentProjector:
         can, losses = self._can, self._losses
         match block:
             case Text():
-                return self._text(block, role)
+                return self._text(block, own=own)
             case ToolCall():
-                return self._call(block)
+                return self._call(block, own=own)
             case ToolResult():
                 return self._result(block, moved, own=own)
             case Reasoning() | RedactedReasoning():
@@ -162,9 +170,6 @@ class ContentProjector:
                 return Text(text) if text else None
             case Image() if role == "assistant" and not can.assistant_media:
                 losses.add("image_dropped", "messages", "dropped from an assistant message")
-                return None
-            case Document() if role == "assistant" and not can.assistant_documents:
-                losses.add("document_dropped", "messages", "dropped from an assistant message")
                 return None
             case Image() | Document() | Audio() | Video():
                 return project_media(block, can, losses, own=own, fills=self._fills)
@@ -177,28 +182,27 @@ class ContentProjector:
             case _:
                 return block
 
-    def _text(self, block: Text, role: str) -> Text | None:
+    def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
-        kinds = self._can.citations if role == "assistant" or self._can.user_citations else ()
-        known = tuple(citation for citation in block.citations if citation.kind in kinds)
+        known = tuple(c for c in block.citations if c.kind in self._can.citations)
         if len(known) < len(block.citations):
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)
-        if block.signature is not None and block.issuer != self._can.reasoning_issuer:
+        if block.signature is not None and not (own or self._can.reasoning_issuer == block.issuer):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
 
-    def _call(self, call: ToolCall) -> ToolCall:
+    def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
         can = self._can
         name = self._names.of(call.name, call.namespace)
-        id = self._id(call.id)
+        id = call.id if own and self._native else self._id(call.id)
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not can.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and call.issuer != can.reasoning_issuer:
+        if call.signature is not None and not (own or can.reasoning_issuer == call.issuer):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
         if call.kind == "custom" and not can.custom_tools:
@@ -237,7 +241,9 @@ class ContentProjector:
         if others:
             self._losses.add("tool_result_image_moved", "messages", "in a user message after it")
             moved += [Text(f"[image of tool result {result.tool_call_id}]"), *others]
-        id = self._id(result.tool_call_id)
+        id = result.tool_call_id
+        if not (own and self._native):
+            id = self._id(id)
         name = self._names.of(result.name, None) if result.name else ""
         if result.is_error and not can.error_results:
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")

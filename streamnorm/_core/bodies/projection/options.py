@@ -47,12 +47,6 @@ def project_options(
     """
     if not can.available:
         raise EncodeError("model of another API, expected one of this", path="model")
-    if request.state and not own:
-        name = next(iter(request.state))
-        raise EncodeError(
-            "state of another provider, expected the whole conversation in the request",
-            path=f"state.{name}",
-        )
     if "safety_identifier" not in can.fields and "user" in can.fields:
         user = request.safety_identifier or request.user
         if user is not request.user or request.safety_identifier is not None:
@@ -68,13 +62,30 @@ def project_options(
         dropped[name] = _DEFAULTS[name]
         if name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
+    _drop_exclusive(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, can, losses)
+    changes = _changed(request, can, losses, own=own)
     return structs.replace(request, **changes) if changes else request
 
 
-def _changed(request: Request, can: BodyCapabilities, losses: Losses) -> dict[str, Any]:
+def _drop_exclusive(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options that are refused beside another one to those that are dropped."""
+    said = [
+        name
+        for name in can.exclusive_fields
+        if name not in dropped and getattr(request, name) is not None
+    ]
+    for name in said[1:]:
+        losses.add(name, "request", f"dropped beside {said[0]}")
+        dropped[name] = None
+
+
+def _changed(
+    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
+) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
     changes: dict[str, Any] = {}
     if request.temperature is not None:
@@ -85,7 +96,8 @@ def _changed(request: Request, can: BodyCapabilities, losses: Losses) -> dict[st
     if can.max_stops is not None and len(request.stop) > can.max_stops:
         losses.add("stop_dropped", "request", f"first {can.max_stops} written")
         changes["stop"] = request.stop[: can.max_stops]
-    if request.max_tokens is None and can.max_tokens is not None:
+    # A client of the dialect that does not say may ask how many tokens the request has.
+    if request.max_tokens is None and can.max_tokens is not None and not own:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
     if request.service_tier is not None and request.service_tier not in can.service_tiers:

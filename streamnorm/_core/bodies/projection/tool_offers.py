@@ -120,7 +120,7 @@ def _common(
 
 
 def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> ServerTool | None:
-    if is_own(tool, can.dialect):
+    if tool.dialect == can.dialect:
         return tool
     fields = can.server_tools.get(tool.kind)
     if fields is None:

@@ -172,7 +172,8 @@ class ToolCallWriter(ItemWriter):
 
     Attributes:
         write: Returns a delta of the arguments.
-        is_unfinished: Whether the arguments, which have ended, are no whole JSON value.
+        is_unfinished: Whether the arguments have ended and are no whole JSON value, or no
+            whole text.
     """
 
     is_unfinished = False
@@ -199,9 +200,9 @@ class ToolCallWriter(ItemWriter):
         if self._arguments_key == "arguments":
             if not self._arguments.size:  # clients parse the arguments as JSON
                 rest = self.write("{}")
-            if not is_json(self._arguments.text() or "{}"):
-                self.is_unfinished = True
-                return b""
+            self.is_unfinished = not is_json(self._arguments.text() or "{}")
+        if self.is_unfinished:
+            return b""
         return rest + self._arguments_done() + super().stop()
 
     def stop_unfinished(self) -> bytes:
@@ -215,6 +216,8 @@ class ToolCallWriter(ItemWriter):
 
     def _fields(self, status: str) -> dict[str, Any]:
         call = {"call_id": self._call.id, "name": self._call.name}
+        if self._call.namespace is not None:
+            call["namespace"] = self._call.namespace
         return {"status": status, **call, self._arguments_key: self._arguments.text()}
 
 

@@ -230,8 +230,10 @@ class OutputItems:
             if entries and item.is_answer and item not in matched:
                 raise malformed(f"output without the {item.type} that came, expected all items")
             if not item.is_done:
-                if is_complete and isinstance(item, ToolCallItem) and item.is_bare:
-                    raise malformed("call without arguments or an end, expected one of them")
+                if isinstance(item, ToolCallItem):
+                    if is_complete and item.is_bare:
+                        raise malformed("call without arguments or an end, expected one of them")
+                    item.is_cut = not is_complete and item.can_grow
                 self._opener.note("missing_item_done", item.type)
                 item.close_incomplete(events)
 

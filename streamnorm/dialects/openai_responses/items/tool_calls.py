@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,7 +22,13 @@ _NO_ARGUMENTS = ("", "{}")
 
 
 class ToolCallItem(Item):
-    """A function call or a custom tool call."""
+    """A function call or a custom tool call.
+
+    Attributes:
+        is_cut: Whether the free text of a custom call ended before it was complete.
+    """
+
+    is_cut = False
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
@@ -30,6 +36,7 @@ class ToolCallItem(Item):
         self._arguments_key = "arguments" if self._is_function else "input"
         self._call_id = string_of(initial, "call_id")
         self._progress = StoredText(opener.reserve_arguments)
+        self._namespace = ""
         self._is_open = False
         self._is_whole = False  # whether an event stated the arguments as a whole
         self._equal: str | None = None  # complete arguments that are the same JSON value
@@ -117,6 +124,8 @@ class ToolCallItem(Item):
             self._is_whole = True  # nothing but the id may differ
         self.complete_arguments(item, events)
         self._check_start()
+        self._check_namespace(string_of(item, "namespace"))
+        self.is_cut = self.is_cut or item.get("status") == "incomplete"
         if self.index < 0:
             if not string_of(item, "name"):
                 raise malformed(f"{self.type} without a name, expected one")
@@ -140,8 +149,10 @@ class ToolCallItem(Item):
         if not id and (id := string_of(item, "id")):
             self._opener.note("minted_id", "tool call")
         self.name, self._call_id = string_of(item, "name"), id
-        call = ToolCall(id, self.name, kind="function" if self._is_function else "custom")
-        extra = extra_fields(item, "call_id", "name", self._arguments_key)
+        self._namespace = string_of(item, "namespace")
+        kind: Literal["function", "custom"] = "function" if self._is_function else "custom"
+        call = ToolCall(id, self.name, kind=kind, namespace=self._namespace or None)
+        extra = extra_fields(item, "call_id", "name", "namespace", self._arguments_key)
         self.index = self._opener.open(call, extra, events)
         self._is_open = True
 
@@ -150,7 +161,7 @@ class ToolCallItem(Item):
             if text := self._progress.flush():
                 events.append(JSONDelta(self.index, text))
             self._is_open = False
-            events.append(BlockStop(self.index))
+            events.append(BlockStop(self.index, self.is_cut and not self._is_function))
 
     def _accept_equal(self, arguments: str, length: int) -> None:
         """Accept complete arguments that are other text, but the same JSON value."""
@@ -175,6 +186,10 @@ class ToolCallItem(Item):
     def _check_name(self, name: str) -> None:
         if name and self.name not in ("", name):
             raise malformed("event with the name of another tool, expected that of its call")
+
+    def _check_namespace(self, namespace: str) -> None:
+        if self.index >= 0 and namespace and namespace != self._namespace:
+            raise malformed("item with another namespace than its start, expected the same")
 
     def _arguments_of(self, value: dict[str, Any]) -> str | None:
         """Return the arguments in an item or event as text; None if it has none."""

@@ -128,6 +128,22 @@ def test_carried_signatures_are_put_back_on_what_they_sign() -> None:
     )
 
 
+def test_what_the_target_wrote_itself_stays_signed() -> None:
+    """Gemini's endpoint for OpenAI clients signs calls; the vendor of the dialect signs none."""
+    signed = ToolCall("c1", "f", "{}", signature="s", issuer="google")
+    answer = own(assistant(Text("Hi", signature="t", issuer="google"), signed))
+    asked = request(answer, own(user(result("c1", "ok"))))
+    assert Projection(asked, reasoning_issuer=None).request is asked
+
+
+def test_documents_of_the_target_stay_whatever_its_vendor_has() -> None:
+    page = Document(url="https://a.example/a.pdf")
+    asked = request(own(user(page, Document("text/plain", "Hi"))))
+    limited = Projection(asked, document_urls=False, text_documents=False)
+    assert limited.request is asked
+    assert limited.lost == {}
+
+
 def test_a_refusal_is_text_where_there_is_no_field() -> None:
     done = blocks_of(Refusal("No."), Refusal(), role="assistant", refusal=False)
     assert done.messages == [("assistant", (Text("No."),))]
@@ -224,6 +240,13 @@ def test_ids_are_escaped_or_shortened_for_call_and_result_alike() -> None:
     assert [getattr(block, "tool_call_id", "") for block in done.messages[1][1]] == ids
 
 
+def test_ids_of_a_request_for_this_very_target_stay() -> None:
+    asked = request(own(assistant(call("a.b"))), own(user(result("a.b"))))
+    assert Projection(asked, native=True, id_pattern="[a-z]+").request is asked
+    narrowed = Projection(asked, id_pattern="[a-z0-9_]+")
+    assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
+
+
 def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
     asked = request(assistant(call("call_1")), user(result("call_1")))
     done = Projection(asked, id_pattern="[A-Za-z0-9]{9}", max_id_chars=9)
@@ -251,22 +274,6 @@ def test_extra_fields_within_a_result_are_lost_by_name() -> None:
     done = Projection(request(assistant(call("a")), user(ToolResult("a", (inner,)))))
     assert done.messages[1][1] == (result("a"),)
     assert done.lost == {"phase": 1}
-
-
-def test_citations_of_the_user_are_dropped_where_only_the_assistant_has_some() -> None:
-    cited = Text("a", (Citation("known"),))
-    assert blocks_of(cited).lost == {}
-    done = blocks_of(cited, user_citations=False)
-    assert done.messages == [("user", (Text("a"),))]
-    assert done.lost == {"citations": 1}
-
-
-def test_documents_of_the_assistant_are_dropped_where_it_has_none() -> None:
-    file = Document("application/pdf", "aGk=")
-    assert blocks_of(file, role="assistant").lost == {}
-    done = blocks_of(file, Text("x"), role="assistant", assistant_documents=False)
-    assert done.messages == [("assistant", (Text("x"),))]
-    assert done.lost == {"document_dropped": 1}
 
 
 def test_calls_stand_together_where_nothing_may_be_between_them() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from support.openai_responses.streams import MESSAGE_START, encode, find, types, write
 
@@ -174,6 +176,16 @@ def test_custom_call_has_free_text_that_may_be_empty() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_namespace_is_a_field_of_the_item(kind: Literal["function", "custom"]) -> None:
+    call = ToolCall("c", "get", kind=kind, namespace="crm")
+    payloads = encode(BlockStart(0, call), BlockStop(0), MessageStop("tool_use"))
+    items = [payloads[0]["item"], payloads[-2]["item"], payloads[-1]["response"]["output"][0]]
+    assert [(item["name"], item["namespace"]) for item in items] == [("get", "crm")] * 3
+    plain = encode(BlockStart(0, ToolCall("c", "get", kind=kind)), BlockStop(0))
+    assert all("namespace" not in payload.get("item", {}) for payload in plain)
+
+
 def test_overlapping_blocks_keep_their_output_index() -> None:
     payloads = encode(
         BlockStart(0, ToolCall("a", "f")),
@@ -212,6 +224,21 @@ def test_unfinished_call_is_done_as_incomplete_at_the_end(reason: StopReason) ->
     assert (call["status"], call["arguments"]) == ("incomplete", '{"path":')
     assert end["output"][0] == call
     assert end["status"] == ("incomplete" if reason == "max_tokens" else "completed")
+
+
+def test_unfinished_custom_call_is_done_as_incomplete_at_the_end() -> None:
+    start = BlockStart(0, ToolCall("c", "f", kind="custom"))
+    events = (start, JSONDelta(0, "*** Beg"), BlockStop(0, is_unfinished=True))
+    payloads = encode(*events, MessageStop("max_tokens"))
+    assert types(payloads) == [
+        *("output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done"),
+        *("output_item.done", "incomplete"),
+    ]
+    item = payloads[-2]["item"]
+    assert (item["status"], item["input"]) == ("incomplete", "*** Beg")
+    assert payloads[-1]["response"]["output"] == [item]
+    cut = encode(*events, StreamError("truncated", "cut"))
+    assert "output_item.done" not in types(cut)
 
 
 def test_unfinished_call_of_a_failed_stream_is_never_done() -> None:

@@ -172,5 +172,5 @@ def test_custom_tool_is_the_clients_unless_the_tools_exclude_it(
     tools: Any, fields: dict[str, Any]
 ) -> None:
     events = custom(tools, **fields)
-    assert events[0].block == ToolCall("c", "x_search", kind="custom")
+    assert events[0].block == ToolCall("c", "x_search", kind="custom", **fields)
     assert events[1:] == [JSONDelta(0, "q"), BlockStop(0)]

@@ -235,10 +235,85 @@ def test_call_that_is_never_done_has_its_deltas() -> None:
 
 
 def test_unmapped_fields_are_extra() -> None:
-    more = {"namespace": "n", "caller": {"type": "direct"}, "async": True, "x": None}
+    more = {"caller": {"type": "direct"}, "async": True, "x": None}
     start = body(added(0, "function_call", **call(status="in_progress", **more)))[0]
-    kept = {"item_id": "fc_1", "namespace": "n", "caller": {"type": "direct"}, "async": True}
+    kept = {"item_id": "fc_1", "caller": {"type": "direct"}, "async": True}
     assert start == BlockStart(0, ToolCall("call_1", "f"), extra=kept)
+
+
+@pytest.mark.parametrize("type", ["function_call", "custom_tool_call"])
+def test_namespace_of_the_tool_belongs_to_the_call(type: str) -> None:
+    start = body(added(0, type, id="fc_1", call_id="c", name="get", namespace="crm"))[0]
+    assert isinstance(start, BlockStart)
+    assert isinstance(start.block, ToolCall)
+    assert (start.block.namespace, start.extra) == ("crm", {"item_id": "fc_1"})
+
+
+@pytest.mark.parametrize("none", [None, "", 1])
+def test_namespace_that_is_no_name_is_none(none: Any) -> None:
+    item = {"type": "function_call", **call(), "namespace": none}
+    frame = event("response.output_item.added", output_index=0, item=item)
+    assert body(frame)[0] == STARTED
+
+
+@pytest.mark.parametrize("namespace", [None, "crm"])
+def test_complete_call_of_another_namespace_is_malformed(namespace: str | None) -> None:
+    """Else the tool of another group would be executed."""
+    first = call() if namespace is None else call(namespace=namespace)
+    last = done(0, "function_call", **call("{}", namespace="mail"))
+    assert malformed(decode(START, added(0, "function_call", **first), last, completed()))
+
+
+def test_namespace_that_is_not_repeated_stays() -> None:
+    frames = [
+        added(0, "function_call", **call(namespace="crm")),
+        done(0, "function_call", **call()),
+    ]
+    start, stop = body(*frames)
+    assert isinstance(start, BlockStart)
+    assert start.block == ToolCall("call_1", "f", namespace="crm")
+    assert stop == BlockStop(0)
+
+
+CUSTOM: dict[str, Any] = {"id": "ctc_1", "call_id": "c", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "is_unfinished"),
+    [
+        (
+            [done(0, "custom_tool_call", input="ab", status="completed", **CUSTOM)],
+            "completed",
+            False,
+        ),
+        (
+            [done(0, "custom_tool_call", input="ab", status="incomplete", **CUSTOM)],
+            "incomplete",
+            True,
+        ),
+        ([], "incomplete", True),
+        ([], "completed", False),
+        (
+            [event("response.custom_tool_call_input.done", output_index=0, input="ab")],
+            "incomplete",
+            False,
+        ),
+    ],
+)
+def test_custom_call_is_unfinished_if_it_was_cut_before_its_end(
+    ends: list[bytes], status: str, *, is_unfinished: bool
+) -> None:
+    """Free text cannot show it, as JSON does."""
+    start = added(0, "custom_tool_call", input="", status="in_progress", **CUSTOM)
+    frames = [start, delta("custom_tool_call_input", "ab"), *ends, completed(status=status)]
+    events = decode(START, *frames).events
+    assert events[-2] == BlockStop(0, is_unfinished)
+    assert isinstance(events[-1], MessageStop)
+
+
+def test_function_call_is_never_marked_as_unfinished() -> None:
+    frames = [ITEM_ADDED, args('{"a'), done(0, "function_call", **call('{"a', status="incomplete"))]
+    assert decode(START, *frames, completed(status="incomplete")).events[-2] == BlockStop(0)
 
 
 def test_custom_call_has_free_text_as_arguments() -> None:

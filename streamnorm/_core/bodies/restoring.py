@@ -1,0 +1,212 @@
+"""The answer to a translated request, with the tools that the client named.
+
+`Reply` says which tools the provider was given under another name or as another kind.  The
+calls of an answer are restored as they arrive: all other events pass unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.wrapped_input import WrappedInput
+from streamnorm._core.errors import LimitExceeded
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    Delta,
+    Event,
+    JSONDelta,
+    MessageStop,
+    StreamError,
+)
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec.delta_run import TextSinks
+    from streamnorm._core.codec.stream_writer import StreamWriter
+
+__all__ = ["CallRestorer", "RestoringSinks"]
+
+_LIMIT = "max_accumulated_bytes"
+_CUT_SHORT = ("max_tokens", "refusal")  # they explain an unfinished call
+
+
+class CallRestorer:
+    """Restores the calls of one answer to the client's names and kinds.
+
+    A call gets the name and the namespace that the client gave the tool.  A call of a custom
+    tool that the provider has as a function becomes a custom call, whose deltas are the text
+    that its arguments wrap (see `WrappedInput`).  If that text is not known to be whole, the
+    block stops as unfinished; where the message then claims to be complete, the stream is
+    malformed, since a client would execute the call.
+
+    Args:
+        reply: What the request's translation returned.
+        losses: Counts `custom_tool_members`, for members beside the text.
+        note: Records a `Note` of a kind and a location: `not_wrapped`, for arguments that are
+            passed on unchanged.
+        limits: `max_accumulated_bytes` bounds the wrapped arguments of all calls, in characters.
+
+    Attributes:
+        has_failed: Whether it has ended the stream.
+    """
+
+    def __init__(
+        self,
+        reply: Reply,
+        losses: Losses,
+        *,
+        note: Callable[[str, str], None],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
+        self._tools = reply.tools
+        self._note = note
+        self._losses = losses
+        self._limits = limits
+        self._inputs: dict[int, WrappedInput] = {}  # of open calls
+        self._chars = 0  # of wrapped arguments
+        self._choices: dict[int, int] = {}  # of calls with wrapped arguments, by block
+        self._problems: dict[int, str] = {}  # the first of each choice
+        self.has_failed = False
+
+    def take(self, events: list[Event]) -> list[Event]:
+        """Return events with their calls restored.
+
+        If the stream fails here, only the events before that are returned, and a `StreamError`.
+
+        Args:
+            events: All events of one frame, so that the stops of several choices come together.
+        """
+        restored: list[Event] = []
+        if self.has_failed:
+            return restored
+        for event in events:
+            try:
+                self._push(event, restored)
+            except LimitExceeded as exc:
+                error = StreamError("too_large", str(exc), code=exc.limit)
+            else:
+                problem = self._problem_of(event)
+                if problem is None:
+                    continue
+                error = StreamError("malformed", f"wrapped input of a custom call: {problem}")
+            self.has_failed = True
+            # Nothing may follow a stop, even if it is that of another choice.
+            return [*(e for e in restored if not isinstance(e, MessageStop)), error]
+        return restored
+
+    def is_wrapped(self, index: int) -> bool:
+        """Return whether deltas of a block are wrapped arguments."""
+        return index in self._inputs
+
+    def unwrap(self, index: int, arguments: str) -> str:
+        """Return the text that is known with the next arguments of a wrapped call.
+
+        Raises:
+            LimitExceeded: The arguments are larger than `max_accumulated_bytes`.
+        """
+        self._chars += len(arguments)
+        bound = self._limits.max_accumulated_bytes
+        if self._chars > bound:
+            message = f"wrapped arguments of {self._chars} characters, expected at most {bound}"
+            raise LimitExceeded(message, limit=_LIMIT)
+        return self._inputs[index].feed(arguments)
+
+    def _push(self, event: Event, restored: list[Event]) -> None:
+        match event:
+            case JSONDelta(index, arguments) if index in self._inputs:
+                if text := self.unwrap(index, arguments):
+                    restored.append(JSONDelta(index, text))
+            case BlockStart(block=ToolCall(name=name, namespace=None) as call) if (
+                name in self._tools
+            ):
+                restored.append(structs.replace(event, block=self._restore(event, call)))
+            case BlockStop(index) if index in self._inputs:
+                self._stop(index, restored)
+            case _:
+                restored.append(event)
+
+    def _restore(self, start: BlockStart, call: ToolCall) -> ToolCall:
+        tool = self._tools[call.name]
+        if tool.is_custom and call.kind == "function":
+            depth = self._limits.max_json_depth
+            self._inputs[start.index] = WrappedInput(max_json_depth=depth)
+            self._choices[start.index] = start.choice
+            call = structs.replace(call, kind="custom")
+        return structs.replace(call, name=tool.name, namespace=tool.namespace)
+
+    def _stop(self, index: int, restored: list[Event]) -> None:
+        wrapped, choice = self._inputs.pop(index), self._choices.pop(index)
+        if text := wrapped.close():
+            restored.append(JSONDelta(index, text))
+        if wrapped.is_plain:
+            self._note("not_wrapped", "tool call")
+        elif wrapped.has_other_members:
+            self._losses.add("custom_tool_members", "tool call", "dropped")
+        if wrapped.problem is not None:
+            self._problems.setdefault(choice, wrapped.problem)
+        restored.append(BlockStop(index, wrapped.problem is not None))
+
+    def _problem_of(self, event: Event) -> str | None:
+        """Return why a choice cannot be complete; None if `event` does not claim that it is."""
+        if isinstance(event, MessageStop) and event.reason not in _CUT_SHORT:
+            return self._problems.get(event.choice)
+        return None
+
+
+class RestoringSinks:
+    """The sinks of a delta run for an answer whose calls are restored.
+
+    Args:
+        restorer: Restores the calls.
+        accumulator: Receives the texts.
+        writer: Writes the texts.
+    """
+
+    def __init__(
+        self, restorer: CallRestorer, accumulator: TextSinks, writer: StreamWriter
+    ) -> None:
+        self._restorer = restorer
+        self._accumulator = accumulator
+        self._writer = writer
+
+    def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
+        """Return a function that appends text to an open block.
+
+        That of a wrapped call is appended by `delta_sink`, which knows it.
+        """
+        if self._restorer.is_wrapped(index):
+            return _drop
+        return self._accumulator.text_sink(index, part)
+
+    def delta_sink(self, delta: Delta) -> Callable[[str], bytes | None]:
+        """Return a function that writes more text of a block."""
+        index, writer = delta.index, self._writer
+        if not self._restorer.is_wrapped(index):
+            return writer.delta_sink(delta)
+        append, unwrap = self._accumulator.text_sink(index), self._restorer.unwrap
+        write: Callable[[str], bytes | None] | None = None
+
+        def restore(arguments: str) -> bytes | None:
+            nonlocal write
+            text = unwrap(index, arguments)
+            if not text:
+                return None
+            append(text)
+            if write is not None:
+                return write(text)
+            written = b"".join(writer.write((JSONDelta(index, text),)))
+            write = writer.delta_sink(delta)  # a fast one, once text has been written
+            return written
+
+        return restore
+
+
+def _drop(text: str) -> None:
+    """Discard text."""

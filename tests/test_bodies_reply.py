@@ -1,0 +1,140 @@
+"""Whole responses to a translated request: calls under the client's names and kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+from support.request_targets import EVERYTHING
+from support.telegraph import TELEGRAPH
+
+from streamnorm import (
+    EncodeError,
+    Event,
+    Loss,
+    LossyEncoding,
+    Message,
+    Reply,
+    Request,
+    Text,
+    ToolCall,
+    Usage,
+    encode_message,
+    message_events,
+    translate_message,
+)
+from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
+from streamnorm._core.losses import Losses
+from streamnorm._registry import register
+
+REPLY = Reply(
+    tools={
+        "apply_patch": ToolName("apply_patch", is_custom=True),
+        "crm__get": ToolName("get", "crm"),
+    }
+)
+PATCH = '{"input":"*** Begin \\"x\\"\\n"}'
+TEXT = '*** Begin "x"\n'
+
+
+class Ledger:
+    """A body codec that stores the message that it is to write."""
+
+    def __init__(self) -> None:
+        self.message = Message()
+
+    def read_request(self, body: dict[str, Any], context: ReadContext) -> Request:
+        raise NotImplementedError
+
+    def write_request(self, request: Request, context: WriteContext) -> Written:
+        raise NotImplementedError
+
+    def read_response(self, body: dict[str, Any], context: ReadContext) -> list[Event]:
+        return message_events(message(ToolCall("c", "apply_patch", body["arguments"])))
+
+    def write_response(
+        self, message: Message, created: float | None, losses: Losses
+    ) -> dict[str, Any]:
+        self.message = message
+        return {"calls": len(message.tool_calls)}
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    written = Ledger()
+    codec = BodyCodec(
+        capabilities=EVERYTHING,
+        read_request=written.read_request,
+        write_request=written.write_request,
+        read_response=written.read_response,
+        write_response=written.write_response,
+    )
+    remove = register(structs.replace(TELEGRAPH, body=lambda: codec))
+    yield written
+    remove()
+
+
+def message(*blocks: Any, stop_reason: Any = "tool_use") -> Message:
+    return Message("m", "gpt", blocks, stop_reason=stop_reason, usage=Usage(1, 2))
+
+
+def test_calls_of_a_message_are_restored(ledger: Ledger) -> None:
+    answer = message(
+        Text("Hi"),
+        ToolCall("c1", "apply_patch", PATCH),
+        ToolCall("c2", "crm__get", '{"t":1}'),
+        ToolCall("c3", "other", '{"input":"a"}'),
+    )
+    assert encode_message(answer, "telegraph", reply=REPLY, model="mine").body == {"calls": 3}
+    assert ledger.message == Message(
+        "m",
+        "mine",
+        (
+            Text("Hi"),
+            ToolCall("c1", "apply_patch", TEXT, kind="custom"),
+            ToolCall("c2", "get", '{"t":1}', namespace="crm"),
+            ToolCall("c3", "other", '{"input":"a"}'),
+        ),
+        stop_reason="tool_use",
+        usage=Usage(1, 2),
+    )
+
+
+@pytest.mark.parametrize("reply", [None, Reply()])
+def test_message_without_a_reply_stays_as_it_is(ledger: Ledger, reply: Reply | None) -> None:
+    answer = message(ToolCall("c1", "apply_patch", PATCH))
+    encode_message(answer, "telegraph", reply=reply)
+    assert ledger.message is answer
+
+
+def test_translated_message_is_restored(ledger: Ledger) -> None:
+    translate_message({"arguments": PATCH}, dialect="telegraph", to="telegraph", reply=REPLY)
+    assert ledger.message.blocks == (ToolCall("c", "apply_patch", TEXT, kind="custom"),)
+
+
+def test_members_beside_the_text_are_a_loss(ledger: Ledger) -> None:
+    answer = message(ToolCall("c", "apply_patch", '{"why":1,"input":"a"}'))
+    encoded = encode_message(answer, "telegraph", reply=REPLY)
+    assert encoded.losses == (Loss("custom_tool_members", "tool call", 1, "dropped"),)
+    assert ledger.message.tool_calls[0].arguments == "a"
+    with pytest.raises(LossyEncoding):
+        encode_message(answer, "telegraph", reply=REPLY, strict=True)
+
+
+def test_plain_text_is_the_text(ledger: Ledger) -> None:
+    encode_message(message(ToolCall("c", "apply_patch", TEXT)), "telegraph", reply=REPLY)
+    assert ledger.message.blocks == (ToolCall("c", "apply_patch", TEXT, kind="custom"),)
+
+
+def test_text_that_was_cut_is_marked_or_refused(ledger: Ledger) -> None:
+    call = ToolCall("c", "apply_patch", '{"input":"*** Beg')
+    encode_message(message(call, stop_reason="max_tokens"), "telegraph", reply=REPLY)
+    assert ledger.message.blocks == (
+        ToolCall("c", "apply_patch", "*** Beg", kind="custom", is_unfinished=True),
+    )
+    match = r"^blocks: wrapped input of a custom call: text ends at character 17, expected more$"
+    with pytest.raises(EncodeError, match=match):
+        encode_message(message(call), "telegraph", reply=REPLY)
