@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, is_array, is_object
+from streamnorm._core.json import InvalidJSON, clean, is_array, is_object
 from streamnorm._core.shapes import found
 
 __all__ = [
