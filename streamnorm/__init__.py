@@ -142,8 +142,8 @@ _MODULES = {
     "streamnorm._core.codec": "Decoder Encoder Feed",
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
-        "NotAStream ProtocolError RecordingError RemoteProtocolError StreamnormError "
-        "TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
+        "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError "
+        "StreamnormError TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
     ),
     "streamnorm._core.events": (
         "Abandoned BlockStart BlockStop CitationDelta Completed Event Failed JSONDelta "

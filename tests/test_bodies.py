@@ -23,6 +23,7 @@ from streamnorm import (
     StreamError,
     Text,
     ToolCall,
+    ToolResult,
     UnknownDialect,
     UpstreamError,
     Usage,
@@ -150,8 +151,9 @@ def test_losses_of_a_request_are_reported_or_refused() -> None:
 
 def test_policy_for_arguments_reaches_the_writer() -> None:
     call = InputMessage("assistant", (ToolCall("c", "f", "[1]"),))
-    asked = structs.replace(REQUEST, messages=(call,))
-    with pytest.raises(EncodeError):
+    result = InputMessage("user", (ToolResult("c", (Text("1"),)),))
+    asked = structs.replace(REQUEST, messages=(call, result))
+    with pytest.raises(EncodeError, match="arguments of 3 characters are no JSON object"):
         encode_request(asked, "telegraph")
     losses = encode_request(asked, "telegraph", arguments="raw").losses
     assert [loss.feature for loss in losses] == ["arguments_raw", "tool_call"]

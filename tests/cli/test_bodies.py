@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from support.telegraph import TELEGRAPH
-from support.telegraph_bodies import codec
+from support.telegraph_bodies import CAPABILITIES, codec
 
 from streamnorm import Limits, Request
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
@@ -58,7 +58,12 @@ def _morse() -> BodyCodec:
             context.losses.add("text", "messages", "dropped")
         return Written({"say": "…"}, "/morse/fast-1", {"x-key-count": "2"})
 
-    return structs.replace(codec(), read_request=read_request, write_request=write_request)
+    return structs.replace(
+        codec(),
+        capabilities=structs.replace(CAPABILITIES, fields=frozenset({"metadata"})),
+        read_request=read_request,
+        write_request=write_request,
+    )
 
 
 @pytest.fixture(autouse=True)

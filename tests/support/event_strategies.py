@@ -102,6 +102,10 @@ def _signed(d: Draws) -> dict[str, Any]:
     return {"signature": d.text(), "issuer": d.pick(_ISSUERS)} if d.flag() else {}
 
 
+def _namespace(d: Draws) -> dict[str, Any]:
+    return {"namespace": "n"} if d.flag(5) else {}
+
+
 def _block(d: Draws) -> Block:
     """Return a block that a stream can accumulate to."""
     parts = [d.text(0, 3) for _ in range(d.below(4))]
@@ -113,7 +117,8 @@ def _block(d: Draws) -> Block:
     options: tuple[Block, ...] = (
         Text(d.text(0, 4), citations, **_signed(d)),
         Reasoning(tuple(parts), **_signed(d)),
-        ToolCall(_name(d), _name(d), arguments, kind, **_signed(d)),
+        ToolCall(_name(d), _name(d), arguments, kind, **_signed(d), **_namespace(d)),
+        ToolCall(_name(d), _name(d), "*** Beg", "custom", is_unfinished=d.flag()),
         RedactedReasoning("x", d.pick(_ISSUERS)),
         Refusal(d.text(0, 4)),
         ServerToolCall("s", "f", arguments),
@@ -184,12 +189,13 @@ def block_run(d: Draws, index: int, choice: int = 0) -> list[Event]:
             block, texts = _server_call(d, index)
             run = [JSONDelta(index, text) for text in texts]
         case "custom":
-            block = ToolCall(f"call-{index}", "f", kind="custom")
+            block = ToolCall(f"call-{index}", "f", kind="custom", **_namespace(d))
             run = [JSONDelta(index, text) for text in pieces]
         case _:
             # Other ids than these have no place in Anthropic, or look as if we had made them.
             id = d.pick((f"call_{index}", f"functions.f:{index}", f"snid_{index}"))
-            block, run = ToolCall(id, "f"), [JSONDelta(index, text) for text in _arguments(d)]
+            block = ToolCall(id, "f", **_namespace(d))
+            run = [JSONDelta(index, text) for text in _arguments(d)]
     if kind in ("text", "reasoning", "function", "custom") and d.flag(3):
         # That of a call whose arguments are complete would come too late where calls overlap.
         at = 0 if isinstance(block, ToolCall) else len(run)

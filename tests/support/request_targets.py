@@ -67,6 +67,7 @@ class Projection:
     Args:
         request: The request.
         repair: Policy for tool results.
+        native: Whether the request was written for the target.
         can: Capabilities that are not those of `EVERYTHING`.
 
     Attributes:
@@ -75,12 +76,21 @@ class Projection:
         lost: Names of the losses, with their counts.
     """
 
-    def __init__(self, request: Request, repair: RepairPolicy = "error", **can: Any) -> None:
+    def __init__(
+        self,
+        request: Request,
+        repair: RepairPolicy = "error",
+        *,
+        native: bool = False,
+        **can: Any,
+    ) -> None:
         losses = Losses()
         target = structs.replace(EVERYTHING, **can)
         self.request: Request
         self.reply: Reply
-        self.request, self.reply = project_request(request, target, losses, repair=repair)
+        self.request, self.reply = project_request(
+            request, target, losses, repair=repair, native=native
+        )
         self.lost: Counter[str] = Counter()
         for loss in losses.list():
             self.lost[loss.feature] += loss.count

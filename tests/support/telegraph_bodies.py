@@ -41,11 +41,9 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.provider_errors import upstream_error
 
-__all__ = ["codec", "is_request", "is_response"]
+__all__ = ["CAPABILITIES", "codec", "is_request", "is_response"]
 
-CAPABILITIES = BodyCapabilities(
-    dialect="telegraph", fields=frozenset({"model", "messages", "max_tokens", "extra"})
-)
+CAPABILITIES = BodyCapabilities(dialect="telegraph", fields=frozenset({"max_tokens", "betas"}))
 _FIELDS = frozenset({"telegraph", "model", "limit", "say"})
 
 
@@ -106,8 +104,6 @@ def _write_request(request: Request, context: WriteContext) -> Written:
     body: dict[str, Any] = {"telegraph": "ask", "model": request.model, "say": said}
     if request.max_tokens is not None:
         body["limit"] = request.max_tokens
-    if request.temperature is not None:
-        context.losses.add("temperature", "request", "dropped")
     headers = {"x-telegraph-beta": ",".join(request.betas)} if request.betas else {}
     return Written(body, path, headers)
 

@@ -51,7 +51,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         adjacent_calls: The calls of one message have nothing between them.
         error_results: Tool results that are errors have a field that says so.
         object_arguments: Tool arguments are an object, not JSON text.
-        call_ids: Tool calls must have an id.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         name_pattern: Regular expression that tool names match as a whole; None = any.
@@ -81,6 +80,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
         thinking_budgets: A target with adaptive modes or levels takes budgets, too.
+        bounded_budgets: A budget is at least 1,024, and less than the tokens of the answer.
         shows_reasoning: A field for what of the reasoning the answer shows.
         reasoning_off: Reasoning can be switched off.
         efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
@@ -118,7 +118,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         beta_header: Header that lists betas, with commas; None = there is none.
         beta_field: Field of the body that lists betas instead.
         beta_fields: Paths of fields that a beta enables, by a pattern of its name.
-        allowed_betas: Patterns of betas that it knows; None = all.
+        allowed_betas: Betas that it knows; None = all.
     """
 
     dialect: str
@@ -152,7 +152,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     adjacent_calls: bool = False
     error_results: bool = False
     object_arguments: bool = False
-    call_ids: bool = True
     id_pattern: str | None = None
     max_id_chars: int | None = None
     name_pattern: str | None = None
@@ -179,6 +178,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_stops: int | None = None
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
     thinking_budgets: bool = True
+    bounded_budgets: bool = False
     shows_reasoning: bool = True
     reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

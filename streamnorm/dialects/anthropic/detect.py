@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of
+from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of, string_of
 from streamnorm.sse import Frame
 
 __all__ = ["EVENT_TYPES", "is_request", "is_response", "is_terminal", "recognises"]
@@ -66,7 +66,7 @@ def is_request(body: dict[str, Any]) -> bool:
     if not _REQUEST_FIELDS.isdisjoint(body):
         return True
     choice, tools = body.get("tool_choice"), objects_of(body.get("tools"))
-    if is_object(choice) and choice.get("type") in _CHOICES:
+    if is_object(choice) and string_of(choice, "type") in _CHOICES:
         return True
     if any("input_schema" in tool for tool in tools):
         return True
@@ -78,7 +78,7 @@ def is_request(body: dict[str, Any]) -> bool:
 
 
 def _is_own_block(block: dict[str, Any]) -> bool:
-    kind = block.get("type")
+    kind = string_of(block, "type")
     if kind in ("image", "document"):
         return is_object(block.get("source"))
     return kind in _BLOCKS or (kind == "thinking" and "signature" in block)

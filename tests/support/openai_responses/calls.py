@@ -41,23 +41,28 @@ def _beside(d: Draws) -> dict[str, Any]:
     return d.pick(({}, {}, {"caller": {"type": "direct"}}))
 
 
+def _namespace(d: Draws) -> dict[str, Any]:
+    return d.pick(({}, {}, {"namespace": "n"}))
+
+
 def make_function(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     """Return a function call."""
     text = _arguments(d, style)
     call = _call("function_call", d.pick((f"call_{number}", f"functions.f:{number}")), "find")
-    beside = d.pick((_beside(d), {"namespace": "n"}))
+    beside, space = _beside(d), _namespace(d)
     whole = {
         **id_of(style, "fc", number),
         **call,
         "arguments": text,
         **beside,
+        **space,
         "status": "completed",
     }
     steps = [added(whole, arguments=d.pick(("", "", text)))]
     steps += deltas(d, style, "function_call_arguments", text, {})
     if style.dones:
         steps.append(Step({"type": "response.function_call_arguments.done", "arguments": text}))
-    block = ToolCall(call["call_id"], "find", text)
+    block = ToolCall(call["call_id"], "find", text, **space)
     return begun([*steps, done(whole)], (block, extra_of(whole, **beside)), late=d.flag(8))
 
 
@@ -66,7 +71,9 @@ def make_custom(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     text, name, beside = d.text(0, 8), d.pick(("sing", "search")), _beside(d)
     served = style.tools is not None and name not in style.tools  # xAI calls its own searches so
     call = _call("custom_tool_call", f"call_{number}", name)
-    whole = {**id_of(style, "ctc", number), **call, "input": text, **beside, "status": "completed"}
+    space = {} if served else _namespace(d)
+    ended = {**beside, **space, "status": "completed"}
+    whole = {**id_of(style, "ctc", number), **call, "input": text, **ended}
     kind = "response.custom_tool_call_input"
     pieces = deltas(d, style, "custom_tool_call_input", text, {})
     if served:  # and their input comes at once
@@ -77,7 +84,7 @@ def make_custom(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
     steps.append(done(whole))
     if served:
         return begun(steps, (_server_call(whole, name), None))
-    block = ToolCall(call["call_id"], name, text, kind="custom")
+    block = ToolCall(call["call_id"], name, text, kind="custom", **space)
     late = style.tools is None and d.flag(8)
     return begun(steps, (block, extra_of(whole, **beside)), late=late)
 

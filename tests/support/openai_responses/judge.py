@@ -107,12 +107,13 @@ def _check(part: dict[str, Any], block: Block) -> None:
         case RedactedReasoning(data, issuer):
             assert (part["type"], part["summary"]) == ("reasoning", [])
             assert part["encrypted_content"] == seal_reasoning(data, issuer)
-        case ToolCall(id, name, arguments, kind):
+        case ToolCall(id, name, arguments, kind, namespace=namespace):
             custom = kind == "custom"
             call = {"type": "custom_tool_call" if custom else "function_call"}
             call |= {"call_id": id, "name": name}
             call |= {"input": arguments} if custom else {"arguments": arguments or "{}"}
             assert part.items() >= call.items()
+            assert part.get("namespace") == namespace
         case ServerToolCall(id, _, arguments, kind):
             assert part["type"] == kind
             assert part["id"] == id or not id

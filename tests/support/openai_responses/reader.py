@@ -167,6 +167,8 @@ class _Reader:
             return
         assert self.error is None
         assert None not in self.done
+        if any(item["type"] == "custom_tool_call" and _is_unfinished(item) for item in self.done):
+            assert status == "incomplete"
         assert response["error"] is None
         assert (response["incomplete_details"] is not None) == (status == "incomplete")
         _check_usage(response["usage"])
@@ -332,8 +334,8 @@ def _check_usage(usage: dict[str, Any]) -> None:
 
 def _is_unfinished(item: dict[str, Any]) -> bool:
     """Return whether an item waits for the end of the message: a call that may not run."""
-    if item["type"] != "function_call":
-        return False
+    if item["type"] != "function_call":  # free text cannot show it
+        return item["type"] == "custom_tool_call" and item["status"] == "incomplete"
     try:
         json.loads(item["arguments"])
     except ValueError:

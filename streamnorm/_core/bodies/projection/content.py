@@ -51,15 +51,23 @@ class ContentProjector:
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
+        native: Whether ids of the target's dialect stay as they are.
     """
 
     def __init__(
-        self, can: BodyCapabilities, names: ToolNames, losses: Losses, *, fills: bool
+        self,
+        can: BodyCapabilities,
+        names: ToolNames,
+        losses: Losses,
+        *,
+        fills: bool,
+        native: bool,
     ) -> None:
         self._can = can
         self._names = names
         self._losses = losses
         self._fills = fills
+        self._native = native
         self._ids: dict[str, str] = {}
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
 
@@ -189,7 +197,7 @@ class ContentProjector:
         """Return a call with the target's name, id, kind and signature."""
         can = self._can
         name = self._names.of(call.name, call.namespace)
-        id = self._id(call.id)
+        id = call.id if own and self._native else self._id(call.id)
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not can.namespaces:
@@ -233,7 +241,9 @@ class ContentProjector:
         if others:
             self._losses.add("tool_result_image_moved", "messages", "in a user message after it")
             moved += [Text(f"[image of tool result {result.tool_call_id}]"), *others]
-        id = self._id(result.tool_call_id)
+        id = result.tool_call_id
+        if not (own and self._native):
+            id = self._id(id)
         name = self._names.of(result.name, None) if result.name else ""
         if result.is_error and not can.error_results:
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")

@@ -47,12 +47,6 @@ def project_options(
     """
     if not can.available:
         raise EncodeError("model of another API, expected one of this", path="model")
-    if request.state and not own:
-        name = next(iter(request.state))
-        raise EncodeError(
-            "state of another provider, expected the whole conversation in the request",
-            path=f"state.{name}",
-        )
     if "safety_identifier" not in can.fields and "user" in can.fields:
         user = request.safety_identifier or request.user
         if user is not request.user or request.safety_identifier is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import ReasoningOptions, Request
+from streamnorm._core.bodies.request import ReasoningOptions, Request, is_own
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_reasoning_options", "reasons"]
@@ -45,7 +45,12 @@ def project_reasoning_options(
     if "reasoning" not in can.fields:
         losses.add("reasoning", "request", "dropped")
         return None
-    projected = structs.replace(options, **_in_words_of(can, options, request.max_tokens))
+    # An effort alone is what a client of the dialect says, too.
+    if options.mode is not None or not is_own(request, can.dialect):
+        words = _in_words_of(can, options, request.max_tokens)
+        projected = structs.replace(options, **words)
+    else:
+        projected = options
     if projected.show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         projected = structs.replace(projected, show=None)
@@ -76,10 +81,11 @@ def _in_words_of(
         return _words("off", effort) if takes_modes else _words(None, "none")
     if budget is not None:
         if takes_budgets:
-            return _with_budget(budget, effort, max_tokens)
+            return _with_budget(budget, effort, max_tokens if can.bounded_budgets else None)
         return _words("adaptive" if takes_modes else None, effort or _effort_of(budget))
     if can.thinking == "budget" and effort is not None and mode is None:
-        return _with_budget(_BUDGETS.get(effort, _BUDGETS["medium"]), None, max_tokens)
+        budget = _BUDGETS.get(effort, _BUDGETS["medium"])
+        return _with_budget(budget, None, max_tokens if can.bounded_budgets else None)
     if can.thinking == "adaptive" and effort is not None:
         return _words("adaptive", "low" if effort == "minimal" else effort)
     return _words(mode if takes_modes else None, effort)

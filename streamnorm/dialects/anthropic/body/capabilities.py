@@ -44,6 +44,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     max_tokens=32_000,
     max_temperature=1.0,
     thinking="adaptive",
+    bounded_budgets=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     reasoning_issuer="anthropic",
     marks=frozenset(["system", "tool", "assistant", *_MARKED_BLOCKS.split()]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import Document, Image, OpaqueBlock
-from streamnorm._core.bodies.fields import object_of, required_text, rest_of, text_in
+from streamnorm._core.bodies.fields import object_of, required_text, rest_of, text_in, within
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import EncodeError
+from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm.dialects.anthropic.body.extra import (
     DIALECT,
@@ -101,14 +101,16 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
         if is_object(kept) and "content" in kept and _text_of(kept["content"]) != block.data:
             rest = rest_of(rest, {name}) or {}  # the text has been replaced since
     if is_object(found := rest.get("search_result")):
-        value = {"type": "search_result", "title": block.title or "", **found}
+        result = {"type": "search_result", "title": block.title or "", **found}
         if block.cache is not None:
-            value["cache_control"] = mark_to_wire(block.cache)
-        return value
+            result["cache_control"] = mark_to_wire(block.cache)
+        return result
     if _is_refused(block):
         context.losses.add("document_dropped", "messages", "neither text nor PDF")
         return None
-    value = {"type": "document", "source": _source_to_wire(block, path)}
+    value: dict[str, Any] = {"type": "document", "source": _source_to_wire(block, path)}
+    if value["source"]["type"] == "text" and block.media_type != "text/plain":
+        context.losses.add("media_type", "messages", "written as text/plain")
     if block.title is not None:
         value["title"] = block.title
     add_rest(value, block.cache, rest)
@@ -116,29 +118,30 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
 
 
 def _is_refused(block: Document) -> bool:
+    """Return whether a document is known to be neither text nor PDF, or text by URL."""
     media_type = block.media_type
-    if block.data is None or media_type is None:
+    if media_type is None or media_type == _PDF or (block.data is None and block.url is None):
         return False
-    return media_type != _PDF and not media_type.startswith("text/")
+    return block.data is None or not media_type.startswith("text/")
 
 
 def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
     """Return the fields of a file, by its source; None if the type of the source is unknown."""
-    match source.get("type"):
-        case "base64":
-            return {
-                "media_type": required_text(source, "media_type"),
-                "data": required_text(source, "data"),
-            }
-        case "text":
-            media_type = text_in(source, "media_type") or "text/plain"
-            return {"media_type": media_type, "data": required_text(source, "data")}
-        case "url":
+    kind = source.get("type")
+    try:
+        if kind == "url":
             return {"url": required_text(source, "url")}
-        case "file":
+        if kind == "file":
             return {"file_id": required_text(source, "file_id"), "issuer": DIALECT}
-        case _:
+        if kind == "text":
+            media_type = text_in(source, "media_type") or "text/plain"
+        elif kind == "base64":
+            media_type = required_text(source, "media_type")
+        else:
             return None
+        return {"media_type": media_type, "data": required_text(source, "data")}
+    except DecodeError as exc:
+        raise within(exc, "$.source") from None
 
 
 def _with_source(extra: Extra, source: dict[str, Any]) -> Extra:

@@ -79,14 +79,18 @@ def add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: Wri
     value: dict[str, Any] = {}
     if reasoning.mode is not None:
         value["type"] = _TYPES[reasoning.mode]
-    if reasoning.mode == "budget":
+    if reasoning.budget_tokens is not None and reasoning.mode == "budget":
         value["budget_tokens"] = reasoning.budget_tokens
     rest = own_fields(reasoning.extra)
     show = reasoning.show
     if show is not None and reasoning.mode in ("budget", "adaptive"):
         value["display"] = "omitted" if show == "none" else "summarized"
+        if show in ("concise", "detailed"):
+            context.losses.add("reasoning_summary", "request", "written as summarized")
     elif show is not None and "display" not in rest:
         context.losses.add("reasoning_summary", "request", "dropped without reasoning")
+    if reasoning.mode == "off":  # of what was asked for before
+        rest = {name: item for name, item in rest.items() if name != "display"}
     value |= rest
     if value:
         body["thinking"] = value
@@ -101,11 +105,17 @@ def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
         DecodeError: A field is of another type.
     """
     config = object_of(body, "output_config") or {}
-    for owner, name in ((config, "format"), (body, "output_format")):
-        form = object_of(owner, name)
-        if form is None or form.get("type") != "json_schema":
-            continue
-        schema = object_of(form, "schema")
+    for owner, name, path in (
+        (config, "format", "$.output_config"),
+        (body, "output_format", "$"),
+    ):
+        try:
+            form = object_of(owner, name)
+            if form is None or form.get("type") != "json_schema":
+                continue
+            schema = object_of(form, "schema")
+        except DecodeError as exc:
+            raise within(exc, path) from None
         rest = rest_of(form, {"type", "schema"})
         extra = None if rest is None else {DIALECT: rest}
         return OutputFormat("json_schema", schema, extra=extra), name

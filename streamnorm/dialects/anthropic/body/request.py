@@ -17,10 +17,12 @@ from streamnorm._core.bodies.fields import (
     rest_of,
     text_in,
     texts_in,
+    within,
 )
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
-from streamnorm.dialects.anthropic.body.betas import settle_betas
+from streamnorm._core.errors import DecodeError
+from streamnorm.dialects.anthropic.body.betas import with_needed_betas
 from streamnorm.dialects.anthropic.body.extra import (
     DIALECT,
     add_rest,
@@ -110,7 +112,12 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 def _user_from_wire(body: dict[str, Any]) -> str | None:
     metadata = object_of(body, "metadata")
-    return None if metadata is None else text_in(metadata, "user_id")
+    if metadata is None:
+        return None
+    try:
+        return text_in(metadata, "user_id")
+    except DecodeError as exc:
+        raise within(exc, "$.metadata") from None
 
 
 def _betas_from_wire(context: ReadContext) -> tuple[str, ...]:
@@ -144,7 +151,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     body = unchanged_source(request, DIALECT)
     if body is None:
         body = _body_to_wire(request, context)
-    body, betas = settle_betas(body, request.betas, context.capabilities, context.losses)
+    betas = with_needed_betas(body, request.betas, context.capabilities)
     return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
 
 

@@ -9,13 +9,16 @@ from msgspec import Struct, structs
 from streamnorm._core.bodies.fields import (
     integer_in,
     object_of,
+    objects_in,
     required_text,
     rest_of,
     text_in,
     texts_in,
+    within,
 )
 from streamnorm._core.bodies.request import Source
 from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.tools import MCPServer, ServerTool
 from streamnorm.dialects.anthropic.body.extra import (
@@ -29,8 +32,9 @@ from streamnorm.dialects.anthropic.body.extra import (
 __all__ = [
     "MCPParts",
     "kind_of",
-    "mcp_server_from_wire",
     "mcp_server_to_wire",
+    "mcp_servers_from_wire",
+    "mcp_toolset_from_wire",
     "server_tool_from_wire",
     "server_tool_to_wire",
 ]
@@ -121,39 +125,75 @@ class MCPParts(Struct, frozen=True):
     server: dict[str, Any] | None
 
 
-def mcp_server_from_wire(parts: MCPParts) -> MCPServer:
-    """Return an MCP server.
+def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
+    """Return the entries of `mcp_servers` by their names, with what they say of their tools.
 
     Raises:
-        DecodeError: A field is of another type.
+        DecodeError: One is no MCP server, or has the name of another one.
     """
-    toolset, server = parts.toolset or {}, parts.server or {}
-    name = text_in(toolset, "mcp_server_name") or required_text(server, "name")
-    mark, extra = mark_and_rest(toolset, _TOOLSET)
+    servers: dict[str, MCPServer] = {}
+    for path, value in objects_in(body, "mcp_servers"):
+        try:
+            server = _server_from_wire(value)
+        except DecodeError as exc:
+            raise within(exc, path) from None
+        if server.name in servers:
+            raise DecodeError("name of another server, expected one of its own", path=path)
+        servers[server.name] = server
+    return servers
+
+
+def _server_from_wire(value: dict[str, Any]) -> MCPServer:
+    rest = rest_of(value, _SERVER) or {}
+    allowed = None
+    # Before there were toolsets, a server had the names of its tools.
+    configuration = object_of(value, "tool_configuration")
+    if configuration is not None and configuration.keys() == {"allowed_tools"}:
+        del rest["tool_configuration"]
+        try:
+            allowed = texts_in(configuration, "allowed_tools")
+        except DecodeError as exc:
+            raise within(exc, "$.tool_configuration") from None
+    server = MCPServer(
+        required_text(value, "name"),
+        text_in(value, "url"),
+        text_in(value, "authorization_token"),
+        allowed_tools=allowed,
+        require_approval="never",
+        extra={DIALECT: {"mcp_server": rest}} if rest else None,
+    )
+    return structs.replace(server, source=Source(DIALECT, MCPParts(None, value), server))
+
+
+def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
+    """Return the server of a toolset, which is taken from `servers` if it is there.
+
+    Raises:
+        DecodeError: It does not name its server.
+    """
+    name = required_text(value, "mcp_server_name")
+    entry = servers.pop(name, None)
+    mark, extra = mark_and_rest(value, _TOOLSET)
     rest = own_fields(extra)
     allowed = _enabled_tools(rest)
     if allowed is not None:
         rest = rest_of(rest, _FILTER) or {}
-    server_rest = rest_of(server, _SERVER) or {}
-    configuration = object_of(server, "tool_configuration")
-    if configuration is not None and allowed is None and configuration.keys() == {"allowed_tools"}:
-        allowed = texts_in(configuration, "allowed_tools")
-        del server_rest["tool_configuration"]
-    own: dict[str, Any] = {}
-    if rest or parts.server is None:
-        own["mcp_toolset"] = rest
-    if server_rest:
-        own["mcp_server"] = server_rest
-    tool = MCPServer(
-        name,
-        text_in(server, "url"),
-        text_in(server, "authorization_token"),
-        allowed_tools=allowed,
-        require_approval="never",
+    if entry is None:  # the server is known to Anthropic
+        server = MCPServer(name, require_approval="never")
+        own: dict[str, Any] = {"mcp_toolset": rest}
+        parts = MCPParts(value, None)
+    else:
+        server = entry
+        own = own_fields(entry.extra) | ({"mcp_toolset": rest} if rest else {})
+        parts = MCPParts(value, entry.source.value.server)
+    server = structs.replace(
+        server,
+        allowed_tools=server.allowed_tools if allowed is None else allowed,
         cache=mark,
         extra={DIALECT: own} if own else None,
+        source=None,
     )
-    return structs.replace(tool, source=Source(DIALECT, parts, tool))
+    return structs.replace(server, source=Source(DIALECT, parts, server))
 
 
 def mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> MCPParts | None:

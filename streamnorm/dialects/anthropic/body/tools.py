@@ -11,7 +11,6 @@ from streamnorm._core.bodies.fields import (
     boolean_in,
     object_at,
     object_of,
-    objects_in,
     required_text,
     text_in,
     within,
@@ -25,8 +24,9 @@ from streamnorm.dialects.anthropic.body.extra import DIALECT, add_rest, mark_and
 from streamnorm.dialects.anthropic.body.server_tools import (
     MCPParts,
     kind_of,
-    mcp_server_from_wire,
     mcp_server_to_wire,
+    mcp_servers_from_wire,
+    mcp_toolset_from_wire,
     server_tool_from_wire,
     server_tool_to_wire,
 )
@@ -49,29 +49,19 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     Raises:
         DecodeError: One is no tool.
     """
-    servers: dict[str, tuple[str, dict[str, Any]]] = {}
-    for path, server in objects_in(body, "mcp_servers"):
-        try:
-            servers[required_text(server, "name")] = (path, server)
-        except DecodeError as exc:
-            raise within(exc, path) from None
+    servers = mcp_servers_from_wire(body)
+    values = array_in(body, "tools") or ()
     tools: list[AnyTool] = []
     try:
-        for value in array_in(body, "tools") or ():
+        for value in values:
             tool = object_at(value, "$")
             if tool.get("type") == "mcp_toolset":
-                named = servers.pop(required_text(tool, "mcp_server_name"), None)
-                tools.append(mcp_server_from_wire(MCPParts(tool, named and named[1])))
+                tools.append(mcp_toolset_from_wire(tool, servers))
             else:
                 tools.append(_tool_from_wire(tool))
     except DecodeError as exc:
         raise within(exc, f"$.tools[{len(tools)}]") from None
-    for path, server in servers.values():
-        try:
-            tools.append(mcp_server_from_wire(MCPParts(None, server)))
-        except DecodeError as exc:
-            raise within(exc, path) from None
-    return tuple(tools)
+    return (*tools, *servers.values())
 
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
@@ -181,8 +171,10 @@ def add_tool_choice(body: dict[str, Any], request: Request, context: WriteContex
     if choice is None and parallel is None:
         return
     if "tools" not in body:  # the API refuses a choice among none
-        if choice is not None and choice.mode != "none":
+        if choice is not None:
             context.losses.add("tool_choice", "request", "dropped without tools")
+        if parallel is not None:
+            context.losses.add("parallel_tool_calls", "request", "dropped without tools")
         return
     value: dict[str, Any] = {"type": "auto"}
     if choice is not None:
@@ -192,7 +184,9 @@ def add_tool_choice(body: dict[str, Any], request: Request, context: WriteContex
         elif choice.mode == "named":
             context.losses.add("tool_choice_weakened", "request", "the tool was not written")
             value["type"] = "auto"
-    if parallel is not None and value["type"] != "none":
+    if parallel is not None and value["type"] == "none":
+        context.losses.add("parallel_tool_calls", "request", "dropped where no tool is called")
+    elif parallel is not None:
         value["disable_parallel_tool_use"] = not parallel
     body["tool_choice"] = value
 
@@ -202,7 +196,7 @@ def _named_tool(choice: ToolChoice, tools: list[dict[str, Any]]) -> str | None:
     if choice.kind in ("function", "custom"):
         return choice.names[0]
     for tool in tools:
-        if kind_of(tool.get("type", "")) == choice.kind:
+        if kind_of(str(tool.get("type"))) == choice.kind:
             name: str | None = tool.get("name")
             return name
     return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -101,23 +100,38 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
     return part if call.extra is None else add_extra(part, call.extra)
 
 
-# A double holds any number of fifteen digits.
+# A double holds any number of fifteen digits.  To search for many digits, or for an exponent,
+# among bytes that are either costs a tenth of what the expression does.
+_KINDS = bytes(
+    ord("0") if chr(byte) in "0123456789." else ord("e") if chr(byte) in "eE" else ord(" ")
+    for byte in range(256)
+)
+_MANY_DIGITS = b"0" * 16
+_EXPONENT = b"0e"
 _SUSPECT = re.compile(r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}")
 _MAX_DIGITS = 400
 
 
 def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
     """Count the numbers of a JSON text that change as doubles, as Google stores them."""
+    kinds = arguments.encode("utf-8", "replace").translate(_KINDS)
+    if _MANY_DIGITS not in kinds and _EXPONENT not in kinds:
+        return
     if _SUSPECT.search(arguments) is None:
         return
 
-    def count(text: str) -> None:
-        if not _is_exact(text):
-            context.losses.add("number_precision", "messages", "stored as a double")
+    inexact: list[str] = []
 
-    # Broken arguments are an error, or have been repaired.
-    with suppress(ValueError, RecursionError):
-        json.loads(arguments, parse_int=count, parse_float=count)
+    def check(text: str) -> None:
+        if not _is_exact(text):
+            inexact.append(text[:1])
+
+    try:
+        json.loads(arguments, parse_int=check, parse_float=check)
+    except (ValueError, RecursionError):
+        return  # broken arguments are an error, or have been repaired
+    for _ in inexact:
+        context.losses.add("number_precision", "messages", "stored as a double")
 
 
 def _is_exact(text: str) -> bool:

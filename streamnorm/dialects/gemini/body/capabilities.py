@@ -24,7 +24,6 @@ CAPABILITIES = BodyCapabilities(
     result_media=frozenset({"image", "document", "audio", "video", "opaque"}),
     error_results=True,
     object_arguments=True,
-    call_ids=False,
     # The API's own error says 64 characters, its SDK 128.
     name_pattern=r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}",
     max_tools=512,

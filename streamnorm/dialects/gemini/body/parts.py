@@ -44,6 +44,7 @@ __all__ = ["block_to_wire", "read_part"]
 
 _NO_RAW = RawPart()
 _MODIFIERS = frozenset({"thought", "thoughtSignature"})
+_FREQUENT = ("functionCall", "functionResponse")
 _PLACEHOLDERS = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 )
@@ -73,9 +74,8 @@ def read_part(part: dict[str, Any], blocks: list[InputBlock]) -> None:
 
 def _datum(part: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the field with the data of a part, and its other fields."""
-    if len(part) == 1:  # most parts
-        field = next(iter(part))
-        return ("text" if part[field] is None else field), {}
+    if len(part) == 1 and (field := next(iter(part))) in _FREQUENT and part[field] is not None:
+        return field, {}
     try:
         field = data_field(part)
     except Fatal as fatal:

@@ -201,15 +201,16 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         DecodeError: A field has another type than the vendor's.
     """
     config = camel(object_of(body, TOOL_CONFIG) or {})
-    fields = {
-        f"{TOOL_CONFIG}.{name}": value
-        for name, value in rest(config, frozenset({_CALLING})).items()
-    }
+    unmapped = rest(config, {_CALLING})
+    fields = {f"{TOOL_CONFIG}.{name}": value for name, value in unmapped.items()}
     try:
         calling = camel(object_of(config, _CALLING) or {})
-        mode, names = calling.get("mode"), texts_in(calling, "allowedFunctionNames") or ()
     except DecodeError as exc:
         raise within(exc, f"$.{TOOL_CONFIG}") from None
+    try:
+        mode, names = calling.get("mode"), texts_in(calling, "allowedFunctionNames") or ()
+    except DecodeError as exc:
+        raise within(exc, f"$.{TOOL_CONFIG}.{_CALLING}") from None
     known: set[str] = {"mode", "allowedFunctionNames"}
     choice: ToolChoice | None = None
     match mode:

@@ -68,10 +68,10 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in body.items():
-        if name in _READ_BY_THEMSELVES:
-            continue
         if value is None:
             extra[name] = None
+        elif name in _READ_BY_THEMSELVES:
+            continue
         elif name in _FIELDS:
             field, read = _FIELDS[name]
             fields[field] = read(body, name)
@@ -81,7 +81,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
             extra[name] = value
     tools = tools_from_wire(body)
     choice, inexact = choice_from_wire(body)
-    if inexact is not None or ("tool_choice" in body and choice is None):
+    if inexact is not None:
         extra["tool_choice"] = inexact
     reader = InputReader(_items_of(body, fields), _declared(tools), context.server)
     messages = reader.messages()
@@ -146,9 +146,9 @@ def write_request(request: Request, context: WriteContext) -> Written:
         body["tools"] = tools
     own = {**own_fields(request.extra)}
     choice = request.tool_choice
-    # A choice that was not changed is written with what only this dialect knows of it.
-    inexact = own.pop("tool_choice", None)
     if choice is not None:
+        # One that was not changed is written with what only this dialect knows of it.
+        inexact = own.pop("tool_choice", None)
         is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
         body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
     for name, (field, _) in _FIELDS.items():
@@ -170,5 +170,5 @@ def _added_tools(request: Request) -> set[object]:
             if isinstance(block, OpaqueBlock) and block.kind == "additional_tools":
                 keys |= {_key(tool) for tool in tools_from_wire(object_in(block.data))}
             elif isinstance(block, ServerToolResult) and block.kind == "tool_search_output":
-                keys |= {_key(tool) for tool in tools_from_wire({**block.content})}
+                keys |= {_key(tool) for tool in tools_from_wire(block.content)}
     return keys

@@ -307,10 +307,16 @@ def _choice(value: _Value) -> ToolChoice:
     mode = _MODES.get(required_text(value, "mode"))
     if mode is None:
         raise unexpected(value["mode"], "auto or required", "$.mode")
-    tools = [tool for _, tool in objects_in(value, "tools")]
-    names = tuple(required_text(tool, "name") for tool in tools if _is_client_tool(tool))
-    is_custom = bool(names) and all(tool.get("type") == "custom" for tool in tools)
-    return ToolChoice(mode, names, "custom" if is_custom else "function")
+    names: list[str] = []
+    kinds: set[str] = set()
+    for path, tool in objects_in(value, "tools"):
+        try:
+            kinds.add(required_text(tool, "type"))
+            if _is_client_tool(tool):
+                names.append(required_text(tool, "name"))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return ToolChoice(mode, tuple(names), "custom" if kinds == {"custom"} else "function")
 
 
 def _is_client_tool(tool: _Value) -> bool:

@@ -137,7 +137,8 @@ class _InputWriter:
                 self._add_item(block, f"{number}_{position}")
                 continue
             fields = {**own_fields(block.extra)}
-            if isinstance(block, OpaqueBlock) and "role" not in fields:
+            is_part = fields.pop("role", None) is not None
+            if isinstance(block, OpaqueBlock) and not is_part:
                 before = {}
                 self.items.append(object_in(block.data))
                 continue

@@ -240,6 +240,13 @@ def test_ids_are_escaped_or_shortened_for_call_and_result_alike() -> None:
     assert [getattr(block, "tool_call_id", "") for block in done.messages[1][1]] == ids
 
 
+def test_ids_of_a_request_for_this_very_target_stay() -> None:
+    asked = request(own(assistant(call("a.b"))), own(user(result("a.b"))))
+    assert Projection(asked, native=True, id_pattern="[a-z]+").request is asked
+    narrowed = Projection(asked, id_pattern="[a-z0-9_]+")
+    assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
+
+
 def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
     asked = request(assistant(call("call_1")), user(result("call_1")))
     done = Projection(asked, id_pattern="[A-Za-z0-9]{9}", max_id_chars=9)

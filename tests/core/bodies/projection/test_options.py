@@ -197,10 +197,13 @@ def test_levels_stand_for_modes_and_budgets_where_those_are_refused() -> None:
 
 
 def test_a_budget_stays_below_the_tokens_of_the_answer() -> None:
-    done = Projection(asked(reasoning=budget(4096), max_tokens=4096), thinking="budget")
-    assert done.request.reasoning == budget(4095)
-    none = Projection(asked(reasoning=effort("high"), max_tokens=1024), thinking="budget")
+    can: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
+    full = asked(reasoning=budget(4096), max_tokens=4096)
+    assert Projection(full, **can).request.reasoning == budget(4095)
+    none = Projection(asked(reasoning=effort("high"), max_tokens=1024), **can)
     assert none.request.reasoning == OFF
+    assert Projection(full, thinking="budget").request is full
+    assert Projection(full, native=True, **can).request is full
 
 
 def test_an_effort_that_the_model_lacks_becomes_the_next_higher() -> None:

@@ -163,9 +163,18 @@ def test_calls_and_results_without_ids_are_matched_by_name_and_order() -> None:
     assert done.lost == {"result_matched_by_order": 2, "results_reordered": 1}
 
 
-def test_ids_stay_away_where_the_target_needs_none() -> None:
-    asked = request(assistant(ToolCall("", "f")), user(result("", name="f")))
-    assert Projection(asked, call_ids=False).request is asked
+def test_a_result_with_an_id_that_no_call_has_answers_a_call_without_one() -> None:
+    asked = request(
+        assistant(ToolCall("", "f"), ToolCall("x", "g")),
+        user(result("x", "2"), result("unheard of", "1", name="f")),
+        assistant("Done."),
+    )
+    done = Projection(asked, split_results=True)
+    answers = [block for block in done.messages[1][1] if isinstance(block, ToolResult)]
+    assert [block.tool_call_id for block in answers] == ["x", "call_0_0"]
+    named_otherwise = request(assistant(ToolCall("", "f")), user(result("y", name="g")))
+    with pytest.raises(EncodeError, match="result of no call"):
+        Projection(named_otherwise)
 
 
 def test_a_result_without_id_and_call_is_an_orphan() -> None:
