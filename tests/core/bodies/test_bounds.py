@@ -47,6 +47,6 @@ def test_a_request_is_read_up_to_its_bounds(
     limits = Limits(**{bound: 5})
     check_bounds(make(4), limits)
     check_bounds(make(5), limits)
-    with pytest.raises(DecodeError, match="6 .*, expected at most 5") as caught:
+    with pytest.raises(DecodeError, match=r"6 .*, expected at most 5") as caught:
         check_bounds(make(6), limits)
     assert caught.value.path == path
