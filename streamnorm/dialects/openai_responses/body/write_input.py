@@ -132,6 +132,8 @@ class _InputWriter:
         """
         before: _Item = {}  # fields of the message of the last block
         for position, block in enumerate(blocks):
+            if isinstance(block, (Text, ToolCall)) and block.signature is not None:
+                self._context.losses.add("signature_dropped", "messages", "only reasoning has one")
             if not isinstance(block, (Text, Refusal, OpaqueBlock)):
                 before = {}
                 self._add_item(block, f"{number}_{position}")
