@@ -35,7 +35,7 @@ from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body.answer import Answer
-from streamnorm.dialects.openai_responses.body.content import blocks_from_wire
+from streamnorm.dialects.openai_responses.body.content import TOOL_ERROR, blocks_from_wire
 from streamnorm.dialects.openai_responses.body.extra import Extra, extra_of, own_fields
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.items.server_tools import SERVER_TOOL_TYPES
@@ -54,7 +54,6 @@ _CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
 _CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
 _RESULT = frozenset({"type", "call_id", "name", "output"})
 _RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
-_ERROR_START, _ERROR_END = "<tool_error>", "</tool_error>"
 
 
 class InputReader:
@@ -274,11 +273,10 @@ def _unmarked(content: tuple[InputBlock, ...]) -> tuple[bool, tuple[InputBlock, 
     """Return whether a result is marked as an error, and its content without the mark."""
     if len(content) != 1 or not isinstance(block := content[0], Text):
         return False, content
-    text = block.text
-    if not (text.startswith(_ERROR_START) and text.endswith(_ERROR_END)):
+    start, end = TOOL_ERROR
+    if not (block.text.startswith(start) and block.text.endswith(end)):
         return False, content
-    inner = text[len(_ERROR_START) : -len(_ERROR_END)]
-    return True, (structs.replace(block, text=inner),)
+    return True, (structs.replace(block, text=block.text[len(start) : -len(end)]),)
 
 
 def _with_fields(block: InputBlock, fields: _Item) -> InputBlock:

@@ -23,6 +23,7 @@ from streamnorm._core.ids import mint_id
 from streamnorm._core.json import object_in
 from streamnorm.dialects.openai_responses.body.content import (
     ISSUER,
+    TOOL_ERROR,
     Owner,
     content_to_wire,
     output_part_to_wire,
@@ -118,7 +119,12 @@ class _InputWriter:
         if result.name and not is_custom:
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
-        item["output"] = content_to_wire([*result.content], self._context, of=of)
+        content: list[InputBlock] = [*result.content]
+        if result.is_error:  # one that was read here, and is written anew
+            texts = [block.text for block in content if isinstance(block, Text)]
+            files = [block for block in content if not isinstance(block, Text)]
+            content = [Text("".join(texts).join(TOOL_ERROR)), *files]
+        item["output"] = content_to_wire(content, self._context, of=of)
         return item | own
 
     # Messages of the assistant
