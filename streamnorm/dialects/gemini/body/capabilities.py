@@ -16,7 +16,6 @@ CAPABILITIES = BodyCapabilities(
     inline_system="text",
     prefill=False,
     image_details=frozenset({"low", "high", "original"}),
-    text_documents=True,
     audio=True,
     video=True,
     assistant_media=True,

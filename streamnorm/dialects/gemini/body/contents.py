@@ -102,20 +102,27 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
 def _joined(blocks: list[InputBlock]) -> list[InputBlock]:
     """Return the blocks of the model with adjacent pieces of one text or thought as one."""
     joined: list[InputBlock] = []
+    run: list[InputBlock] = []
     for block in blocks:
-        last = joined[-1] if joined else None
-        if not _continues(last, block):
-            joined.append(block)
-        elif isinstance(last, Text) and isinstance(block, Text):
-            joined[-1] = Text(last.text + block.text)
-        elif isinstance(last, Reasoning) and isinstance(block, Reasoning):
-            text = last.text + block.text
-            parts = (text,) if text else ()
-            joined[-1] = Reasoning(parts, block.signature, block.issuer, extra=block.extra)
-    return joined
+        if run and not _continues(run[-1], block):
+            joined.append(_whole(run))
+            run = []
+        run.append(block)
+    return [*joined, _whole(run)]
 
 
-def _continues(last: InputBlock | None, block: InputBlock) -> bool:
+def _whole(pieces: list[InputBlock]) -> InputBlock:
+    last = pieces[-1]
+    if len(pieces) == 1:
+        return last
+    text = "".join([piece.text for piece in pieces if isinstance(piece, Text | Reasoning)])
+    if isinstance(last, Reasoning):
+        parts = (text,) if text else ()
+        return Reasoning(parts, last.signature, last.issuer, extra=last.extra)
+    return Text(text)
+
+
+def _continues(last: InputBlock, block: InputBlock) -> bool:
     """Return whether a block of the model is a piece of the last one."""
     match last, block:
         case (Text(), Text()):

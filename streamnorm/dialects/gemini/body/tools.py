@@ -248,7 +248,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
             calling = {"mode": "NONE"}
         case ToolChoice("auto", names):
             calling = {"mode": _VALIDATED if strict or names else "AUTO"}
-        case ToolChoice(_, names):
+        case _:
             calling = {"mode": "ANY"}
     if choice is not None and choice.names:
         calling = {**(calling or {}), "allowedFunctionNames": list(choice.names)}
