@@ -64,7 +64,7 @@ from streamnorm.dialects.anthropic.tool_calls import (
     result_to_wire,
 )
 
-__all__ = ["blocks_from_wire", "content_to_wire", "text_from_wire"]
+__all__ = ["block_to_wire", "blocks_from_wire", "content_to_wire", "text_from_wire"]
 
 _TEXT = frozenset({"type", "text"})
 _CITED_TEXT = frozenset({"type", "text", "citations"})
@@ -198,14 +198,18 @@ def content_to_wire(
             return only.text
     written: list[_Value] = []
     for number, block in enumerate(blocks):
-        value = _block_to_wire(block, context, f"{path}.blocks[{number}]")
+        value = block_to_wire(block, context, f"{path}.blocks[{number}]")
         if value is not None:
             written.append(value)
     return written
 
 
-def _block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value | None:
-    """Return a block; None if it cannot be written, which is counted."""
+def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value | None:
+    """Return a block of a request or a response; None if it cannot be written, which is counted.
+
+    Raises:
+        EncodeError: It has no legal form.
+    """
     value: _Value
     match block:
         case Text(text, citations):
@@ -217,9 +221,9 @@ def _block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Valu
             value["input"] = context.arguments_of(block, path)
         case ToolResult():
             value = _result_to_wire(block, context, path)
-        case Reasoning():
-            signature = signature_to_wire(block.signature or "", block.issuer or "anthropic")
-            value = {"type": "thinking", "thinking": block.text, "signature": signature}
+        case Reasoning(signature=signature, issuer=issuer):
+            signed = "" if signature is None else signature_to_wire(signature, issuer)
+            value = {"type": "thinking", "thinking": block.text, "signature": signed}
         case RedactedReasoning():
             value = redacted_to_wire(block)
         case Image():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import Document, Image, OpaqueBlock
-from streamnorm._core.bodies.fields import object_of, required_text, rest_of, text_in
+from streamnorm._core.bodies.fields import object_of, required_text, rest_of, text_in, within
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import EncodeError
+from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm.dialects.anthropic.body.extra import (
     DIALECT,
@@ -127,21 +127,21 @@ def _is_refused(block: Document) -> bool:
 
 def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
     """Return the fields of a file, by its source; None if the type of the source is unknown."""
-    match source.get("type"):
-        case "base64":
-            return {
-                "media_type": required_text(source, "media_type"),
-                "data": required_text(source, "data"),
-            }
-        case "text":
-            media_type = text_in(source, "media_type") or "text/plain"
-            return {"media_type": media_type, "data": required_text(source, "data")}
-        case "url":
+    kind = source.get("type")
+    try:
+        if kind == "url":
             return {"url": required_text(source, "url")}
-        case "file":
+        if kind == "file":
             return {"file_id": required_text(source, "file_id"), "issuer": DIALECT}
-        case _:
+        if kind == "text":
+            media_type = text_in(source, "media_type") or "text/plain"
+        elif kind == "base64":
+            media_type = required_text(source, "media_type")
+        else:
             return None
+        return {"media_type": media_type, "data": required_text(source, "data")}
+    except DecodeError as exc:
+        raise within(exc, "$.source") from None
 
 
 def _with_source(extra: Extra, source: dict[str, Any]) -> Extra:

@@ -10,34 +10,21 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.blocks import (
-    Block,
-    OpaqueBlock,
-    Reasoning,
-    RedactedReasoning,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    ToolCall,
-)
 from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in
-from streamnorm._core.codec import ReadContext
+from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
 from streamnorm._core.json import string_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
-from streamnorm._core.partial_json import decode_arguments
 from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
-from streamnorm.dialects.anthropic.body.extra import opaque_to_wire
+from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
+from streamnorm.dialects.anthropic.body.content import block_to_wire
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.citations import citation_to_wire
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
-from streamnorm.dialects.anthropic.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
-from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wire
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 __all__ = ["read_response", "write_response"]
@@ -99,13 +86,14 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     if message.stop_reason is None:
         raise EncodeError("message without a stop reason, expected one", path="stop_reason")
     written = _projected(message, losses)
+    context = WriteContext(REQUEST_CAPABILITIES, losses)
     reason = written.stop_reason or message.stop_reason
     body: dict[str, Any] = {
         "id": written.id,
         "type": "message",
         "role": "assistant",
         "model": written.model,
-        "content": [_block_to_wire(block) for block in written.blocks],
+        "content": [block_to_wire(block, context, "blocks") for block in written.blocks],
         "stop_reason": stop_reason_to_wire(reason, written.raw_stop_reason),
         "stop_sequence": written.stop_sequence,
         "usage": usage_to_wire(written.usage),
@@ -127,26 +115,3 @@ def _projected(message: Message, losses: Losses) -> Message:
         raise EncodeError("call with broken arguments, expected a JSON object", path="blocks")
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)
-
-
-def _block_to_wire(block: Block) -> dict[str, Any]:
-    value: dict[str, Any]
-    match block:
-        case Text(text, citations):
-            value = {"type": "text", "text": text}
-            if citations:
-                value["citations"] = [citation_to_wire(citation) for citation in citations]
-            return value
-        case Reasoning(signature=signature, issuer=issuer):
-            signed = "" if signature is None else signature_to_wire(signature, issuer)
-            return {"type": "thinking", "thinking": block.text, "signature": signed}
-        case RedactedReasoning():
-            return redacted_to_wire(block)
-        case ToolCall() | ServerToolCall():
-            return {**call_to_wire(block), "input": decode_arguments(block.arguments)}
-        case ServerToolResult():
-            return result_to_wire(block)
-        case OpaqueBlock():
-            return opaque_to_wire(block)
-        case _:
-            raise AssertionError(f"{type(block).__name__} passed the projection")
