@@ -1,79 +1,75 @@
-"""Requests of real clients: read, written as they were, and written anew within the types."""
+"""Requests of real clients: written as they were, or written anew within the SDK's types."""
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from msgspec import structs
 from support.body_types import problems
+from support.captured_requests import CapturedRequest, corpus_requests, each_captured_request
+from support.corpus import needs_corpus
 from support.gemini.bodies import Written, read, without_source
 
 from streamnorm import Text, decode_request, detect, encode_request
 from streamnorm._core.bodies.request import InputMessage
 
-_REQUESTS = os.environ.get("STREAMNORM_REQUESTS")
-_CORPUS = os.environ.get("STREAMNORM_CORPUS")
-
 UNTYPED = {
-    "TestGoogleAIGenerateContentWithMultipleMessages": "numbers for words, and a model",
-    "TestGoogleAIGenerateContentWithSystemMessage": "numbers for words, and a model",
-    "TestGoogleAIToolCallResponse-1": "numbers for words, and a model",
+    "google__langchaingo__googleai-TestGoogleAIGenerateContentWithMultipleMessages",
+    "google__langchaingo__googleai-TestGoogleAIGenerateContentWithSystemMessage",
+    "google__langchaingo__googleai-TestGoogleAIToolCallResponse-1",
 }
-"""What clients send outside of the SDK's types, by the last part of a file's name."""
+"""Requests outside of the SDK's types: a model in the body, and numbers for words."""
 
 
-def captured() -> list[Any]:
-    """Return the path and the body of each captured request."""
-    found = []
-    if _REQUESTS is not None:
-        for file in sorted(Path(_REQUESTS).glob("*.json")):
-            request = json.loads(file.read_text("utf-8"))
-            if "enerateContent" in request["path"]:
-                path = request["path"].partition("?")[0]
-                found.append(pytest.param(path, request["body"], id=file.stem))
-    if _CORPUS is not None:
-        for file in sorted(Path(_CORPUS, "gemini").glob("*.request.json")):
-            name = file.name.removesuffix(".request.json")
-            found.append(pytest.param("", json.loads(file.read_text("utf-8")), id=name))
-    reason = "neither STREAMNORM_REQUESTS nor STREAMNORM_CORPUS names a folder"
-    return found or [pytest.param("", {}, marks=pytest.mark.skip(reason=reason))]
-
-
-each_request = pytest.mark.parametrize(("path", "body"), captured())
-
-
-@each_request
-def test_a_request_is_written_as_it_was_read(path: str, body: dict[str, Any]) -> None:
-    assert detect(body) == "gemini"
-    request = decode_request(body, "gemini", path=path or None)
+def written_as_it_was_read(captured: CapturedRequest) -> None:
+    """Check that the same dialect in and out is an equal body."""
+    assert detect(captured.body) == "gemini"
+    request = decode_request(captured.body, "gemini", path=captured.path or None)
     written = encode_request(request, "gemini")
-    assert (written.body, written.losses) == (body, ())
-    assert written.path.rpartition("/")[2].partition("?")[0] == path.rpartition("/")[2]
+    assert (written.body, written.losses) == (captured.body, ())
+    if captured.path:
+        assert captured.path.endswith(written.path.partition("?")[0].partition("/models")[2])
 
 
-@each_request
-def test_a_longer_request_begins_as_the_shorter_one(path: str, body: dict[str, Any]) -> None:
-    request = decode_request(body, "gemini", path=path or None)
+def a_turn_later_the_same(captured: CapturedRequest) -> None:
+    """Check that a longer conversation does not rewrite what was sent."""
+    request = decode_request(captured.body, "gemini", path=captured.path or None)
     turn = InputMessage("user", (Text("More."),))
     longer = structs.replace(request, messages=(*request.messages, turn))
     written = encode_request(longer, "gemini").body
-    assert written["contents"][:-1] == body["contents"]
+    assert written["contents"][:-1] == captured.body["contents"]
     for name in ("systemInstruction", "tools", "toolConfig", "generationConfig"):
-        assert written.get(name) == body.get(name)
+        assert written.get(name) == captured.body.get(name)
 
 
-@each_request
-def test_a_request_that_is_written_anew_says_the_same_within_the_types(
-    path: str, body: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
-    untyped = any(name in request.node.name for name in UNTYPED)
-    assert bool(not untyped and problems("gemini", body)) is False
-    before = without_source(read(body, path))
-    written = Written(before, typed=not untyped, signature_placeholder=None)
+def anew_the_same(captured: CapturedRequest) -> None:
+    """Check that a request without its source loses nothing, within the SDK's types."""
+    typed = captured.name not in UNTYPED
+    assert not typed or problems("gemini", captured.body) == []
+    before = without_source(read(captured.body, captured.path))
+    written = Written(before, typed=typed, signature_placeholder=None)
     assert written.lost == {}
     after = without_source(read(written.body, written.path.partition("?")[0]))
     assert structs.replace(after, stream=None) == structs.replace(before, stream=None)
+
+
+each_check = pytest.mark.parametrize(
+    "check", [written_as_it_was_read, a_turn_later_the_same, anew_the_same]
+)
+
+
+@each_check
+@each_captured_request
+def test_requests_of_agents(
+    captured: CapturedRequest, check: Callable[[CapturedRequest], None]
+) -> None:
+    if "enerateContent" in captured.path:
+        check(captured)
+
+
+@each_check
+@needs_corpus
+def test_requests_of_the_corpus(check: Callable[[CapturedRequest], None]) -> None:
+    for captured in corpus_requests("gemini"):
+        check(captured)
