@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import array_in, object_at, unexpected, within
+from streamnorm._core.bodies.fields import array_in, unexpected, within
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -52,7 +52,8 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     Raises:
         DecodeError: It is none of the dialect.
     """
-    wire = camel(content)
+    is_plain = content.keys() == _MAPPED and None not in content.values()
+    wire = content if is_plain else camel(content)
     word = wire.get("role")
     role = _ROLES.get(word) if isinstance(word, str | None) else None
     if role is None:
@@ -61,10 +62,10 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     blocks: list[InputBlock] = []
     for number, part in enumerate(parts):
         try:
-            read_part(object_at(part, "$"), blocks)
+            read_part(part, blocks)
         except DecodeError as exc:
             raise within(exc, f"$.parts[{number}]") from None
-    fields: dict[str, Any] = {} if wire.keys() == _MAPPED else rest(wire, _MAPPED)
+    fields: dict[str, Any] = {} if is_plain else rest(wire, _MAPPED)
     if word in _FORMER_ROLES:
         fields["role"] = word
     if role == "assistant" and len(blocks) > 1:
