@@ -31,7 +31,7 @@ CAPABILITIES = BodyCapabilities(
         "web_fetch": frozenset(),
         "code_execution": frozenset(),
     },
-    mcp_servers=frozenset({"url", "authorization", "headers"}),
+    mcp_servers=frozenset({"url", "authorization", "headers", "require_approval"}),
     server_history=True,
     restricted_choice=True,
     max_stops=5,
