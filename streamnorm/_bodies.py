@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
+from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
@@ -81,7 +82,10 @@ def decode_request(
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
     by_path = None if path is None else detect_path(path)
-    return _codec(dialect or by_path or _detected(value, "request")).read_request(value, context)
+    codec = _codec(dialect or by_path or _detected(value, "request"))
+    request = codec.read_request(value, context)
+    check_bounds(request, limits)
+    return request
 
 
 def encode_request(

@@ -101,7 +101,7 @@ def test_context_management_goes_with_its_beta(server: str) -> None:
     assert "context_management" not in fitted.body
     assert "anthropic_beta" not in fitted.body
     assert fitted.headers == {}
-    assert lost == ["context_management", "context-management-2025-06-27"]
+    assert lost == ["context_management", "beta"]
 
 
 # One body a row: server, model, fields that are written, fields that are sent, what is lost

@@ -162,6 +162,9 @@ CLAUDE = [
         )
         for model in ("claude-sonnet-5-5", "claude-haiku-5-5", "claude-opus-5-2", "claude-nova-6")
     ),
+    # thinks always
+    Row("anthropic", None, "claude-opus-5-5", {"reasoning_off": False}),
+    Row("anthropic", None, "claude-opus-5", {"reasoning_off": True}),
 ]
 
 
@@ -225,11 +228,12 @@ GEMINI = [
             "output_with_tools": False,
             "mixed_tools": False,
             "signature_placeholder": None,
+            "reasoning_off": True,
         },
         {"efforts": []},
     ),
     # pro: not 0
-    Row("gemini", None, "models/gemini-2.5-pro", {"thinking": "budget"}, {"efforts": ["none"]}),
+    Row("gemini", None, "models/gemini-2.5-pro", {"thinking": "budget", "reasoning_off": False}),
     # thinkingLevel; signatures; media in results
     *(
         Row(
@@ -311,6 +315,14 @@ def test_effort_is_refused_by_models_without() -> None:
     fitted, lost = fitted_for(body, "anthropic", model="claude-haiku-4-5")
     assert fitted.body == {"model": "m"}
     assert lost == ["effort"]
+
+
+def test_thinking_of_sonnet_5_5_is_switched_off_by_a_word_of_its_own() -> None:
+    body = {"thinking": {"type": "disabled"}}
+    fitted, lost = fitted_for(body, "anthropic", model="claude-sonnet-5-5")
+    assert fitted.body == {"thinking": {"type": "between_tools"}}
+    assert lost == []
+    assert fitted_for(body, "anthropic", model="claude-sonnet-5")[0].body is body
 
 
 def test_unknown_model_has_no_rules() -> None:

@@ -13,11 +13,14 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array
 
 __all__ = ["FieldPath", "Step", "edited", "has_field", "parse_path"]
 
 _STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
+
+
+_WILDCARDS = frozenset("*?[")
 
 
 class Step(NamedTuple):
@@ -28,20 +31,24 @@ class Step(NamedTuple):
         field: Field of its value, or of the elements of its value, that is compared; "" for
             none.
         pattern: Pattern of that field's value.
+        is_exact: Whether the pattern is the value itself.
     """
 
     name: str
     field: str = ""
     pattern: str = ""
+    is_exact: bool = True
 
     def matches(self, value: Any) -> bool:
         """Return whether the path goes on in a value."""
-        if not is_object(value):
+        if not isinstance(value, dict):
             return False
         if not self.field:
             return True
         found = value.get(self.field)
-        return isinstance(found, str) and fnmatchcase(found, self.pattern)
+        if self.is_exact or not isinstance(found, str):
+            return bool(found == self.pattern)
+        return fnmatchcase(found, self.pattern)
 
 
 FieldPath: TypeAlias = Sequence[Step]
@@ -58,7 +65,8 @@ def parse_path(text: str) -> FieldPath:
     steps: list[Step] = []
     position = 0
     while (found := _STEP.match(text, position)) is not None and found.end() > position:
-        steps.append(Step(found[1], found[2] or "", found[3] or ""))
+        name, field, pattern = found[1], found[2] or "", found[3] or ""
+        steps.append(Step(name, field, pattern, _WILDCARDS.isdisjoint(pattern)))
         position = found.end()
     if not steps or position < len(text):
         raise ValueError(f"no path of a field at character {position}, expected names and dots")
@@ -98,27 +106,25 @@ def _edited(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dic
         return edit(holder, step.name)
     value = holder[step.name]
     if is_array(value):
-        items: list[Any] = []
-        is_changed = False
-        for item in value:
-            new = _item(item, path, at, edit)
-            is_changed = is_changed or new is not item
-            if new or new is item:
+        items: list[Any] | None = None  # once one is changed
+        for position, item in enumerate(value):
+            new = _item(item, path, at, edit) if step.matches(item) else item
+            if new is not item and items is None:
+                items = value[:position]
+            if items is not None and (new or new is item):
                 items.append(new)
-        if not is_changed:
+        if items is None:
             return holder
         if not items and at:
             return {}
         return _with(holder, step.name, items)
-    new = _item(value, path, at, edit)
+    new = _item(value, path, at, edit) if step.matches(value) else value
     return holder if new is value else _with(holder, step.name, new)
 
 
 def _item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
     """Return a value that a step leads to, edited; {} for nothing."""
     step = path[at]
-    if not step.matches(value):
-        return value
     if at + 1 < len(path):
         return _edited(value, path, at + 1, edit)
     name = value[step.field]

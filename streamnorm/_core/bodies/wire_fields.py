@@ -152,9 +152,10 @@ def _replacer(values: dict[str, JSONObject]) -> Callable[[JSONObject, str], JSON
 def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
     removed = can.url_fields & body.keys()
     if can.allowed_fields is not None:
-        for name in sorted(body.keys() - can.allowed_fields - removed):
+        unknown = body.keys() - can.allowed_fields - removed
+        for name in sorted(unknown):
             _count(body[name], name, "request", losses)
-            removed |= {name}
+        removed |= unknown
     if not removed:
         return body
     return {name: value for name, value in body.items() if name not in removed}
@@ -204,11 +205,12 @@ def _kept_betas(
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
     for beta in betas:
-        known = can.allowed_betas is None or beta in can.allowed_betas
-        if known and not _lost_its_fields(beta, before, body, can):
-            kept.append(beta)
+        if can.allowed_betas is not None and beta not in can.allowed_betas:
+            losses.add("beta", "request", "not known to the server")
+        elif _lost_its_fields(beta, before, body, can):
+            losses.add("beta", "request", "dropped with its field")
         else:
-            losses.add(beta, "betas", "dropped")
+            kept.append(beta)
     return kept
 
 

@@ -233,7 +233,10 @@ def test_beta_goes_with_its_field() -> None:
         **BETAS,
     )
     assert fitted == ({"model": "m"}, {HEADER: "other-1"})
-    assert lost == {("edits", "request", "dropped"): 1, ("edits-2025", "betas", "dropped"): 1}
+    assert lost == {
+        ("edits", "request", "dropped"): 1,
+        ("beta", "request", "dropped with its field"): 1,
+    }
 
 
 def test_field_goes_with_its_beta() -> None:
@@ -249,7 +252,7 @@ def test_field_goes_with_its_beta() -> None:
     assert lost == {
         ("servers", "request", "dropped"): 1,
         ("server", "tools", "dropped"): 1,
-        ("servers-1", "betas", "dropped"): 1,
+        ("beta", "request", "not known to the server"): 1,
     }
 
 
@@ -287,7 +290,7 @@ def test_beta_without_a_field_stays() -> None:
 def test_header_goes_with_its_last_beta() -> None:
     fitted, lost = fit({}, {HEADER: "x-1,,x-1"}, allowed_betas=frozenset(), **BETAS)
     assert fitted == ({}, {})
-    assert lost == {("x-1", "betas", "dropped"): 1}
+    assert lost == {("beta", "request", "not known to the server"): 1}
 
 
 def test_betas_stand_in_the_body_where_the_server_wants_them_there() -> None:

@@ -27,6 +27,7 @@ from streamnorm._core.bodies.fields import (
     required_text,
     text_in,
     unexpected,
+    unfit,
     within,
 )
 from streamnorm._core.bodies.request import InputMessage
@@ -127,7 +128,7 @@ def _read_details(
         choice.calls.held_signatures.clear()
         events += [BlockStop(index) for index in choice.flush(events)]
     except InvalidJSON as exc:
-        raise DecodeError(str(exc)) from exc
+        raise unfit(exc) from exc
     except Fatal as exc:
         raise DecodeError(exc.error.message, path="$.reasoning_details") from exc
     blocks += accumulate(events).blocks
@@ -143,15 +144,15 @@ def _call(value: dict[str, Any]) -> ToolCall:
         name = required_text(owner, "name")
     except DecodeError as exc:
         raise within(exc, f"$.{kind}") from exc
-    arguments = owner.get("arguments" if kind == "function" else "input")
-    if isinstance(arguments, str):
-        arguments = clean(arguments)
+    sent = owner.get("arguments" if kind == "function" else "input")
+    if isinstance(sent, str):
+        arguments = clean(sent)
     else:
-        arguments = "" if arguments is None else compact(arguments)
+        arguments = "" if sent is None else compact(sent)
     id = value.get("id")
     if isinstance(id, str):
         id = clean(id)
-        if len(value) == 3 and len(owner) == 2 and "type" in value:
+        if len(value) == 3 and len(owner) == 2 and sent is not None and "type" in value:
             return ToolCall(id, name, arguments, kind)
     elif id is not None:
         raise unexpected(id, "a string", "$.id")

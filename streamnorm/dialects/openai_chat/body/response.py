@@ -10,7 +10,7 @@ from typing import Any
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall
-from streamnorm._core.bodies.fields import array_in
+from streamnorm._core.bodies.fields import array_in, unfit
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Usage
@@ -39,8 +39,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     try:
         return ChatDecoder(server=context.server, limits=context.limits).read_body(body)
     except InvalidJSON as exc:
-        problem, _, path = str(exc).removesuffix("`").partition(" - at `")
-        raise DecodeError(problem, path=path or "$") from exc
+        raise unfit(exc) from exc
     except Fatal as exc:
         error = exc.error
         if error.kind == "upstream":
