@@ -227,7 +227,9 @@ def test_arguments_of_a_server_that_repeats_them_are_read_by_its_name() -> None:
         ({}, "$.choices: no choices, expected at least one"),
         ({"choices": []}, "$.choices: no choices, expected at least one"),
         ({"choices": 5}, "$.choices: an integer, expected an array"),
-        ({"choices": [5]}, "$.choices[0]: "),
+        ({"choices": [5]}, "$.choices[0]: an integer, expected an object"),
+        ({"choices": [{"text": "Hi"}]}, "$.choices[0].message: null, expected an object"),
+        ({"choices": [{"message": "Hi"}]}, "$.choices[0].message: a string of 2 characters"),
         (response({"content": 5}), "$: "),
         (
             response({"content": "Hi"}, error={"message": "secret", "code": 500}),
@@ -248,9 +250,9 @@ def test_what_is_no_response_is_refused(body: dict[str, Any], problem: str) -> N
 
 
 def test_bounds_hold() -> None:
+    body = response({"tool_calls": [CALL, {**CALL, "id": "c2"}]})
     with pytest.raises(DecodeError, match="max_tool_calls of 1 passed"):
-        calls = {"tool_calls": [CALL, {**CALL, "id": "c2"}]}
-        read(response(calls), limits=Limits(max_tool_calls=1))
+        read(body, limits=Limits(max_tool_calls=1))
 
 
 # Written
