@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.captured_requests import (
+    CapturedRequest,
+    corpus_requests,
+    each_captured_request,
+    each_dialect_of_the_corpus,
+)
 from support.telegraph import TELEGRAPH
 
 from streamnorm import detect
@@ -135,6 +141,110 @@ def test_body_of_a_variant_is_detected_as_the_dialect_it_is_a_variant_of() -> No
     finally:
         for remove in removals:
             remove()
+
+
+HI = [{"role": "user", "content": "Hello"}]
+CHAT = {"model": "m", "messages": HI}
+
+REQUESTS: list[tuple[dict[str, Any], str | None]] = [
+    ({**CHAT, "max_completion_tokens": 9}, "openai_chat"),
+    ({**CHAT, "messages": [{"role": "system", "content": "Be brief."}, *HI]}, "openai_chat"),
+    ({**CHAT, "tools": [{"type": "function", "function": {"name": "f"}}]}, "openai_chat"),
+    (
+        {**CHAT, "messages": [*HI, {"role": "tool", "tool_call_id": "c", "content": "1"}]},
+        "openai_chat",
+    ),
+    ({**CHAT, "max_tokens": 9, "system": "Be brief."}, "anthropic"),
+    ({**CHAT, "max_tokens": 9, "tools": [{"name": "f", "input_schema": {}}]}, "anthropic"),
+    (
+        {
+            **CHAT,
+            "max_tokens": 9,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "c", "content": "1"}],
+                }
+            ],
+        },
+        "anthropic",
+    ),
+    ({**CHAT, "anthropic_version": "vertex-2023-10-16"}, "anthropic"),
+    ({"model": "m", "input": "Hello", "instructions": "Be brief."}, "openai_responses"),
+    (
+        {
+            "model": "m",
+            "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}],
+        },
+        "openai_responses",
+    ),
+    ({"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}, "gemini"),
+    ({"contents": [{"parts": [{"text": "Hello"}]}]}, "gemini"),
+    # Of Chat Completions or of Messages.
+    (CHAT, None),
+    ({**CHAT, "max_tokens": 9, "temperature": 1, "stream": True}, None),
+    (
+        {**CHAT, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]},
+        None,
+    ),
+    # Of Responses or of Interactions, of embeddings, of completions, of none.
+    ({"model": "m", "input": "Hello"}, None),
+    ({"model": "m", "input": ["Hello"], "dimensions": 256}, None),
+    ({"model": "m", "prompt": "Hello"}, None),
+    ({"contents": []}, None),
+    ({"messages": None, "contents": 1, "input": {}}, None),
+]
+
+RESPONSES: list[tuple[dict[str, Any], str | None]] = [
+    ({"object": "chat.completion", "choices": []}, "openai_chat"),
+    ({"object": "response", "output": []}, "openai_responses"),
+    (
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [],
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        },
+        "anthropic",
+    ),
+    ({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}, "gemini"),
+    ({"promptFeedback": {"blockReason": "SAFETY"}}, "gemini"),
+    # Every vendor has errors of this form.
+    ({"error": {"message": "no key"}}, None),
+    ({"object": "text_completion", "choices": [{"text": "Hi"}]}, None),
+    ({"object": "list", "data": []}, None),
+    ({"object": "chat.completion.chunk", "choices": []}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [*REQUESTS, *RESPONSES],
+    ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else value,
+)
+def test_dialect_is_detected_by_a_body_or_is_not_guessed(
+    body: dict[str, Any], name: str | None
+) -> None:
+    assert detect(body) == name
+    kind: Any = "request" if (body, name) in REQUESTS else "response"
+    other: Any = "response" if kind == "request" else "request"
+    assert detect_body(body, kind) == name
+    assert detect_body(body, other) is None
+
+
+@each_dialect_of_the_corpus
+def test_request_of_the_corpus_is_taken_for_no_other_dialect(dialect: str) -> None:
+    found = [detect(request.body) for request in corpus_requests(dialect)]
+    assert {*found} <= {dialect, None}
+    assert found.count(dialect) > 0.7 * len(found)
+
+
+@each_captured_request
+def test_request_of_an_agent_is_taken_for_no_other_dialect(captured: CapturedRequest) -> None:
+    assert detect(captured.body) in (detect_path(captured.path), None)
 
 
 @pytest.mark.usefixtures("telegraph")

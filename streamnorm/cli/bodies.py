@@ -64,7 +64,11 @@ def add_commands(add_parser: AddParser) -> None:
         metavar="PATH",
         help="path or URL that the request was sent to: it may name the dialect and the model",
     )
-    request.add_argument("--server", metavar="NAME", help="server to write for (default: vendor)")
+    request.add_argument(
+        "--server",
+        metavar="NAME",
+        help="server to write for, such as vertex or vllm (default: the vendor's own)",
+    )
     request.add_argument("--api-version", metavar="VERSION", help="version of the API to write for")
     request.add_argument(
         "--repair",
@@ -125,6 +129,7 @@ def _request(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_request
 
     source = Source(arguments)
+    _check_server(arguments.server)
 
     def translate() -> Encoded:
         asked = _asked(source, arguments.path)
@@ -142,6 +147,16 @@ def _request(arguments: argparse.Namespace) -> int:
         )
 
     return _write(translate, arguments.to)
+
+
+def _check_server(name: str | None) -> None:
+    """Raise `UsageError` for a server that would be written for as for the vendor."""
+    from streamnorm.profiles import shipped_profiles
+
+    known = shipped_profiles().servers
+    if name is not None and name not in known:
+        names = ", ".join(sorted(known))
+        raise UsageError(f"server {name!r}, expected {names}, or none: no other changes the body")
 
 
 def _message(arguments: argparse.Namespace) -> int:

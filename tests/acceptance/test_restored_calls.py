@@ -22,12 +22,17 @@ from support.request_targets import EVERYTHING
 
 from streamnorm import (
     CustomTool,
+    Event,
     Grammar,
     Namespace,
     Reply,
     Request,
     Tool,
+    ToolCall,
     Transcoder,
+    accumulate,
+    decoder,
+    validate,
 )
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.losses import Losses
@@ -212,6 +217,51 @@ def test_codex_executes_no_patch_that_was_cut(source: str) -> None:
         turn = codex(translated(frames[:end], source))
         assert turn.error is not None
         assert turn.calls == CLIENT[: len(turn.calls)]
+
+
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses"])
+def test_codex_executes_no_patch_that_the_answer_was_cut_in(source: str) -> None:
+    """It would, at the `done` of an item that is incomplete."""
+    cut = {
+        "anthropic": (anthropic.call(0, '{"input":"*** Be', id="c1", name="apply_patch"),),
+        "openai_chat": (calls(call(0, "c1", "apply_patch", '{"input":"*** Be')),),
+        "openai_responses": (
+            responses.added(0, "function_call", id="fc", call_id="c1", name="apply_patch"),
+            responses.args('{"input":"*** Be'),
+        ),
+    }[source]
+    frames = {
+        "anthropic": [anthropic.start(), *cut, anthropic.end("max_tokens"), anthropic.STOP],
+        "openai_chat": [*cut, chunk({}, "length"), DONE],
+        "openai_responses": [
+            responses.START,
+            *cut,
+            responses.completed(
+                status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+            ),
+        ],
+    }[source]
+    body = translated(frames, source)
+    assert broken_rules(body) == []
+    assert validate(body, "openai_responses") == []
+    turn = codex(body)
+    assert (turn.calls, [*turn.live.values()]) == ([], ["*** Be"])
+    assert turn.error == "max_output_tokens"
+    with client_of(body) as client:
+        events: list[Any] = list(client.responses.create(model="m", input="-", stream=True))
+    (item,) = events[-1].response.output
+    assert (item.type, item.status, item.input) == ("custom_tool_call", "incomplete", "*** Be")
+    with client_of(body) as client, client.responses.stream(model="m", input="-") as stream:
+        assert [event.type for event in stream][-1] == "response.incomplete"
+    read_again = accumulate(decoded(body))
+    assert read_again.blocks == (
+        ToolCall("c1", "apply_patch", "*** Be", kind="custom", is_unfinished=True),
+    )
+
+
+def decoded(body: bytes) -> list[Event]:
+    reader = decoder("openai_responses")
+    return reader.feed(body) + reader.close()
 
 
 def test_codex_executes_no_patch_that_is_no_json() -> None:

@@ -75,6 +75,7 @@ async def test_options_of_the_transcoder_are_not_sent_to_the_client() -> None:
             include_usage=False,
             reasoning=None,
             keep_message=False,
+            reply=streamnorm.Reply(),
         )
         written = b"".join([chunk async for chunk in stream])
     assert b"so" in written

@@ -114,15 +114,110 @@ def test_body_is_written_as_one_line_of_json(
     assert done == (0, body, [])
 
 
-def test_body_is_read_from_standard_input() -> None:
+COMPLETION = {
+    "id": "c1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "Grüße\u2028", "refusal": None},
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+}
+ASKED_OF_CHAT = {
+    "model": "m",
+    "max_completion_tokens": 9,
+    "seed": 1,
+    "messages": [{"role": "user", "content": "Grüße\u2028"}],
+}
+
+
+def piped(*arguments: str, body: object) -> tuple[int, bytes, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "streamnorm", "request", "-", "--to", "anthropic"],
-        input=b"[]",
+        [sys.executable, "-m", "streamnorm", *arguments],
+        input=json.dumps(body).encode(),
         capture_output=True,
         timeout=30,
     )
-    expected = b"streamnorm: $: no JSON object, expected one\n"
-    assert (done.returncode, done.stdout, done.stderr) == (4, b"", expected)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_request_is_read_from_standard_input() -> None:
+    status, out, err = piped("request", "-", "--to", "anthropic", body=ASKED_OF_CHAT)
+    assert json.loads(out) == {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "Grüße\u2028"}],
+    }
+    assert b"Gr\xc3\xbc\xc3\x9fe\\u2028" in out
+    assert (status, err.splitlines()) == (
+        0,
+        [
+            "streamnorm: loss: seed in request, 1 × dropped",
+            "streamnorm: header: anthropic-version: 2026-10-21",
+        ],
+    )
+
+
+def test_message_is_read_from_standard_input() -> None:
+    status, out, err = piped("message", "-", "--to", "claude", body=COMPLETION)
+    body = json.loads(out)
+    assert (body["type"], body["id"], body["stop_reason"]) == ("message", "c1", "end_turn")
+    assert body["content"] == [{"type": "text", "text": "Grüße\u2028"}]
+    assert (status, err) == (0, "")
+
+
+def test_path_that_names_the_model_is_written_to_stderr() -> None:
+    asked = {**ASKED_OF_CHAT, "seed": None}
+    status, out, err = piped("request", "-", "--to", "gemini", body=asked)
+    assert "model" not in json.loads(out)
+    assert (status, err) == (0, "streamnorm: path: /v1beta/models/m:generateContent\n")
+
+
+def test_server_and_version_narrow_the_target() -> None:
+    options = ["--to", "anthropic", "--server", "vertex", "--api-version", "2026-10-21"]
+    status, out, err = piped("request", "-", *options, body={**ASKED_OF_CHAT, "temperature": 1})
+    body = json.loads(out)
+    assert status == 0
+    assert (body["anthropic_version"], "temperature" in body) == ("2026-10-21", False)
+    assert "streamnorm: loss: temperature in request, 1 × dropped\n" in err
+    assert "streamnorm: path: /publishers/anthropic/models/m:rawPredict\n" in err
+
+
+@pytest.mark.parametrize("name", ["vertx", "", "\x1b[2J"])
+def test_unknown_server_is_refused_with_the_known_ones(name: str) -> None:
+    status, out, err = piped("request", "-", "--to", "chat", "--server", name, body=ASKED_OF_CHAT)
+    assert (status, out, err.count("\n")) == (2, b"", 1)
+    assert "expected " in err
+    assert "vertex, " in err
+    assert "or none: no other changes the body" in err
+
+
+def test_unknown_version_is_refused_with_the_known_ones() -> None:
+    options = ["--to", "anthropic", "--api-version", "2020-01-01"]
+    status, _, err = piped("request", "-", *options, body=ASKED_OF_CHAT)
+    assert status == 4
+    assert err == "streamnorm: version: not known, expected one of 2023-06-01, 2026-10-21\n"
+
+
+def test_tool_results_are_repaired_on_demand() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "[1]"}}
+    turns = [{"role": "assistant", "tool_calls": [call]}, {"role": "user", "content": "Well?"}]
+    asked = {**ASKED_OF_CHAT, "seed": None, "messages": turns}
+    options = ["request", "-", "--to", "anthropic"]
+    status, out, err = piped(*options, body=asked)
+    assert (status, out) == (4, b"")
+    assert "call without a result" in err
+    status, out, err = piped(*options, "--repair", "fill", body=asked)
+    assert (status, out) == (4, b"")
+    assert "arguments of 3 characters are no JSON object, expected one" in err
+    status, out, err = piped(*options, "--repair", "fill", "--arguments", "raw", body=asked)
+    assert (status, "loss: result_filled" in err, "loss: arguments_raw" in err) == (0, True, True)
+    assert json.loads(out)["messages"][0]["content"][-1]["input"] == {"_raw": "[1]"}
 
 
 def test_losses_path_and_headers_go_to_stderr(file: Path, capfdbinary: Out) -> None:
@@ -252,31 +347,6 @@ def test_wrong_usage_is_one_line_and_status_2(command: str, file: Path, capfdbin
         status, out, [line] = run(command, *arguments, capfdbinary=capfdbinary)
         assert (status, out) == (2, None)
         assert message in line
-
-
-def test_policies_reach_the_translation(
-    file: Path, capfdbinary: Out, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[dict[str, Any]] = []
-
-    def translate_request(body: dict[str, Any], **options: Any) -> Any:
-        given.append(options)
-        return structs.replace(translated, body=body)
-
-    from streamnorm import translate_request as original
-
-    translated = original(ASKED, to="telegraph")
-    monkeypatch.setattr("streamnorm._bodies.translate_request", translate_request)
-    written(file, ASKED)
-    assert run("request", file, "--to", "wire", capfdbinary=capfdbinary)[0] == 0
-    options = ["--server", "vertex", "--api-version", "2026-10-21", "--repair", "fill"]
-    options += ["--arguments", "raw", "--strict"]
-    assert run("request", file, "--to", "wire", *options, capfdbinary=capfdbinary)[0] == 0
-    names = ("server", "version", "repair", "arguments", "strict")
-    assert [tuple(each[name] for name in names) for each in given] == [
-        (None, None, "error", "error", False),
-        ("vertex", "2026-10-21", "fill", "raw", True),
-    ]
 
 
 def test_large_file_is_read_no_further_than_its_bound(

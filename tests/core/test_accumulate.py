@@ -94,6 +94,16 @@ def test_every_delta_type_extends_its_block() -> None:
     )
 
 
+def test_stop_says_whether_free_text_is_unfinished() -> None:
+    call = ToolCall("c", "f", kind="custom")
+    for is_unfinished in (False, True):
+        stop = BlockStop(0, is_unfinished)
+        events = [MessageStart(), BlockStart(0, call), JSONDelta(0, "*** Beg"), stop]
+        whole = ToolCall("c", "f", "*** Beg", "custom", is_unfinished=is_unfinished)
+        assert accumulate(events).blocks == (whole,)
+        assert message_events(Message(blocks=(whole,)))[1:] == events[1:]
+
+
 def test_each_choice_has_its_own_message() -> None:
     events: list[Event] = [
         MessageStart("m"),

@@ -216,6 +216,15 @@ def test_held_calls_are_released_up_to_the_next_held_text() -> None:
     assert sequencer.push(BlockStop(3)) == [BlockStop(3), waiting[4]]
 
 
+def test_held_block_that_stopped_unfinished_holds_nothing_back() -> None:
+    sequencer = Sequencer()
+    first, call = BlockStart(0, Text()), BlockStart(1, ToolCall("c", "f", kind="custom"))
+    later: list[Event] = [BlockStop(1, is_unfinished=True), Opaque("d", "x", "{}", 1)]
+    last = BlockStart(2, Text())
+    assert [sequencer.push(event) for event in [first, call, *later, last]] == [[first], *[[]] * 4]
+    assert sequencer.push(BlockStop(0)) == [BlockStop(0), call, *later, last]
+
+
 @pytest.mark.parametrize(
     ("block", "delta"),
     [

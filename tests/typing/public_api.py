@@ -209,6 +209,7 @@ async def asynchronous_streams(
     assert_type(streamnorm.tap(response, observed), Stream[bytes])
     streamnorm.tap(response, observed, keep_message=False)
     streamnorm.transcode(source, to="openai_chat", keep_message=False)
+    streamnorm.transcode(source, to="openai_chat", reply=streamnorm.Reply())
     streamnorm.events(source, keep_message=False)  # type: ignore[call-arg]
     assert_type(await anext(aiter(chunks)), bytes)
     assert_type(stream.message, Message)

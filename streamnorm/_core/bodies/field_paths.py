@@ -37,7 +37,7 @@ class Step(NamedTuple):
     name: str
     field: str = ""
     pattern: str = ""
-    is_exact: bool = False
+    is_exact: bool = True
 
     def matches(self, value: Any) -> bool:
         """Return whether the path goes on in a value."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from streamnorm._core.blocks import ToolCall
+from streamnorm._core.blocks import Block, ToolCall
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.wrapped_input import WrappedInput
 from streamnorm._core.errors import LimitExceeded
@@ -46,6 +46,9 @@ class CallRestorer:
     block stops as unfinished; where the message then claims to be complete, the stream is
     malformed, since a client would execute the call.
 
+    Arguments that are the text themselves do not show their end: if they are in the last
+    block, its stop is held until the message says whether it was cut.
+
     Args:
         reply: What the request's translation returned.
         losses: Counts `custom_tool_members`, for members beside the text.
@@ -73,6 +76,8 @@ class CallRestorer:
         self._chars = 0  # of wrapped arguments
         self._choices: dict[int, int] = {}  # of calls with wrapped arguments, by block
         self._problems: dict[int, str] = {}  # the first of each choice
+        self._last_blocks: dict[int, int] = {}  # started last, by choice
+        self._held_stops: dict[int, int] = {}  # blocks of plain text, by choice
         self.has_failed = False
 
     def take(self, events: list[Event]) -> list[Event]:
@@ -123,23 +128,32 @@ class CallRestorer:
             case JSONDelta(index, arguments) if index in self._inputs:
                 if text := self.unwrap(index, arguments):
                     restored.append(JSONDelta(index, text))
-            case BlockStart(block=ToolCall(name=name, namespace=None) as call) if (
-                name in self._tools
-            ):
-                restored.append(structs.replace(event, block=self._restore(event, call)))
+            case BlockStart(index, block, choice):
+                self._release_stop(choice, restored)
+                self._last_blocks[choice] = index
+                restored.append(self._restore(event, block))
             case BlockStop(index) if index in self._inputs:
                 self._stop(index, restored)
+            case MessageStop(reason, choice=choice):
+                self._release_stop(choice, restored, is_unfinished=reason in _CUT_SHORT)
+                restored.append(event)
             case _:
                 restored.append(event)
 
-    def _restore(self, start: BlockStart, call: ToolCall) -> ToolCall:
-        tool = self._tools[call.name]
-        if tool.is_custom and call.kind == "function":
+    def _restore(self, start: BlockStart, block: Block) -> BlockStart:
+        if not isinstance(block, ToolCall) or block.namespace is not None:
+            return start
+        tool = self._tools.get(block.name)
+        if tool is None:
+            return start
+        kind = block.kind
+        if tool.is_custom and kind == "function":
             depth = self._limits.max_json_depth
             self._inputs[start.index] = WrappedInput(max_json_depth=depth)
             self._choices[start.index] = start.choice
-            call = structs.replace(call, kind="custom")
-        return structs.replace(call, name=tool.name, namespace=tool.namespace)
+            kind = "custom"
+        call = structs.replace(block, name=tool.name, namespace=tool.namespace, kind=kind)
+        return structs.replace(start, block=call)
 
     def _stop(self, index: int, restored: list[Event]) -> None:
         wrapped, choice = self._inputs.pop(index), self._choices.pop(index)
@@ -147,11 +161,22 @@ class CallRestorer:
             restored.append(JSONDelta(index, text))
         if wrapped.is_plain:
             self._note("not_wrapped", "tool call")
+            if index == self._last_blocks[choice]:
+                self._held_stops[choice] = index
+                return
         elif wrapped.has_other_members:
             self._losses.add("custom_tool_members", "tool call", "dropped")
         if wrapped.problem is not None:
             self._problems.setdefault(choice, wrapped.problem)
         restored.append(BlockStop(index, wrapped.problem is not None))
+
+    def _release_stop(
+        self, choice: int, restored: list[Event], *, is_unfinished: bool = False
+    ) -> None:
+        """Append the stop that was held until the choice went on or ended."""
+        index = self._held_stops.pop(choice, None)
+        if index is not None:
+            restored.append(BlockStop(index, is_unfinished))
 
     def _problem_of(self, event: Event) -> str | None:
         """Return why a choice cannot be complete; None if `event` does not claim that it is."""

@@ -68,7 +68,7 @@ def is_request(body: dict[str, Any]) -> bool:
     A text, or messages of the user with text alone, may also be those of an interaction.
     """
     items = body.get("input")
-    if "messages" in body or "contents" in body or not isinstance(items, str | list):
+    if "messages" in body or "contents" in body or not (isinstance(items, str) or is_array(items)):
         return False
     return not _OPTIONS.isdisjoint(body) or any(map(_is_item, objects_of(items)[:_SAMPLE]))
 

@@ -245,6 +245,45 @@ def test_choice_that_was_cut_does_not_excuse_another() -> None:
     assert Restored([START, *CUT, *broken], stops).has_failed
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_unfinished"), [("max_tokens", True), ("refusal", True), ("tool_use", False)]
+)
+def test_plain_text_is_unfinished_where_the_answer_was_cut(
+    reason: Any, *, is_unfinished: bool
+) -> None:
+    """It does not show its end, so that its stop waits for the reason."""
+    frames = [[START, *call(0, "apply_patch", "*** Beg")], [MessageStop(reason)]]
+    assert Restored(frames[0]).events == [START, *custom(0, "apply_patch", "*** Beg")[:-1]]
+    assert Restored(*frames).events[-2:] == [BlockStop(0, is_unfinished), MessageStop(reason)]
+
+
+def test_plain_text_before_another_block_is_whole() -> None:
+    plain, other = call(0, "apply_patch", "*** Beg"), call(1, "crm__run", "*** End")
+    for events in (
+        [*plain, *other],
+        [plain[0], other[0], plain[1], plain[2], other[1], other[2]],
+        [plain[0], other[0], plain[1], other[1], other[2], plain[2]],
+    ):
+        restored = Restored(*([event] for event in [START, *events, MessageStop("max_tokens")]))
+        assert validate(restored.events) == []
+        assert [call.is_unfinished for call in accumulate(restored.events).tool_calls] == [
+            *(False, True),
+        ]
+
+
+def test_plain_text_in_another_choice_waits_for_its_own() -> None:
+    one, other = call(0, "apply_patch", "a"), call(1, "crm__run", "b", choice=1)
+    stops: list[Event] = [MessageStop("tool_use"), MessageStop("max_tokens", choice=1)]
+    events = Restored([START, *one, *other], stops).events
+    assert events[-4:] == [BlockStop(0), stops[0], BlockStop(1, is_unfinished=True), stops[1]]
+
+
+def test_plain_text_of_a_stream_that_fails_is_left_open() -> None:
+    error = StreamError("truncated", "cut")
+    restored = Restored([START, *call(0, "apply_patch", "*** Beg"), error])
+    assert restored.events == [START, *custom(0, "apply_patch", "*** Beg")[:-1], error]
+
+
 # Bounds
 
 

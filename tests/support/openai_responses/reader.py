@@ -160,6 +160,10 @@ class _Reader:
         assert response["status"] == status
         known = self.created or response
         assert (response["id"], response["model"]) == (known["id"], known["model"])
+        if status == "incomplete":
+            for number, item in enumerate(self._items):  # free text that was cut is never done
+                if self.done[number] is None and item["type"] == "custom_tool_call":
+                    self.done[number] = {**item, "status": "incomplete"}
         assert response["output"] == [item for item in self.done if item is not None]
         if status == "failed":
             assert self.error is not None
@@ -167,8 +171,6 @@ class _Reader:
             return
         assert self.error is None
         assert None not in self.done
-        if any(item["type"] == "custom_tool_call" and _is_unfinished(item) for item in self.done):
-            assert status == "incomplete"
         assert response["error"] is None
         assert (response["incomplete_details"] is not None) == (status == "incomplete")
         _check_usage(response["usage"])
@@ -192,7 +194,7 @@ class _Reader:
         assert self._part is None
         assert event["output_index"] == len(self._items)
         for other, done in zip(self._items, self.done, strict=True):  # one after the other
-            assert done is not None or _is_unfinished(other)
+            assert done is not None or _is_unfinished(other) or other["type"] == "custom_tool_call"
         ids = [other["id"] for other in self._items if "id" in other]
         assert item.get("id") not in ids
         if item["type"] in _EMPTY:
@@ -334,8 +336,8 @@ def _check_usage(usage: dict[str, Any]) -> None:
 
 def _is_unfinished(item: dict[str, Any]) -> bool:
     """Return whether an item waits for the end of the message: a call that may not run."""
-    if item["type"] != "function_call":  # free text cannot show it
-        return item["type"] == "custom_tool_call" and item["status"] == "incomplete"
+    if item["type"] != "function_call":
+        return False
     try:
         json.loads(item["arguments"])
     except ValueError:

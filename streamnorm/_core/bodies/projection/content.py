@@ -38,6 +38,7 @@ from streamnorm._core.losses import Losses
 
 __all__ = ["ContentProjector"]
 
+_MAX_KIND_CHARS = 40
 _ERROR = "<tool_error>{}</tool_error>"
 
 B = TypeVar("B", bound=InputBlock)
@@ -176,8 +177,8 @@ class ContentProjector:
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
-            case OpaqueBlock(dialect=dialect) if dialect != can.dialect:
-                losses.add("opaque_block", "messages", "dropped")
+            case OpaqueBlock(dialect, kind) if dialect != can.dialect:
+                losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
             case _:
                 return block

@@ -25,7 +25,6 @@ from streamnorm.dialects.anthropic.body.extra import (
     DIALECT,
     add_rest,
     mark_and_rest,
-    mark_to_wire,
     own_fields,
 )
 
@@ -57,7 +56,8 @@ _TYPES = {
     "code_execution": ("code_execution_20250825", "code_execution"),
     "tool_search": ("tool_search_tool_bm25_20251119", "tool_search_tool_bm25"),
 }
-_FIELDS = frozenset({"allowed_domains", "blocked_domains", "max_uses", "cache_control"})
+_FIELDS = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
+_MARK = frozenset({"cache_control"})
 _TOOLSET = frozenset({"type", "mcp_server_name"})
 _FILTER = frozenset({"default_config", "configs"})
 _SERVER = frozenset({"type", "name", "url", "authorization_token"})
@@ -70,15 +70,17 @@ def kind_of(type: str) -> str:
 
 def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
     """Return a tool that the provider executes, or one of an unknown type."""
-    mark, _ = mark_and_rest(value, frozenset())
+    data = rest_of(value, _MARK) or {}
+    mark, extra = mark_and_rest(value, data.keys())
     return ServerTool(
         kind_of(kind),
         DIALECT,
-        value,
+        data,
         texts_in(value, "allowed_domains"),
         texts_in(value, "blocked_domains"),
         integer_in(value, "max_uses"),
         cache=mark,
+        extra=extra,
     )
 
 
@@ -100,8 +102,7 @@ def server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, An
         value["blocked_domains"] = list(blocked)
     if tool.max_uses is not None:
         value["max_uses"] = tool.max_uses
-    if tool.cache is not None:
-        value["cache_control"] = mark_to_wire(tool.cache)
+    add_rest(value, tool.cache, own_fields(tool.extra))
     return value
 
 

@@ -18,6 +18,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import is_object
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
 from streamnorm.dialects.anthropic.body.client_tools import client_tool_schema
 from streamnorm.dialects.anthropic.body.extra import DIALECT, add_rest, mark_and_rest, own_fields
@@ -66,26 +67,37 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
     kind = text_in(value, "type")
-    described: tuple[str | None, dict[str, Any]] | None
-    described = None if kind is None else client_tool_schema(kind)
+    typed = None if kind is None else client_tool_schema(kind)
     tool: Tool | ServerTool
-    if kind is not None and kind != "custom" and described is None:
-        tool = server_tool_from_wire(kind, value)
-        return structs.replace(tool, source=Source(DIALECT, value, tool))
-    mark, extra = mark_and_rest(value, _TOOL)
-    if described is None:
+    if typed is not None:
+        description, schema = typed
+        tool = _function_from_wire(value, description, schema, kind)
+    elif kind is None or kind == "custom" or is_object(value.get("input_schema")):
         schema = object_at(value.get("input_schema"), "$.input_schema")
-        described, kind = (text_in(value, "description"), schema), None
-    tool = Tool(
+        tool = _function_from_wire(value, text_in(value, "description"), schema, None)
+    else:
+        tool = server_tool_from_wire(kind, value)
+    return structs.replace(tool, source=Source(DIALECT, value, tool))
+
+
+def _function_from_wire(
+    value: dict[str, Any],
+    description: str | None,
+    schema: dict[str, Any],
+    vendor_type: str | None,
+) -> Tool:
+    is_mapped = vendor_type is not None or value.get("type") in (None, "custom")
+    mark, extra = mark_and_rest(value, _TOOL if is_mapped else _TOOL - {"type"})
+    return Tool(
         required_text(value, "name"),
-        *described,
+        description,
+        schema,
         boolean_in(value, "strict"),
         boolean_in(value, "defer_loading") is True,
-        vendor_type=kind,
+        vendor_type=vendor_type,
         cache=mark,
         extra=extra,
     )
-    return structs.replace(tool, source=Source(DIALECT, value, tool))
 
 
 def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> None:

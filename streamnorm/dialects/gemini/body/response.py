@@ -30,6 +30,7 @@ from streamnorm._core.events import (
     Event,
     Failed,
     JSONDelta,
+    MessageStart,
     MessageStop,
     ReasoningDelta,
     SignatureDelta,
@@ -76,15 +77,14 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
         DecodeError: It is none of the dialect, or not whole.
     """
     decoder = GeminiDecoder(server=context.server, limits=context.limits)
-    events = decoder.feed_frame(Frame("message", compact(body)))
-    if "candidates" not in body and not events:
-        raise DecodeError("no candidates, expected a response", path="$")
-    events += decoder.close()
+    events = [*decoder.feed_frame(Frame("message", compact(body))), *decoder.close()]
     match decoder.outcome:
         case Failed(error) if error.kind != "upstream":
             raise DecodeError(f"{error.message}, expected a response", path="$")
         case Truncated():
-            raise DecodeError("no finish reason, expected one", path="$.candidates")
+            if isinstance(events[0], MessageStart):
+                raise DecodeError("no finish reason, expected one", path="$.candidates")
+            raise DecodeError("no candidates, expected some", path="$.candidates")
         case _:
             return events
 

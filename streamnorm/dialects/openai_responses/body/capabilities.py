@@ -23,6 +23,7 @@ CAPABILITIES = BodyCapabilities(
     roles=frozenset({"user", "assistant", "system", "developer"}),
     system="text",
     inline_system="message",
+    prefill=False,
     image_details=frozenset({"low", "high", "original", "auto"}),
     file_issuer="openai",
     refusal=True,

@@ -20,7 +20,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_object
+from streamnorm._core.json import is_object, objects_of
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -205,15 +205,14 @@ def tools_to_wire(tools: Iterable[AnyTool]) -> list[_Value]:
 
 
 def _tool_to_wire(tool: AnyTool) -> _Value:
-    match tool:
-        case Tool():
-            value = _function_to_wire(tool)
-        case CustomTool():
-            value = _custom_to_wire(tool)
-        case MCPServer():
-            value = _mcp_to_wire(tool)
-        case ServerTool():
-            value = _hosted_to_wire(tool)
+    if isinstance(tool, Tool):
+        value = _function_to_wire(tool)
+    elif isinstance(tool, CustomTool):
+        value = _custom_to_wire(tool)
+    elif isinstance(tool, MCPServer):
+        value = _mcp_to_wire(tool)
+    else:
+        value = _hosted_to_wire(tool)
     return {**value, **own_fields(tool.extra)}
 
 
@@ -327,7 +326,7 @@ def _is_exact(value: _Value) -> bool:
     """Return whether a choice holds all of its value."""
     kind, fields = value["type"], {"type", "name"}
     if kind == "allowed_tools":
-        tools = value.get("tools") or []
+        tools = objects_of(value.get("tools"))
         fields = {"type", "mode", "tools"}
         if not tools or not all(_is_client_tool(t) and t.keys() <= {"type", "name"} for t in tools):
             return False

@@ -206,8 +206,15 @@ class ToolCallWriter(ItemWriter):
         return rest + self._arguments_done() + super().stop()
 
     def stop_unfinished(self) -> bytes:
-        """Return the events that end an unfinished item, at the end of the message."""
+        """Return the events that end an unfinished item, at the end of the message.
+
+        Nothing for free text, which stands in the terminal event alone: Codex executes it at
+        its `done`, whatever the status, and cannot see that it is cut.
+        """
         item = dumps(self._item(self._fields("incomplete")))
+        if self._arguments_key == "input":
+            self.done = item
+            return b""
         return self._arguments_done() + self._write_done(item)
 
     def _arguments_done(self) -> bytes:

@@ -10,6 +10,8 @@ items from `response.output_item.done` alone; openai-node throws at unknown type
     message = (content_part.added delta* annotation* text.done content_part.done)+
     call    = delta* arguments.done
 
+A custom call may lack both `done` events if `response.incomplete` states it as incomplete.
+
 `error` is legal anywhere; only `response.failed` may follow it.  `keepalive` is legal after
 `response.created`.  `[DONE]` may be last: Open Responses demands it, the API does not send
 it.  The first sequence number is arbitrary, since a stream may be resumed.  The items of a

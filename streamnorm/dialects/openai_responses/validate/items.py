@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm._core.json import is_array, is_object, objects_of, string_of
 from streamnorm._core.shapes import holds_object, is_count
 from streamnorm.dialects.openai_responses.validate.event_shapes import PROGRESS
 from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, ItemTexts
@@ -15,6 +15,7 @@ from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, Ite
 __all__ = ["ItemChecker"]
 
 _DONE = "response.output_item.done"
+_CUSTOM = "custom_tool_call"
 # Item types of the events that carry no text.
 _ITEM_TYPES = {
     **PROGRESS,
@@ -80,6 +81,8 @@ class ItemChecker:
             event_type: Its type.
             response: Its response.
         """
+        if event_type == "response.incomplete":
+            yield from self._end_cut_calls(event_type, response)
         yield from self.open_items(event_type)
         items = [(n, item.done) for n, item in sorted(self._items.items()) if item.done is not None]
         last = len(items) - 1
@@ -96,6 +99,19 @@ class ItemChecker:
             if _comparable(repeated) != _comparable(item):
                 found = f"response.output[{position}] is not item {index} as it was done"
                 yield f"{found}, expected that"
+
+    def _end_cut_calls(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
+        """End the custom calls that only the terminal states: their text was cut."""
+        cut = {
+            string_of(item, "id"): item
+            for item in objects_of(response.get("output"))
+            if item.get("type") == _CUSTOM and item.get("status") == "incomplete"
+        }
+        for item in self._items.values():
+            stated = cut.get(string_of(item.added, "id"))
+            if item.done is None and item.type == _CUSTOM and stated is not None:
+                item.done = stated
+                yield from item.texts.compare(event_type, stated)
 
     def _add(self, event: dict[str, Any]) -> Iterator[str]:
         index = event["output_index"] if is_count(event.get("output_index")) else self._next_index

@@ -205,6 +205,10 @@ class ItemTexts:
             for index in group.open:
                 label = self._label(name, index)
                 yield f"{event_type} while {label} is open, expected {_END_EVENTS[name]}"
+        yield from self.compare(event_type, item)
+
+    def compare(self, event_type: str, item: dict[str, Any]) -> Iterator[str]:
+        """Yield the contradictions between an item as an event states it and its texts."""
         for name, values in _texts_of(item):
             texts = self._groups[name].texts if name in self._groups else {}
             if name in _LABELS and len(values) != len(texts):

@@ -79,7 +79,14 @@ def test_kind_is_one_word_for_all_vendors(type: str, kind: str) -> None:
     value = {"type": type, "cache_control": MARK}
     (tool,) = tools_in(tools=[value])
     assert isinstance(tool, ServerTool)
-    assert (tool.kind, tool.cache) == (kind, CacheMark())
+    assert (tool.kind, tool.cache, tool.data) == (kind, CacheMark(), {"type": type})
+    assert rewritten(tools=[value])["tools"] == [value]
+
+
+def test_unknown_fields_of_a_mark_after_a_server_tool_are_kept() -> None:
+    value = {**SEARCH, "cache_control": {"type": "ephemeral", "scope": "org"}}
+    (tool,) = tools_in(tools=[value])
+    assert tool.extra == {"anthropic": {"cache_control": {"scope": "org"}}}
     assert rewritten(tools=[value])["tools"] == [value]
 
 

@@ -64,6 +64,13 @@ def test_function_is_read_and_written_again(value: Body, expected: Tool) -> None
     assert rewritten(tools=[value])["tools"] == [value]
 
 
+def test_tool_of_an_unknown_type_with_a_schema_is_a_function() -> None:
+    value = {**WEATHER, "type": "function"}
+    extra = {"anthropic": {"type": "function"}}
+    assert tool_in(value) == Tool("get_weather", "Weather now", SCHEMA, extra=extra)
+    assert rewritten(tools=[value])["tools"] == [value]
+
+
 @pytest.mark.parametrize("type", ["custom", None])
 def test_type_of_a_function_need_not_be_said(type: str | None) -> None:
     assert tool_in({**WEATHER, "type": type}) == Tool("get_weather", "Weather now", SCHEMA)

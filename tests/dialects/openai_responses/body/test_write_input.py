@@ -270,7 +270,7 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
     ],
     "hosted": [
         {"type": "web_search_call", "id": "ws_1", "status": "failed", "action": {"type": "x"}},
-        {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"},
+        {"type": "compaction", "encrypted_content": "x"},
         {"type": "mcp_call", "id": "mcp_1", "name": "a", "arguments": "{}", "status": "completed"},
         {"type": "computer_call_output", "call_id": "c", "output": {"type": "x"}},
         {"type": "item_reference", "id": "msg_1"},

@@ -46,7 +46,23 @@ def sealed_anew() -> list[Event | str]:
     return edited(REASONING, 8, "response", "output", 0, "encrypted_content", to="gBBB")
 
 
+def sung(
+    *, status: str = "incomplete", text: str = "la", ends: str = "incomplete"
+) -> list[Event | str]:
+    """Return a response that was cut in the text of a custom call, which has no end."""
+    begun = {"status": "in_progress", **FREE}
+    events = answer(
+        added(0, begun.pop("type"), **begun, input=""),
+        of("custom_tool_call_input.delta", "ctc_0", delta="la"),
+        status=ends,
+        incomplete_details={"reason": "max_output_tokens"} if ends == "incomplete" else None,
+    )
+    item = {**FREE, "status": status, "input": text}
+    return edited(events, len(events) - 1, "response", "output", to=[item])
+
+
 LEGAL: dict[str, list[Event | str]] = {
+    "free text that tokens cut short": sung(),
     "items that interleave": answer(*interleaved()),
     "progress of a search": answer(
         *whole(
@@ -209,6 +225,11 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         cut(*call(0, '{"a'), *text(1)),
         *(13, "arguments of item 0 in 3 characters are no JSON object, expected one"),
     ),
+    "free text that tokens cut short, stated otherwise": (
+        sung(text="l"),
+        4,
+        "response.incomplete has input of item 0 in 1 characters, expected its 2 of before",
+    ),
     "incomplete item of a complete response": (
         answer(*text()[:-1], done(0, **{**text()[-1]["item"], "status": "incomplete"})),
         9,
@@ -222,6 +243,13 @@ def test_violation_is_reported_once_where_it_occurs(
     events: list[Event | str], position: int, message: str
 ) -> None:
     assert validate(sse(*events), "openai_responses") == [Violation(position, message)]
+
+
+@pytest.mark.parametrize("options", [{"status": "completed"}, {"ends": "completed"}])
+def test_only_free_text_that_was_cut_needs_no_end(options: dict[str, str]) -> None:
+    violations = validate(sse(*sung(**options)), "openai_responses")
+    end = f"response.{options.get('ends', 'incomplete')}"
+    assert violations[0].message == f"{end} while item 0 is open, expected {ITEM}"
 
 
 def test_item_that_is_no_object_still_has_its_index() -> None:
