@@ -80,9 +80,7 @@ SERVERS: dict[str, tuple[dict[str, Any], InputMessage]] = {
         message("assistant", Text("{"), extra={"openai_chat": {"prefix": True}}),
     ),
     "signed call of Google": (
-        assistant(
-            tool_calls=[function(extra_content={"google": {"thought_signature": "c2ln"}})]
-        ),
+        assistant(tool_calls=[function(extra_content={"google": {"thought_signature": "c2ln"}})]),
         message("assistant", ToolCall("c1", "f", '{"t":1}', signature="c2ln", issuer="google")),
     ),
     "signed call of another vendor": (
@@ -97,9 +95,7 @@ SERVERS: dict[str, tuple[dict[str, Any], InputMessage]] = {
     ),
     "call with a number": (
         assistant(tool_calls=[function(index=0)]),
-        message(
-            "assistant", ToolCall("c1", "f", '{"t":1}', extra={"openai_chat": {"index": 0}})
-        ),
+        message("assistant", ToolCall("c1", "f", '{"t":1}', extra={"openai_chat": {"index": 0}})),
     ),
     "details": (
         assistant(
@@ -151,7 +147,10 @@ READ: dict[str, tuple[dict[str, Any], InputMessage]] = {
         assistant(reasoning="Hm."),
         message("assistant", Reasoning(("Hm.",))),
     ),
-    "reasoning that is empty": (assistant(reasoning_content="", content="Hi"), message("assistant", Text("Hi"))),
+    "reasoning that is empty": (
+        assistant(reasoning_content="", content="Hi"),
+        message("assistant", Text("Hi")),
+    ),
     "parts": (
         assistant(
             content=[
@@ -332,11 +331,17 @@ def test_reasoning_without_text_after_it() -> None:
     assert write(request, reasoning_form="part")["messages"] == [parts]
 
 
-def test_tags_are_a_part_where_the_content_is_one() -> None:
-    image = OpaqueBlock("openai_chat", "x", '{"type":"x"}')
-    body = write(asked(message("assistant", HM, image)), reasoning_form="tags")
-    tagged = {"type": "text", "text": "<think>Hm.</think>"}
-    assert body["messages"] == [assistant(content=[tagged, {"type": "x"}])]
+@pytest.mark.parametrize(
+    ("form", "part"),
+    [
+        ("tags", {"type": "text", "text": "<think>Hm.</think>"}),
+        ("part", {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}),
+    ],
+)
+def test_reasoning_is_a_part_where_the_content_is_parts(form: str, part: dict[str, Any]) -> None:
+    opaque = OpaqueBlock("openai_chat", "x", '{"type":"x"}')
+    body = write(asked(message("assistant", HM, opaque)), reasoning_form=form)
+    assert body["messages"] == [assistant(content=[part, {"type": "x"}])]
 
 
 def test_empty_reasoning_is_written_where_a_server_demands_it() -> None:
