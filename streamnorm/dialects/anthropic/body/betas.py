@@ -7,7 +7,6 @@ knows, and which fields go with one that it does not know, is data of the profil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -40,8 +39,7 @@ def with_needed_betas(
     """Return betas, and those after them that fields of a body need."""
     for beta in _BETAS:
         if not any(name in betas for name in (beta.name, *beta.also)) and beta.is_needed(body):
-            known = can.allowed_betas
-            if known is None or any(fnmatchcase(beta.name, pattern) for pattern in known):
+            if can.allowed_betas is None or beta.name in can.allowed_betas:
                 betas = (*betas, beta.name)
     return betas
 
