@@ -37,10 +37,11 @@ def with_needed_betas(
     body: _Body, betas: tuple[str, ...], can: BodyCapabilities
 ) -> tuple[str, ...]:
     """Return betas, and those after them that fields of a body need."""
+    known = can.allowed_betas
     for beta in _BETAS:
-        if not any(name in betas for name in (beta.name, *beta.also)) and beta.is_needed(body):
-            if can.allowed_betas is None or beta.name in can.allowed_betas:
-                betas = (*betas, beta.name)
+        is_there = any(name in betas for name in (beta.name, *beta.also))
+        if not is_there and (known is None or beta.name in known) and beta.is_needed(body):
+            betas = (*betas, beta.name)
     return betas
 
 
