@@ -32,15 +32,12 @@ from streamnorm.dialects.openai_responses.wire import DIALECT
 
 __all__ = [
     "ISSUER",
-    "TOOL_ERROR",
     "Owner",
     "blocks_from_wire",
     "content_to_wire",
     "output_part_to_wire",
 ]
 
-TOOL_ERROR = ("<tool_error>", "</tool_error>")
-"""What stands around the text of a result that is an error: the dialect has no field for it."""
 
 Owner: TypeAlias = Literal["message", "call", "custom"]
 """What content stands in: a message, or the result of a function or of a custom call."""

@@ -17,10 +17,10 @@ from streamnorm._core.blocks import (
     Reasoning,
     ServerToolCall,
     ServerToolResult,
-    Text,
     ToolCall,
     ToolResult,
 )
+from streamnorm._core.bodies.error_marks import unmark_error
 from streamnorm._core.bodies.fields import (
     object_at,
     objects_in,
@@ -35,7 +35,7 @@ from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body.answer import Answer
-from streamnorm.dialects.openai_responses.body.content import TOOL_ERROR, blocks_from_wire
+from streamnorm.dialects.openai_responses.body.content import blocks_from_wire
 from streamnorm.dialects.openai_responses.body.extra import Extra, extra_of, own_fields
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.items.server_tools import SERVER_TOOL_TYPES
@@ -158,7 +158,7 @@ class InputReader:
     def _read_result(self, item: _Item) -> None:
         id = text_in(item, "call_id") or ""
         content: Any = blocks_from_wire(item, "output")  # whose parts are those of a message
-        is_error, content = _unmarked(content)
+        is_error, content = unmark_error(content)
         extra = extra_of(item, _RESULT)
         if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
             extra = {DIALECT: {**own_fields(extra), "type": item["type"]}}
@@ -268,16 +268,6 @@ class InputReader:
 
 
 _UNFINISHED = InputMessage("assistant")
-
-
-def _unmarked(content: tuple[InputBlock, ...]) -> tuple[bool, tuple[InputBlock, ...]]:
-    """Return whether a result is marked as an error, and its content without the mark."""
-    if len(content) != 1 or not isinstance(block := content[0], Text):
-        return False, content
-    start, end = TOOL_ERROR
-    if not (block.text.startswith(start) and block.text.endswith(end)):
-        return False, content
-    return True, (structs.replace(block, text=block.text[len(start) : -len(end)]),)
 
 
 def _with_fields(block: InputBlock, fields: _Item) -> InputBlock:

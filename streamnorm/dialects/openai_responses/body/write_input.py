@@ -17,13 +17,13 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
+from streamnorm._core.bodies.error_marks import mark_error
 from streamnorm._core.bodies.request import InputMessage, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.ids import mint_id
 from streamnorm._core.json import object_in
 from streamnorm.dialects.openai_responses.body.content import (
     ISSUER,
-    TOOL_ERROR,
     Owner,
     content_to_wire,
     output_part_to_wire,
@@ -119,12 +119,7 @@ class _InputWriter:
         if result.name and not is_custom:
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
-        content: list[InputBlock] = [*result.content]
-        if result.is_error:  # one that was read here, and is written anew
-            texts = [block.text for block in content if isinstance(block, Text)]
-            files = [block for block in content if not isinstance(block, Text)]
-            content = [Text("".join(texts).join(TOOL_ERROR)), *files]
-        item["output"] = content_to_wire(content, self._context, of=of)
+        item["output"] = content_to_wire([*mark_error(result)], self._context, of=of)
         return item | own
 
     # Messages of the assistant
@@ -138,8 +133,6 @@ class _InputWriter:
         """
         before: _Item = {}  # fields of the message of the last block
         for position, block in enumerate(blocks):
-            if isinstance(block, (Text, ToolCall)) and block.signature is not None:
-                self._context.losses.add("signature_dropped", "messages", "only reasoning has one")
             if not isinstance(block, (Text, Refusal, OpaqueBlock)):
                 before = {}
                 self._add_item(block, f"{number}_{position}")

@@ -328,18 +328,6 @@ def test_blocks_that_no_item_of_the_assistant_holds_are_losses() -> None:
     assert losses.list() == (Loss("Image", "messages", 1, "no item of the assistant has it"),)
 
 
-def test_only_reasoning_is_signed() -> None:
-    losses = Losses()
-    call = ToolCall("c", "f", "{}", signature="x", issuer="openai")
-    text = Text("a", signature="x", issuer="openai")
-    items = write_items(InputMessage("assistant", (text, call)), losses=losses)
-    assert items == [
-        {"role": "assistant", "content": "a"},
-        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-    ]
-    assert losses.list() == (Loss("signature_dropped", "messages", 2, "only reasoning has one"),)
-
-
 def test_old_messages_are_written_as_they_were_when_new_ones_follow() -> None:
     """A prefix of a conversation never changes: `type`, order of keys and all."""
     items = [
