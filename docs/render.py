@@ -17,6 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
+import render_requests
 from msgspec import structs
 
 import streamnorm
@@ -308,6 +309,22 @@ def servers() -> str:
     return _table(["dialect", "server", "recorded"], rows)
 
 
+def request_options() -> str:
+    """Return which options of a request each target has."""
+    return _table(["", *render_requests.TARGETS], render_requests.option_rows())
+
+
+def request_features() -> str:
+    """Return which features of a request each target carries."""
+    return _table(["", *render_requests.TARGETS], render_requests.feature_rows())
+
+
+def request_names() -> str:
+    """Return the names of the losses of requests, and what becomes of each."""
+    head = ["`feature`", "what the request has", "in the target"]
+    return _table(head, render_requests.loss_rows())
+
+
 def known_servers() -> str:
     """Return the servers that have profiles, and the dialects that these are for."""
     profiles = shipped_profiles()
@@ -374,6 +391,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for one in (
         *(blocks, dialects, errors, events, kinds, known_servers),
         *(limits, losses, names, notes, outcomes, profile_keys, servers),
+        *(request_features, request_names, request_options),
     )
 }
 
