@@ -14,13 +14,19 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import get_args
+from types import NoneType
+from typing import Literal, get_args, get_origin
+
+import render_requests
+from msgspec import structs
 
 import streamnorm
 from streamnorm import Limits, Recording
+from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import DIALECTS, capabilities
+from streamnorm.profiles import shipped_profiles
 
 DOCS = Path(__file__).parent
 RECORDINGS = DOCS.parent / "recordings"
@@ -303,6 +309,61 @@ def servers() -> str:
     return _table(["dialect", "server", "recorded"], rows)
 
 
+def request_options() -> str:
+    """Return which options of a request each target has."""
+    return _table(["", *render_requests.TARGETS], render_requests.option_rows())
+
+
+def request_features() -> str:
+    """Return which features of a request each target carries."""
+    return _table(["", *render_requests.TARGETS], render_requests.feature_rows())
+
+
+def request_names() -> str:
+    """Return the names of the losses of requests, and what becomes of each."""
+    head = ["`feature`", "what the request has", "in the target"]
+    return _table(head, render_requests.loss_rows())
+
+
+def known_servers() -> str:
+    """Return the servers that have profiles, and the dialects that these are for."""
+    profiles = shipped_profiles()
+    rows = [
+        [f"`{server}`", ", ".join(f"`{name}`" for name in DIALECTS if profiles.knows(server, name))]
+        for server in sorted(profiles.servers)
+    ]
+    return _table(["`server=`", "dialects"], rows)
+
+
+def profile_keys() -> str:
+    """Return the capabilities that a profile can change, with their types."""
+    text = (inspect.getdoc(BodyCapabilities) or "").partition("Attributes:")[2]
+    meanings = dict(re.findall(r"^    (\w+): ((?:.+\n?(?:        .+\n?)*))", text, re.MULTILINE))
+    rows = [
+        [f"`{field.name}`", _kind(field.type), " ".join(meanings[field.name].split()).rstrip(".")]
+        for field in structs.fields(BodyCapabilities)
+        if field.name != "dialect"
+    ]
+    return _table(["capability", "value", "meaning"], rows)
+
+
+def _kind(kind: object) -> str:
+    """Return the TOML that a capability is written as."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        return ", ".join(f'`"{word}"`' for word in get_args(kind))
+    if origin is frozenset:
+        return "set"
+    if origin is tuple:
+        return "array"
+    if origin is dict:
+        return "table"
+    if origin is not None:
+        kinds = ", ".join(_kind(one) for one in get_args(kind) if one is not NoneType)
+        return f"{kinds}; can be unset" if NoneType in get_args(kind) else kinds
+    return {bool: "boolean", str: "string"}.get(kind, "number")
+
+
 def notes() -> str:
     """Return the kinds of notes, and recordings that cause each."""
     shown: dict[str, list[str]] = defaultdict(list)
@@ -328,8 +389,9 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     one.__name__: one
     for one in (
-        *(blocks, dialects, errors, events, kinds),
-        *(limits, losses, names, notes, outcomes, servers),
+        *(blocks, dialects, errors, events, kinds, known_servers),
+        *(limits, losses, names, notes, outcomes, profile_keys, servers),
+        *(request_features, request_names, request_options),
     )
 }
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from streamnorm._core.errors import LocalProtocolError as LocalProtocolError
     from streamnorm._core.errors import LossyEncoding as LossyEncoding
     from streamnorm._core.errors import NotAStream as NotAStream
+    from streamnorm._core.errors import ProfileError as ProfileError
     from streamnorm._core.errors import ProtocolError as ProtocolError
     from streamnorm._core.errors import RecordingError as RecordingError
     from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
@@ -104,9 +105,9 @@ if TYPE_CHECKING:
     from streamnorm._core.tools import ServerTool as ServerTool
     from streamnorm._core.tools import Tool as Tool
     from streamnorm._core.tools import ToolChoice as ToolChoice
+    from streamnorm._decoding import decoder as decoder
+    from streamnorm._detection import detect as detect
     from streamnorm._projection import project as project
-    from streamnorm._registry import decoder as decoder
-    from streamnorm._registry import detect as detect
     from streamnorm._registry import encoder as encoder
     from streamnorm._transcoder import Transcoder as Transcoder
     from streamnorm._validation import validate as validate
@@ -119,6 +120,8 @@ if TYPE_CHECKING:
     from streamnorm.aio import tap as tap
     from streamnorm.aio import transcode as transcode
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
+    from streamnorm.asgi import MessageResponse as MessageResponse
+    from streamnorm.profiles import Profiles as Profiles
     from streamnorm.recording import Recording as Recording
 
     __version__: str
@@ -139,8 +142,8 @@ _MODULES = {
     "streamnorm._core.codec": "Decoder Encoder Feed",
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
-        "NotAStream ProtocolError RecordingError RemoteProtocolError StreamnormError "
-        "TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
+        "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError "
+        "StreamnormError TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
     ),
     "streamnorm._core.events": (
         "Abandoned BlockStart BlockStop CitationDelta Completed Event Failed JSONDelta "
@@ -153,12 +156,15 @@ _MODULES = {
     "streamnorm._core.messages": "Message",
     "streamnorm._core.partial_json": "PartialJSON ValueDelta",
     "streamnorm._core.tools": ("CustomTool Grammar MCPServer Namespace ServerTool Tool ToolChoice"),
+    "streamnorm._decoding": "decoder",
+    "streamnorm._detection": "detect",
     "streamnorm._projection": "project",
-    "streamnorm._registry": "decoder detect encoder",
+    "streamnorm._registry": "encoder",
     "streamnorm._transcoder": "Transcoder",
     "streamnorm._validation": "validate",
     "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
-    "streamnorm.asgi": "EventStreamResponse",
+    "streamnorm.asgi": "EventStreamResponse MessageResponse",
+    "streamnorm.profiles": "Profiles",
     "streamnorm.recording": "Recording",
 }
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
+from streamnorm._core.bodies.bounds import check_bounds
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.request import Request, is_own
 from streamnorm._core.bodies.restoring import CallRestorer
+from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
-from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect
+from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import InvalidJSON, decode_any, is_object, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message
+from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
+from streamnorm.profiles import Profiles, shipped_profiles
 
 __all__ = [
     "Encoded",
@@ -32,8 +36,6 @@ __all__ = [
     "translate_message",
     "translate_request",
 ]
-
-Body: TypeAlias = "dict[str, Any] | bytes | str"
 
 
 class Encoded(Struct, frozen=True):
@@ -67,8 +69,8 @@ def decode_request(
 
     Args:
         body: JSON text, or the decoded object.
-        dialect: Dialect of the body; None to detect it.
-        path: Path of the URL, which names the model of some dialects.
+        dialect: Dialect of the body; None to detect it, by the path if that is known.
+        path: Path of the URL, without its query; it names the model of some dialects.
         headers: Headers of the request, which name betas.
         limits: Bounds.
 
@@ -76,10 +78,14 @@ def decode_request(
         DecodeError: The body is not of the dialect, or exceeds a bound.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    value = _object(body, limits)
+    value = body_object(body, limits)
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
-    return _codec(dialect or _detected(value, "request")).read_request(value, context)
+    by_path = None if path is None else detect_path(path)
+    codec = _codec(dialect or by_path or _detected(value, "request"))
+    request = codec.read_request(value, context)
+    check_bounds(request, limits)
+    return request
 
 
 def encode_request(
@@ -88,6 +94,7 @@ def encode_request(
     *,
     server: str | None = None,
     version: str | None = None,
+    profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
@@ -97,8 +104,10 @@ def encode_request(
     Args:
         request: The request.
         dialect: Dialect to write.
-        server: Name of the server that it is sent to; None = the vendor.
+        server: Name of the server that it is sent to; None, or one that the profiles do not
+            know, is the vendor.
         version: Version of the vendor's API; None = the one that its SDK sends.
+        profiles: What models, servers and versions refuse; None = what streamnorm ships.
         repair: What becomes of tool results that are missing, late, or of no call: an error,
             or they are filled in and moved.
         arguments: What becomes of tool arguments that are no JSON object where the dialect
@@ -106,16 +115,20 @@ def encode_request(
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
-        EncodeError: The request has no legal form in the dialect.
+        EncodeError: The request has no legal form in the dialect, or the version is unknown.
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     codec = _codec(dialect)
     losses = Losses(strict=strict)
-    can = codec.capabilities
-    projected, reply = project_request(request, can, losses, repair=repair)
+    can = _target(request, codec.capabilities, profiles or shipped_profiles(), server, version)
+    native = can is codec.capabilities and is_own(request, can.dialect)
+    projected, reply = project_request(request, can, losses, repair=repair, native=native)
     written = codec.write_request(projected, WriteContext(can, losses, arguments))
-    return Encoded(written.body, written.path, written.headers, losses.list(), reply)
+    prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
+    body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
+    path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
+    return Encoded(body, path, headers, losses.list(), reply)
 
 
 def translate_request(
@@ -127,6 +140,7 @@ def translate_request(
     headers: Mapping[str, str] | None = None,
     server: str | None = None,
     version: str | None = None,
+    profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
@@ -137,6 +151,7 @@ def translate_request(
         to,
         server=server,
         version=version,
+        profiles=profiles,
         repair=repair,
         arguments=arguments,
         strict=strict,
@@ -160,11 +175,21 @@ def decode_message(
 
     Raises:
         DecodeError: The body is not of the dialect, or exceeds a bound.
+        UpstreamError: The body is an error of the provider, or of an answer that failed.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    value = _object(body, limits)
+    value = body_object(body, limits)
     codec = _codec(dialect or _detected(value, "response"))
-    return accumulate(codec.read_response(value, ReadContext(server=server, limits=limits)))
+    events = codec.read_response(value, ReadContext(server=server, limits=limits))
+    match events:
+        case [*_, StreamError("upstream", message) as error]:
+            raise UpstreamError(
+                message, status=error.status_hint, code=error.code, retryable=error.retryable
+            )
+        case [*_, StreamError(message=message)]:
+            raise DecodeError(message)
+        case _:
+            return accumulate(events)
 
 
 def encode_message(
@@ -234,39 +259,33 @@ def _codec(name: str) -> BodyCodec:
     return known.body()
 
 
-def _detected(body: dict[str, Any], what: Literal["request", "response"]) -> str:
-    for known in DIALECTS.values():
-        recognises = known.is_request if what == "request" else known.is_response
-        if known.body is not None and recognises(body):
-            return known.name
-    raise DecodeError(f"{what} of no known dialect, expected one that can be detected")
+def _target(
+    request: Request,
+    base: BodyCapabilities,
+    profiles: Profiles,
+    server: str | None,
+    version: str | None,
+) -> BodyCapabilities:
+    """Return the capabilities of the server, the model and the version that a request goes to.
+
+    Raises:
+        EncodeError: The version is unknown, or the server answers no such request.
+    """
+    if version is None and not profiles.knows(server, base.dialect):
+        is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
+        if is_as_written:  # for the vendor, for this model, and for a version that is not known
+            return base
+    can = profiles.resolve(base, server=server, model=request.model, version=version)
+    if not can.available:
+        raise EncodeError(
+            f"not answered by {server} in dialect {base.dialect}, expected another dialect",
+            path="model",
+        )
+    return can
 
 
-def _object(body: Body, limits: Limits) -> dict[str, Any]:
-    """Return a body as a decoded object within the bounds."""
-    if isinstance(body, dict):
-        value: object = body
-    else:
-        size = len(body)
-        if size > limits.max_event_bytes:
-            raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
-        value = _json(body, limits)
-    if not is_object(value):
-        raise DecodeError("no JSON object, expected one")
-    if too_deep(value, limits.max_json_depth):
-        raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
-    return value
-
-
-def _json(body: bytes | str, limits: Limits) -> object:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        pass
-    try:
-        text = body.decode() if isinstance(body, bytes) else body
-        return decode_any(text, max_depth=limits.max_json_depth)
-    except UnicodeDecodeError as exc:
-        raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
-    except InvalidJSON as exc:
-        raise DecodeError(f"{exc}, expected a JSON object") from exc
+def _detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
+    found = detect_body(body, kind)
+    if found is None:
+        raise DecodeError(f"{kind} of no known dialect, expected one that can be detected")
+    return found

@@ -12,7 +12,8 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import error_outcome
-from streamnorm._registry import decoder, encoder, is_terminal
+from streamnorm._decoding import decoder
+from streamnorm._registry import encoder, is_terminal
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from support.cli_servers import running
 from test_public_surface import MODULES
 
 import streamnorm
+from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.losses import Capabilities
 from streamnorm._registry import DIALECTS
@@ -34,6 +35,7 @@ def load_render() -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)
+    sys.path.insert(0, str(ROOT / "docs"))
     spec.loader.exec_module(module)
     return module
 
@@ -219,14 +221,40 @@ def test_every_kind_of_error_has_a_row() -> None:
         assert issubclass(getattr(streamnorm, name), streamnorm.StreamnormError)
 
 
+def _sources(*, bodies: bool) -> Iterator[str]:
+    """Yield the modules of whole bodies, or all others."""
+    for path in (ROOT / "streamnorm").rglob("*.py"):
+        if bodies == (not {"bodies", "body"}.isdisjoint(path.parts)):
+            yield path.read_text("utf-8")
+
+
+_COUNTED = re.compile(r'losses\.(?:add|count)\(\s*"(\w+)"')
+
+
 def test_every_loss_has_a_row() -> None:
     """Calls that count one, and what `lacking_feature` and the projector find lacking."""
     names = {"whitespace_text", "empty_block"}
-    for path in (ROOT / "streamnorm").rglob("*.py"):
-        text = path.read_text("utf-8")
-        names.update(re.findall(r'losses\.(?:add|count)\(\s*"(\w+)"', text))
+    for text in _sources(bodies=False):
+        names.update(_COUNTED.findall(text))
     names.update(re.findall(r'return "(\w+)"', inspect.getsource(Capabilities.lacking_feature)))
-    assert names == set(render.LOSSES)
+    # The way back of a request's tools is a part of bodies, and used for streams.
+    of_bodies = {name for text in _sources(bodies=True) for name in _COUNTED.findall(text)}
+    assert names <= set(render.LOSSES) <= names | of_bodies
+
+
+def test_every_loss_of_a_request_has_a_row() -> None:
+    """Some are not counted by their name alone, but all stand in the code."""
+    text = "".join(_sources(bodies=True))
+    found = {name for name in _COUNTED.findall(text) if name not in render.LOSSES}
+    named = set(render.render_requests.LOSSES)
+    assert found <= named
+    assert {name for name in named if f'"{name}"' not in text} == set()
+
+
+def test_features_of_requests_are_capabilities() -> None:
+    features = set(render.render_requests.FEATURES)
+    assert features <= set(BodyCapabilities.__struct_fields__)
+    assert [*render.render_requests.TARGETS] == ["Anthropic", "Chat", "Responses", "Gemini"]
 
 
 def _kinds(argument: ast.expr) -> Iterator[str]:

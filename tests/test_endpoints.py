@@ -44,6 +44,23 @@ def test_streaming_path_asks_for_a_stream() -> None:
     assert asking == ["gemini"]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "path"),
+    [
+        ("anthropic", "/v1/messages/count_tokens"),
+        ("gemini", "/v1beta/models/gemini-x:countTokens"),
+    ],
+)
+def test_path_that_counts_tokens_is_told_from_that_of_a_message(dialect: str, path: str) -> None:
+    counting = [name for name, known in DIALECTS.items() if known.endpoints.counts(path)]
+    assert counting == [dialect]
+    endpoints = DIALECTS[dialect].endpoints
+    assert endpoints.path is not None
+    assert endpoints.path.search(path)
+    for other in ("/v1/messages", "/v1beta/models/gemini-x:generateContent"):
+        assert not endpoints.counts(other)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_header_that_holds_the_key_is_never_recorded(dialect: str) -> None:
     headers = DIALECTS[dialect].endpoints.key_headers
@@ -54,6 +71,7 @@ def test_header_that_holds_the_key_is_never_recorded(dialect: str) -> None:
 def test_dialect_without_endpoints_matches_no_path() -> None:
     assert Endpoints().path is None
     assert Endpoints().model("/models/m:go", {}) == ""
+    assert not Endpoints().counts("/v1/messages/count_tokens")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@
     ├── EncodeError                a request or message has no legal form; .path
     ├── ArgumentsError             tool arguments are not what their kind demands; .position
     ├── LossyEncoding              strict encoding would drop something; .losses
+    ├── ProfileError               a file of profiles cannot be read
     ├── RecordingError             a recording cannot be read or written
     ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
     └── UnknownDialect             no dialect of that name (also a LookupError)
@@ -39,6 +40,7 @@ __all__ = [
     "LocalProtocolError",
     "LossyEncoding",
     "NotAStream",
+    "ProfileError",
     "ProtocolError",
     "RecordingError",
     "RemoteProtocolError",
@@ -206,6 +208,13 @@ class LossyEncoding(StreamnormError):
     def __init__(self, message: str, *, losses: Sequence[Loss]) -> None:
         super().__init__(message)
         self.losses = tuple(losses)
+
+
+class ProfileError(StreamnormError):
+    """A file of profiles cannot be read, or says what no profile can.
+
+    The text names the file and the key.
+    """
 
 
 class RecordingError(StreamnormError):

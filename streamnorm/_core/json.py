@@ -52,6 +52,7 @@ def _finite(number: str) -> float | None:
 
 _GENERAL = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _TOO_MANY = 2**63
+_CONTAINERS = frozenset({dict, list})
 
 
 class InvalidJSON(Exception):
@@ -161,17 +162,17 @@ def count_of(value: object) -> int | None:
 
 def too_deep(value: Any, limit: int) -> bool:
     """Return whether lists and dictionaries nest deeper than `limit`."""
-    level = [value]
-    for _ in range(limit + 1):
+    level = [value] if type(value) in _CONTAINERS else []
+    for _ in range(limit):
         level = [
             child
             for node in level
-            if is_object(node) or is_array(node)
-            for child in (node.values() if is_object(node) else node)
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) in _CONTAINERS
         ]
         if not level:
             return False
-    return True
+    return any(level)
 
 
 def string_of(value: dict[str, Any], key: str) -> str:

@@ -30,7 +30,7 @@ from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import NOT_A_STREAM
-from streamnorm._registry import decoder
+from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 
 __all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump", "ReadOptions"]

@@ -1,10 +1,11 @@
 """ASGI applications that need no framework: a stream as a response, a replay server, a proxy.
 
-`response` sends a stream to a client, `replaying` answers with recordings, `proxying` forwards
-requests to a provider and records the responses, `upstream_failures` has its reasons for an
-error 502.  All send on an `exchange`: one request and
-its disconnect watch.  `keep_alive` adds pings to it.  `application` is the base class of replay
-server and proxy.
+`response` sends a stream to a client, `message_response` its whole message; both are responses
+of the `frameworks`, too, and have the `error_response` of a stream that failed.  `replaying`
+answers with recordings, `proxying` forwards requests to a provider and records the responses,
+`upstream_failures` has its reasons for an error 502.  All send on an `exchange`: one request
+and its disconnect watch.  `keep_alive` adds pings to it.  `application` is the base class of
+replay server and proxy.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 from streamnorm.asgi.response import EventStreamResponse
 
 if TYPE_CHECKING:
+    from streamnorm.asgi.message_response import MessageResponse
     from streamnorm.asgi.proxying import RecordingProxy
     from streamnorm.asgi.replaying import ReplayApp
 
-__all__ = ["EventStreamResponse", "RecordingProxy", "ReplayApp"]
+__all__ = ["EventStreamResponse", "MessageResponse", "RecordingProxy", "ReplayApp"]
 
-# A gateway needs neither, nor what they load.
+# Not all applications need these, nor what they load.
 _LAZY = {
+    "MessageResponse": "streamnorm.asgi.message_response",
     "RecordingProxy": "streamnorm.asgi.proxying",
     "ReplayApp": "streamnorm.asgi.replaying",
 }

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
-from msgspec import structs
-
-from streamnorm._core.errors import (
-    NotAStream,
-    ProtocolError,
-    StreamnormError,
-    UpstreamError,
-)
+from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Truncated
 from streamnorm.aio import Stream
+from streamnorm.asgi.error_response import send_error
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.frameworks import any_schema, framework_class
 from streamnorm.asgi.keep_alive import KeepAlive
 
 __all__ = ["EventStreamResponse"]
-
-T = TypeVar("T")
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -70,22 +61,13 @@ class EventStreamResponse:
         headers: Mapping[str, str] | None = None,
         keepalive_s: float | None = None,
     ) -> Self:
-        """Make the instance a Starlette response, too, if Starlette is imported.
-
-        FastAPI sends only such instances unchanged, and has always imported Starlette.
-        """
-        starlette = sys.modules.get("starlette.responses")
-        if starlette is None:
-            return super().__new__(cls)
-        joined: type[Self] = _joined(cls, starlette.Response)  # type: ignore[arg-type]  # classes are hashable
-        return super().__new__(joined)
+        """Make the instance a Starlette response, too, if Starlette is imported."""
+        return super().__new__(framework_class(cls))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
         """Let a FastAPI path operation declare the class as its return type."""
-        from pydantic_core import core_schema
-
-        return core_schema.any_schema()
+        return any_schema()
 
     def __init__(
         self,
@@ -126,9 +108,13 @@ class EventStreamResponse:
             first = await anext(stream)
         except StopAsyncIteration:
             pass
-        except (UpstreamError, NotAStream, ProtocolError) as exc:
-            await self._refuse(exchange, exc)
-            return
+        except (UpstreamError, NotAStream, ProtocolError):
+            match stream.outcome:
+                case Failed(error) | Truncated(error):
+                    await send_error(exchange, error, stream.error_body)
+                    return
+                case _:  # the caller passed a stream that was closed or broken already
+                    raise
         await exchange.start(self.status_code, self.raw_headers)
         send = exchange.send
         if first is not None:
@@ -140,27 +126,3 @@ class EventStreamResponse:
             async for chunk in stream:
                 await send(chunk)
         await send(b"", more=False)
-
-    async def _refuse(self, exchange: Exchange, exc: StreamnormError) -> None:
-        """Send an error response instead of a stream that failed before its first chunk."""
-        match self._stream.outcome:
-            case Failed(error) | Truncated(error):
-                pass
-            case _:  # the caller passed a stream that was closed or broken already
-                raise exc
-        status = exc.status if isinstance(exc, UpstreamError) else None
-        if status is None or status < 400:  # the provider's redirect does not concern the client
-            status = 504 if error.kind == "stalled" else 502
-        body = self._stream.error_body(structs.replace(error, status_hint=status))
-        length = b"%d" % len(body)
-        headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-        await exchange.start(status, headers)
-        await exchange.send(body, more=False)
-
-
-@lru_cache
-def _joined(cls: type[T], base: type) -> type[T]:
-    """Return a subclass of both, or `cls` if it is one already."""
-    if issubclass(cls, base):
-        return cls
-    return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base

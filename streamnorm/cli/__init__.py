@@ -1,9 +1,10 @@
 """The command line, `streamnorm COMMAND`.
 
 `streams` translates streams and `inspecting` judges them, both with the options of `source`;
-`recordings` records and replays on a loopback server (`serving`), `converting` imports and
-exports recordings, `scanning` finds secrets in them.  `console` has the parser, the messages
-and the output of all.  What one command alone needs is imported when it runs.
+`bodies` translates whole requests and responses.  `recordings` records and replays on a loopback
+server (`serving`), `converting` imports and exports recordings, `scanning` finds secrets in
+them.  `console` has the parser, the messages and the output of all.  What one command alone
+needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NoReturn
 import streamnorm
 from streamnorm._core.errors import NotAStream
 from streamnorm._registry import DIALECTS
-from streamnorm.cli import converting, inspecting, recordings, scanning, streams
+from streamnorm.cli import bodies, converting, inspecting, recordings, scanning, streams
 from streamnorm.cli.console import (
     Parser,
     UsageError,
@@ -31,6 +32,7 @@ __all__ = ["main"]
 
 _STATUSES = {
     **STATUSES,
+    4: "not a stream or body, or malformed",
     5: "losses with --strict",
     6: "a request without a recording, or an exchange that was not recorded",
     7: "scan found a secret",
@@ -81,13 +83,14 @@ def _discard_output() -> None:
 def _parser() -> Parser:
     parser = Parser(
         prog="streamnorm",
-        description="Read the stream of any LLM provider, and write it as another's.\n\n"
+        description="Read the stream or body of any LLM provider, and write it as another's.\n\n"
         f"dialects, with their aliases:\n  {dialect_names([*DIALECTS])}",
         epilog=exit_statuses(_STATUSES) + "\n\nstreamnorm COMMAND --help shows those of a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     streams.add_commands(commands.add_parser)
+    bodies.add_commands(commands.add_parser)
     inspecting.add_commands(commands.add_parser)
     recordings.add_commands(commands.add_parser)
     converting.add_commands(commands.add_parser)

@@ -15,6 +15,8 @@ from streamnorm.inspect.printable import printable
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+    from streamnorm._core.losses import Loss
+
 __all__ = [
     "AddParser",
     "Parser",
@@ -22,6 +24,7 @@ __all__ = [
     "complain",
     "exit_statuses",
     "json_line",
+    "report_losses",
     "say",
     "text_line",
     "write",
@@ -68,6 +71,12 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """Write an error or a warning on stderr, in one line."""
     say(f"streamnorm: {' '.join(text.split())}")
+
+
+def report_losses(losses: Iterable[Loss]) -> None:
+    """Write each loss on stderr, one a line."""
+    for loss in losses:
+        complain(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
 
 
 def write(pieces: Iterable[bytes]) -> None:

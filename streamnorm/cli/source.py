@@ -10,12 +10,20 @@ from pathlib import Path
 
 from streamnorm._core.errors import NotAStream, RecordingError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
-from streamnorm._registry import DIALECTS, decoder, lookup
+from streamnorm._decoding import decoder
+from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli.console import Parser, UsageError, complain
 from streamnorm.recording import Companion, load_companion
 from streamnorm.recording.format import RecordedRead, reads_of, split_name
 
-__all__ = ["STATUSES", "Source", "dialect_names", "exit_status", "source_options"]
+__all__ = [
+    "STATUSES",
+    "Source",
+    "dialect_names",
+    "exit_status",
+    "server_option",
+    "source_options",
+]
 
 STATUSES = {
     0: "completed",
@@ -47,16 +55,21 @@ def source_options() -> Parser:
         help=f"dialect of FILE: {dialect_names([*DIALECTS])};"
         " default: its companion's, or what the first frames show",
     )
+    server_option(common)
     common.add_argument(
+        "--think-tags", action="store_true", help="read <think>...</think> in text as reasoning"
+    )
+    return common
+
+
+def server_option(command: argparse.ArgumentParser) -> None:
+    """Add `--server`, the name of the server that sent what a command reads."""
+    command.add_argument(
         "--server",
         type=_server,
         metavar="NAME",
         help=f"who sent it, where that decides between two readings: {', '.join(_servers())}",
     )
-    common.add_argument(
-        "--think-tags", action="store_true", help="read <think>...</think> in text as reasoning"
-    )
-    return common
 
 
 def _servers() -> list[str]:
@@ -105,18 +118,27 @@ class Source:
             UsageError: They cannot be read.
         """
         is_blank = True
-        try:
-            with self._open() as file:
-                while chunk := file.read(_CHUNK_BYTES):
-                    is_blank = is_blank and chunk.isspace()
-                    self._head += chunk[: _CHUNK_BYTES - len(self._head)]
-                    yield chunk
-        except BrokenPipeError:
-            raise
-        except OSError as exc:
-            raise UsageError(f"{self.name}: {exc.strerror}") from exc
+        for chunk in self._read():
+            is_blank = is_blank and chunk.isspace()
+            self._head += chunk[: _CHUNK_BYTES - len(self._head)]
+            yield chunk
         if is_blank:
             raise NotAStream("no stream of a known dialect: the input is empty")
+
+    def body(self, max_bytes: int) -> bytes:
+        """Return all bytes, but stop reading soon after `max_bytes`.
+
+        Raises:
+            UsageError: They cannot be read.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        for chunk in self._read():
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > max_bytes:
+                break
+        return b"".join(pieces)
 
     def reads(self) -> list[RecordedRead] | None:
         """Return the recorded reads, if they took time; None if there are none.
@@ -177,6 +199,16 @@ class Source:
             complain(
                 f"read as {known.name}, it looks like {probe.dialect}: try --from {probe.dialect}"
             )
+
+    def _read(self) -> Iterator[bytes]:
+        try:
+            with self._open() as file:
+                while chunk := file.read(_CHUNK_BYTES):
+                    yield chunk
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise UsageError(f"{self.name}: {exc.strerror}") from exc
 
     def _open(self) -> FileIO:
         return FileIO(0, closefd=False) if self._file == "-" else FileIO(self._file)

@@ -8,9 +8,9 @@ import msgspec
 
 from streamnorm._core.errors import LossyEncoding, UnknownDialect
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
-from streamnorm._core.losses import Loss, ReasoningField
+from streamnorm._core.losses import ReasoningField
 from streamnorm._core.stream_failures import NOT_A_STREAM
-from streamnorm._registry import decoder
+from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import (
     AddParser,
@@ -18,6 +18,7 @@ from streamnorm.cli.console import (
     complain,
     exit_statuses,
     json_line,
+    report_losses,
     text_line,
     write,
 )
@@ -112,10 +113,10 @@ def _transcode(arguments: argparse.Namespace) -> int:
                 break
         write(transcoder.close())
     except LossyEncoding as exc:
-        _report_losses(exc.losses)
+        report_losses(exc.losses)
         complain(str(exc))
         return _LOSSES_FORBIDDEN
-    _report_losses(transcoder.losses)
+    report_losses(transcoder.losses)
     return _status(transcoder.outcome, source)
 
 
@@ -139,11 +140,6 @@ def _event_line(event: Event) -> bytes:
     name = fields.pop("event")
     shown = " ".join(f"{key}={msgspec.json.encode(item).decode()}" for key, item in fields.items())
     return text_line(f"{name:<16} {shown}".rstrip())
-
-
-def _report_losses(losses: tuple[Loss, ...]) -> None:
-    for loss in losses:
-        complain(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
 
 
 def _status(outcome: Outcome | None, source: Source) -> int:

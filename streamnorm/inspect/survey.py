@@ -10,7 +10,8 @@ from streamnorm._core.events import Event, MessageStop, Outcome, Usage
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
-from streamnorm._registry import DIALECTS, decoder
+from streamnorm._decoding import decoder
+from streamnorm._registry import DIALECTS
 from streamnorm._transcoder import Transcoder
 from streamnorm.inspect.summary import StreamSummary, Track
 from streamnorm.inspect.timing import Clock, Timing

@@ -6,6 +6,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from streamnorm._detection import detect_path
 from streamnorm._registry import DIALECTS
 
 __all__ = ["dialect_of", "path_of", "query_of", "server_of", "slug_of"]
@@ -48,12 +49,7 @@ def query_of(url: str) -> list[tuple[str, str]]:
 
 def dialect_of(url: str) -> str | None:
     """Return the name of the dialect whose endpoints match the path of a URL, or None."""
-    path = path_of(url)
-    for name, dialect in DIALECTS.items():
-        pattern = dialect.endpoints.path
-        if pattern is not None and pattern.search(path):
-            return name
-    return None
+    return detect_path(path_of(url))
 
 
 def server_of(url: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A fake provider: scripted answers, streamed in the dialect of each request."""
+"""A fake provider: scripted answers in the dialect of each request."""
 
 from __future__ import annotations
 
@@ -44,16 +44,6 @@ ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
 _NO_EVENTS = EventAnswer((), ())
-_STREAMS_ONLY = EventAnswer(
-    (
-        StreamError(
-            "upstream",
-            "a FakeProvider answers with streams alone, and this request does not ask for one",
-            status_hint=400,
-        ),
-    ),
-    (),
-)
 
 
 class _ScheduledAnswer(NamedTuple):
@@ -96,9 +86,11 @@ class FakeProvider:
     by the blocks, output tokens as a quarter of the characters and input tokens as a quarter
     of the request's bytes, rounded up.  In a list of events, only an empty id and model are.
 
-    Every answer is a stream: a request for a whole body (by its `stream` or, for Gemini, its
-    path) gets an error response 400 and uses no turn, unless the next turn is a recording.
-    Gemini is answered with server-sent events, as for `alt=sse`.  The provider is a
+    A request that asks for no stream (by its `stream` or, for Gemini, its path) is answered
+    with a whole body: the message of the stream; an error takes its place.  A recording
+    that has the other form is translated.  A request that asks for no message, as one that
+    counts tokens, gets an error response 400 and uses no turn, unless the next turn is a
+    recording.  Gemini is streamed as server-sent events, as for `alt=sse`.  The provider is a
     `Responder`, a source of `ReplayTransport` and `ReplayApp`.  Its methods may be called
     from several threads.
 
@@ -223,6 +215,7 @@ class FakeProvider:
                 model=self._model,
                 requested_model=_endpoints(received).model(received.path, received.body),
                 include_usage=_includes_usage(received.body),
+                streams=_streams(received),
             )
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
@@ -238,9 +231,9 @@ class FakeProvider:
                     f"the script of {self._used_turns} turns is over"
                 )
             answer = self._turns[0 if self._repeats else self._used_turns]
-            streams = _endpoints(received).streams(received.path, received.body)
-            if not streams and not isinstance(answer, RecordedAnswer):
-                return _ScheduledAnswer(_STREAMS_ONLY)
+            refusal = None if isinstance(answer, RecordedAnswer) else _refusal(received)
+            if refusal is not None:
+                return _ScheduledAnswer(EventAnswer((refusal,), ()))
             self._used_turns += 1
             if isinstance(answer, BlockAnswer):
                 # Under the lock, so that ids follow the order of the turns, not of the threads.
@@ -273,6 +266,25 @@ def _received_request(request: WireRequest, dialect: str | None) -> FakeRequest:
 
 def _endpoints(received: FakeRequest) -> Endpoints:
     return Endpoints() if received.dialect is None else lookup(received.dialect).endpoints
+
+
+def _streams(received: FakeRequest) -> bool:
+    return _endpoints(received).streams(received.path, received.body)
+
+
+def _refusal(received: FakeRequest) -> StreamError | None:
+    """Return the error that answers a request for no message; None if it is for one."""
+    if _streams(received):
+        return None
+    if not is_object(received.body):
+        found = "no JSON object in the body, expected one"
+    elif _endpoints(received).counts(received.path):
+        found = "a FakeProvider counts no tokens"
+    elif received.dialect is not None and lookup(received.dialect).body is None:
+        found = f"a FakeProvider has only streams of {received.dialect}"
+    else:
+        return None
+    return StreamError("upstream", found, status_hint=400)
 
 
 def _includes_usage(body: Any) -> bool:

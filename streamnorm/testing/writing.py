@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from streamnorm._bodies import decode_message, encode_message
+from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.codec import StreamWriter
-from streamnorm._core.errors import UnrecordedRequest
+from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
+from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._registry import encoder
@@ -16,10 +19,10 @@ from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
 
-__all__ = ["STREAM", "AnswerWriter"]
+__all__ = ["JSON", "STREAM", "AnswerWriter"]
 
 STREAM = {"content-type": "text/event-stream"}
-_JSON = {"content-type": "application/json"}
+JSON = {"content-type": "application/json"}
 
 # Errors that a client detects by the end of the connection; no provider sends them.
 _CONNECTION_ENDS: dict[str, PlaybackEnd] = {
@@ -37,6 +40,7 @@ class AnswerWriter:
         model: Model to write; None for the answer's model.
         requested_model: Model of the request, written if the answer has none.
         include_usage: Whether the client asked for usage.
+        streams: Whether the client asked for a stream, or else for a whole body.
 
     Raises:
         UnknownDialect: The dialect is unknown or cannot be written.
@@ -46,24 +50,38 @@ class AnswerWriter:
     """
 
     def __init__(
-        self, dialect: str, *, model: str | None, requested_model: str, include_usage: bool
+        self,
+        dialect: str,
+        *,
+        model: str | None,
+        requested_model: str,
+        include_usage: bool,
+        streams: bool,
     ) -> None:
         self._encoder = encoder(dialect, model=model, include_usage=include_usage)
         self._model = model
         self._requested_model = requested_model
         self._include_usage = include_usage
+        self._streams = streams
         self.losses: tuple[Loss, ...] = ()
 
     def write_events(self, events: list[Event], id: str) -> Playback:
-        """Return events as a stream, or a single error as an error response.
+        """Return events as a stream or a whole body, or an error as an error response.
+
+        An error that is not alone ends a stream, and takes the place of a whole body.
 
         Args:
             events: The events.
             id: Message id, written if the events have none.
+
+        Raises:
+            UnrecordedRequest: The events have no whole body in the dialect.
         """
         match events:
             case [StreamError(kind=kind) as error] if kind not in _CONNECTION_ENDS:
                 return self.write_error(error)
+            case _ if not self._streams:
+                return self._write_body(events, id)
             case _:
                 pass
         end: PlaybackEnd = "eof"
@@ -75,6 +93,24 @@ class AnswerWriter:
         self.losses = self._encoder.losses
         return Playback(200, STREAM, steps, end, self._encoder.dialect)
 
+    def _write_body(self, events: list[Event], id: str) -> Playback:
+        dialect = self._encoder.dialect
+        match events:
+            case [*_, StreamError(kind=kind)] if kind in _CONNECTION_ENDS:
+                return Playback(200, JSON, (), _CONNECTION_ENDS[kind], dialect)
+            case [*_, StreamError() as error]:
+                return self.write_error(error)
+            case _:
+                pass
+        message = accumulate(self._with_id_and_model(event, id) for event in events)
+        try:
+            encoded = encode_message(message, dialect, model=self._model)
+        except EncodeError as exc:
+            raise UnrecordedRequest(f"no whole body of {dialect} for the answer: {exc}") from exc
+        self.losses = encoded.losses
+        body = compact(encoded.body).encode()
+        return Playback(200, JSON, (Step(0.0, body),), dialect=dialect)
+
     def write_error(self, error: StreamError, status: int | None = None) -> Playback:
         """Return an error response instead of a stream.
 
@@ -84,20 +120,22 @@ class AnswerWriter:
         """
         status = status or error.status_hint or 500
         body = self._encoder.error_body(error)
-        return Playback(status, _JSON, (Step(0.0, body),), dialect=self._encoder.dialect)
+        return Playback(status, JSON, (Step(0.0, body),), dialect=self._encoder.dialect)
 
     def write_recording(self, recording: Recording) -> Playback:
-        """Return a recorded answer, transcoded if its dialect differs.
+        """Return a recorded answer, translated if its dialect or its form differs.
 
         Raises:
-            UnrecordedRequest: The recorded body is no stream and cannot be transcoded.
+            UnrecordedRequest: The recorded body is no answer that can be translated.
             UnknownDialect: The recorded dialect differs and cannot be read.
         """
         target = self._encoder.dialect
-        if recording.dialect == target:
+        if recording.dialect == target and not (recording.is_stream and not self._streams):
             return recording.playback()
         if not recording.is_stream:
-            return self._write_recorded_error(recording)
+            return self._write_recorded_body(recording)
+        if not self._streams:
+            return self._write_recorded_stream(recording)
         transcoder = Transcoder(
             recording.dialect, target, model=self._model, include_usage=self._include_usage
         )
@@ -108,16 +146,28 @@ class AnswerWriter:
         self.losses = transcoder.losses
         return Playback(playback.status, STREAM, steps, playback.end, target)
 
-    def _write_recorded_error(self, recording: Recording) -> Playback:
-        """Return the error response of a recording whose body is no stream."""
+    def _write_recorded_stream(self, recording: Recording) -> Playback:
+        """Return a whole body that arrives when the recorded stream had."""
+        playback = self.write_events(recording.events(), "")
+        waited_s = sum(step.delay_s for step in recording.playback().steps)
+        steps = tuple(structs.replace(step, delay_s=waited_s) for step in playback.steps)
+        return structs.replace(playback, steps=steps)
+
+    def _write_recorded_body(self, recording: Recording) -> Playback:
+        """Return an answer that was recorded as a whole body or as an error response."""
         match recording.outcome:
             case Failed(error) if error.code != NOT_A_STREAM:
                 return self.write_error(error, recording.response.status)
             case _:
-                raise UnrecordedRequest(
-                    f"recording {recording.name} is no stream and of dialect "
-                    f"{recording.dialect}, expected a stream or {self._encoder.dialect}"
-                )
+                pass
+        try:
+            message = decode_message(recording.body, recording.dialect, server=recording.server)
+        except DecodeError as exc:
+            raise UnrecordedRequest(
+                f"recording {recording.name} is no stream and no answer of dialect "
+                f"{recording.dialect}, expected one of them or {self._encoder.dialect}"
+            ) from exc
+        return self.write_events(message_events(message), "")
 
     def _with_id_and_model(self, event: Event, id: str) -> Event:
         if not isinstance(event, MessageStart):

@@ -189,7 +189,7 @@ async def test_stream_that_failed_already_is_still_an_error_response() -> None:
         await anext(stream)
     client = Client()
     await client.request(EventStreamResponse(stream))
-    assert client.status == 502
+    assert client.status == 503
     assert b"HTTP 503" in client.bodies[0]
 
 

@@ -46,6 +46,8 @@ def statuses(text: str) -> list[str]:
 COMMANDS = {
     "transcode": [0, 1, 2, 3, 4, 5],
     "decode": [0, 1, 2, 3, 4],
+    "request": [0, 2, 4, 5],
+    "message": [0, 1, 2, 4, 5],
     "inspect": [0, 1, 2, 3, 4],
     "validate": [0, 2, 4],
     "record": [0, 2, 6, 130],

@@ -29,6 +29,7 @@ COMMON = (
     "capabilities",
     "options",
     "endpoints",
+    "body",
     "validate",
 )
 
@@ -56,7 +57,7 @@ LACKS = {
     "gemini": {"options"},
     "gemini_interactions": {
         *("blocks", "tool_calls", "reasoning", "errors", "opaque", "delta_run"),
-        *("encode", "capabilities", "options", "validate"),
+        *("encode", "capabilities", "options", "body", "validate"),
     },
     "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
 }

@@ -38,9 +38,14 @@ _DEFAULT = (
         if (room / "__init__.py").exists()
     ),
 )
+# Of the modules that join dialects.
+_JOINING = (
+    *("tests/test_bodies.py", "tests/test_decoding.py", "tests/test_detection.py"),
+    *("tests/test_projection.py", "tests/test_registry.py", "tests/transcoder"),
+)
 _LAWS = (
     *("tests/test_capabilities.py", "tests/test_endpoints.py", "tests/test_keep_message.py"),
-    "tests/test_registry.py",
+    *("tests/test_decoding.py", "tests/test_detection.py", "tests/test_registry.py"),
     *("tests/transcoder", "tests/test_adversarial.py", "tests/test_cost.py", "tests/laws"),
 )
 _WANTED = 0.9
@@ -87,7 +92,7 @@ def test_groups(module: Path) -> list[tuple[str, ...]]:
         while not (_ROOT / folder).is_dir():
             folder = folder.parent
         return [(str(folder),)]
-    return [("tests/transcoder", "tests/test_registry.py", "tests/test_projection.py"), _LAWS]
+    return [_JOINING, _LAWS]
 
 
 def namesakes(module: Path) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 import streamnorm
-from streamnorm import EventStreamResponse, Stream
+from streamnorm import EventStreamResponse, MessageResponse, Stream
 from support.byte_source import AsyncResponse
 from support.openai_chat.chunks import DONE, content
 
@@ -47,7 +47,7 @@ class Client:
         if self._on_send is not None:
             await self._on_send(message)
 
-    async def request(self, response: EventStreamResponse) -> None:
+    async def request(self, response: EventStreamResponse | MessageResponse) -> None:
         await response({"type": "http"}, self.receive, self.send)
 
     @property

@@ -8,7 +8,15 @@ from typing import Any
 from streamnorm import Message, accumulate, decoder
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 
-__all__ = ["ask", "chat", "message_in", "message_of", "messages", "post"]
+__all__ = ["PATHS", "ask", "chat", "message_in", "message_of", "messages", "post", "request_for"]
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/asked-1:generateContent",
+}
+"""Where each dialect that has whole bodies is asked for one."""
 
 HEADERS = (("Content-Type", "application/json"), ("Authorization", "Bearer canary-7f3a"))
 
@@ -28,6 +36,16 @@ def messages(**more: Any) -> WireRequest:
     """Return a request of Anthropic Messages for a stream."""
     body = {"model": "asked-1", "stream": True, "messages": [], **more}
     return post("https://claude.example/v1/messages?beta=true", body)
+
+
+def request_for(dialect: str, *, stream: bool) -> WireRequest:
+    """Return a request of a dialect for a stream or a whole body."""
+    path = PATHS[dialect]
+    body: dict[str, Any] = {"model": "asked-1", "stream": stream}
+    if stream:
+        path = path.replace("generateContent", "streamGenerateContent")
+        body["stream_options"] = {"include_usage": True}
+    return post(f"https://h{path}", body)
 
 
 def message_in(playback: Playback) -> Message:

@@ -41,6 +41,7 @@ EVERYTHING = BodyCapabilities(
     restricted_choice=True,
     thinking="adaptive",
     reasoning_issuer="vendor",
+    signed=frozenset({"text", "tool_call"}),
     marks=frozenset(
         [
             "system",
@@ -55,6 +56,7 @@ EVERYTHING = BodyCapabilities(
         ]
     ),
     mark_ttls={"": "", "5m": "5m", "1h": "1h", "12h": "1h"},
+    max_marks=9,
     service_tiers={"auto": "auto", "default": "standard"},
 )
 """A target that loses next to nothing; tests take away what they are about."""
@@ -66,6 +68,7 @@ class Projection:
     Args:
         request: The request.
         repair: Policy for tool results.
+        native: Whether the request was written for the target.
         can: Capabilities that are not those of `EVERYTHING`.
 
     Attributes:
@@ -74,12 +77,21 @@ class Projection:
         lost: Names of the losses, with their counts.
     """
 
-    def __init__(self, request: Request, repair: RepairPolicy = "error", **can: Any) -> None:
+    def __init__(
+        self,
+        request: Request,
+        repair: RepairPolicy = "error",
+        *,
+        native: bool = False,
+        **can: Any,
+    ) -> None:
         losses = Losses()
         target = structs.replace(EVERYTHING, **can)
         self.request: Request
         self.reply: Reply
-        self.request, self.reply = project_request(request, target, losses, repair=repair)
+        self.request, self.reply = project_request(
+            request, target, losses, repair=repair, native=native
+        )
         self.lost: Counter[str] = Counter()
         for loss in losses.list():
             self.lost[loss.feature] += loss.count

@@ -58,6 +58,7 @@ from streamnorm._core.json import FAST_ERRORS, compact, object_in
 from streamnorm._core.losses import Capabilities
 from streamnorm._core.provider_errors import Fatal, error_outcome, too_large, upstream_error
 from streamnorm.sse import Frame
+from support.telegraph_bodies import codec, is_request, is_response
 
 __all__ = ["TELEGRAPH", "frame"]
 
@@ -297,6 +298,9 @@ TELEGRAPH = Dialect(
     encoder=TelegraphEncoder,
     checker=TelegraphChecker,
     capabilities=CAPABILITIES,
+    body=codec,
+    is_request=is_request,
+    is_response=is_response,
     endpoints=ENDPOINTS,
     overloaded_status=598,
 )

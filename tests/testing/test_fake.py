@@ -10,7 +10,17 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from support.provider_requests import ask, chat, message_of, messages, post
+from msgspec import structs
+from support.provider_requests import (
+    PATHS,
+    ask,
+    chat,
+    message_of,
+    messages,
+    post,
+    request_for,
+)
+from support.telegraph import TELEGRAPH
 
 from streamnorm import (
     Message,
@@ -18,9 +28,14 @@ from streamnorm import (
     MessageStop,
     Reasoning,
     Text,
+    ToolCall,
     UnknownDialect,
     UnrecordedRequest,
+    Usage,
+    decode_message,
 )
+from streamnorm._core.codec import Endpoints
+from streamnorm._registry import register
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.faults import cut, http, truncate
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call
@@ -104,23 +119,6 @@ def test_dialect_that_cannot_be_written_answers_no_request(monkeypatch: pytest.M
     assert isinstance(info.value.__cause__, UnknownDialect)
 
 
-@pytest.mark.parametrize("body", [{**STREAMED, "stream": False}, {"messages": []}, [], "text"])
-def test_request_without_streaming_is_refused_and_uses_no_turn(body: object) -> None:
-    provider = FakeProvider(["Hello"], faults=[truncate(event=1)])
-    chat_answer = provider.respond(post("https://h/v1/chat/completions", body))
-    answer = provider.respond(post("https://h/v1/messages", body))
-    assert (chat_answer.status, answer.status) == (400, 400)
-    assert answer.headers["content-type"] == "application/json"
-    words = "a FakeProvider answers with streams alone, and this request does not ask for one"
-    assert json.loads(answer.body) == {
-        "type": "error",
-        "error": {"type": "invalid_request_error", "message": words},
-    }
-    error = json.loads(chat_answer.body)["error"]
-    assert (error["message"], error["type"]) == (words, "invalid_request_error")
-    assert provider.respond(chat()).status == 200
-
-
 GOOGLE = "https://google.example/v1beta/models/asked-1"
 
 
@@ -132,12 +130,108 @@ def test_path_of_gemini_asks_for_a_stream_and_names_the_model() -> None:
     answer = ask(provider, stream)
     assert (answer.text, answer.model, answer.id) == ("Hello", "asked-1", "msg_1")
     whole = provider.respond(post(f"{GOOGLE}:generateContent", {"contents": []}))
-    words = "a FakeProvider answers with streams alone, and this request does not ask for one"
-    assert (whole.status, json.loads(whole.body)) == (
-        400,
-        {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}},
-    )
+    assert decode_message(whole.body, "gemini").model == "asked-1"
     assert [request.dialect for request in provider.requests] == ["gemini"] * 3
+
+
+# Whole bodies
+
+MESSAGE = Message(
+    "msg_own",
+    "own-1",
+    (Text("One moment."), ToolCall("call_1", "f", '{"city":"Oslo"}')),
+    "tool_use",
+    usage=Usage(30, 7, 0, 0),
+)
+
+
+def content_of(message: Message) -> object:
+    """Return what a stream and a whole body both hold of a message."""
+    counts = (message.usage.input_tokens, message.usage.output_tokens)
+    return message.model, message.blocks, message.stop_reason, counts
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_whole_body_is_the_message_of_the_stream(dialect: str) -> None:
+    answer = FakeProvider(MESSAGE).respond(request_for(dialect, stream=False))
+    assert (answer.status, answer.headers) == (200, {"content-type": "application/json"})
+    assert (answer.end, answer.dialect) == ("eof", dialect)
+    whole = decode_message(answer.body, dialect)
+    streamed = ask(FakeProvider(MESSAGE), request_for(dialect, stream=True))
+    assert content_of(whole) == content_of(streamed) == content_of(MESSAGE)
+    assert whole.id == streamed.id
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_missing_values_of_a_whole_body_are_filled_in(dialect: str) -> None:
+    provider = FakeProvider([["Hi", tool_call("f", a=1)], "Hello."])
+    first, second = (
+        decode_message(provider.respond(request_for(dialect, stream=False)).body, dialect)
+        for _ in range(2)
+    )
+    assert first.id == ("resp_1" if dialect == "openai_responses" else "msg_1")
+    assert (first.model, first.text) == ("asked-1", "Hi")
+    assert [(call.id, call.arguments) for call in first.tool_calls] == [("call_1", '{"a":1}')]
+    assert (first.stop_reason, second.stop_reason) == ("tool_use", "end_turn")
+    assert second.usage.output_tokens == 2  # of six characters
+    assert provider.losses == ()
+
+
+def test_model_option_is_written_into_whole_bodies() -> None:
+    body = FakeProvider(MESSAGE, model="fake-1").respond(chat(stream=False)).body
+    assert decode_message(body, "openai_chat").model == "fake-1"
+
+
+def test_request_that_does_not_say_stream_gets_a_whole_body() -> None:
+    answer = FakeProvider("Hi").respond(post("https://h/v1/messages", {"messages": []}))
+    assert decode_message(answer.body, "anthropic").text == "Hi"
+
+
+def test_losses_of_whole_bodies_are_counted() -> None:
+    provider = FakeProvider([[Reasoning(("Cold.",), "c2lnbmVk", "anthropic"), "Cold."]])
+    provider.respond(chat(stream=False))
+    assert [loss.feature for loss in provider.losses] == ["signature"]
+
+
+@pytest.mark.parametrize("body", [[], "text", 5])
+def test_whole_body_without_a_request_is_refused_and_uses_no_turn(body: object) -> None:
+    provider = FakeProvider(["Hello"], faults=[truncate(event=1)])
+    chat_answer = provider.respond(post("https://h/v1/chat/completions", body))
+    answer = provider.respond(post("https://h/v1/messages", body))
+    assert (chat_answer.status, answer.status) == (400, 400)
+    assert answer.headers["content-type"] == "application/json"
+    words = "no JSON object in the body, expected one"
+    assert json.loads(answer.body) == {
+        "type": "error",
+        "error": {"type": "invalid_request_error", "message": words},
+    }
+    error = json.loads(chat_answer.body)["error"]
+    assert (error["message"], error["type"]) == (words, "invalid_request_error")
+    assert provider.respond(chat()).status == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/messages/count_tokens", "/v1beta/models/asked-1:countTokens"]
+)
+def test_request_that_counts_tokens_is_refused_and_uses_no_turn(path: str) -> None:
+    provider = FakeProvider(["Hello"])
+    answer = provider.respond(post(f"https://h{path}", {"messages": []}))
+    assert answer.status == 400
+    assert json.loads(answer.body)["error"]["message"] == "a FakeProvider counts no tokens"
+    assert provider.respond(chat()).status == 200
+
+
+def test_dialect_without_whole_bodies_is_only_streamed() -> None:
+    remove = register(structs.replace(TELEGRAPH, body=None, endpoints=Endpoints()))
+    try:
+        provider = FakeProvider("Hello", dialect="telegraph")
+        answer = provider.respond(post("https://h/", {}))
+        assert answer.status == 400
+        words = "a FakeProvider has only streams of telegraph"
+        assert json.loads(answer.body)["message"] == words
+        assert ask(provider, post("https://h/", {"stream": True})).text == "Hello"
+    finally:
+        remove()
 
 
 # Models

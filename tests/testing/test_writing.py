@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.provider_requests import ask, chat, message_in, messages
+from support.provider_requests import PATHS, ask, chat, message_in, messages, request_for
 
 from streamnorm import (
     Failed,
+    MessageStart,
+    MessageStop,
     Outcome,
     Recording,
     RecordingError,
     StreamError,
     Truncated,
     UnrecordedRequest,
+    decode_message,
     decoder,
     validate,
 )
@@ -86,6 +89,47 @@ def test_error_of_the_connection_ends_it(request_of: Asking, kind: Any, end: str
 def test_error_of_the_connection_alone_ends_it_before_the_first_byte() -> None:
     playback = FakeProvider([StreamError("transport", "gone")]).respond(chat())
     assert (playback.status, playback.body, playback.end) == (200, b"", "reset")
+
+
+# Whole bodies
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+@pytest.mark.parametrize("answer", [["It snows"], []], ids=["after text", "alone"])
+def test_error_takes_the_place_of_a_whole_body(answer: list[Any], dialect: str) -> None:
+    error = StreamError("upstream", "Overloaded.", status_hint=529)
+    playback = FakeProvider([[*answer, error]]).respond(request_for(dialect, stream=False))
+    assert (playback.status, playback.headers["content-type"]) == (529, "application/json")
+    assert json.loads(playback.body)["error"]["message"] == "Overloaded."
+    assert b"It snows" not in playback.body
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [("transport", "reset"), ("stalled", "timeout"), ("truncated", "eof")]
+)
+@pytest.mark.parametrize("answer", [["It snows"], []], ids=["after text", "alone"])
+def test_error_of_the_connection_ends_it_before_a_whole_body(
+    answer: list[Any], kind: Any, end: str
+) -> None:
+    request = request_for("anthropic", stream=False)
+    playback = FakeProvider([[*answer, StreamError(kind, "gone")]]).respond(request)
+    assert (playback.body, playback.end) == (b"", end)
+
+
+def test_events_are_written_as_a_whole_body() -> None:
+    events = [MessageStart("m", "own-1"), MessageStop("end_turn")]
+    playback = FakeProvider([events]).respond(request_for("anthropic", stream=False))
+    body = json.loads(playback.body)
+    assert (body["id"], body["model"], body["content"]) == ("m", "own-1", [])
+    assert body["stop_reason"] == "end_turn"
+
+
+def test_fault_changes_a_whole_body() -> None:
+    provider = FakeProvider([["It snows", truncate(byte=9)], http(503), "Hello"])
+    request = request_for("openai_chat", stream=False)
+    playbacks = [provider.respond(request) for _ in range(3)]
+    assert [playback.status for playback in playbacks] == [200, 503, 200]
+    assert len(playbacks[0].body) == 9
 
 
 # Recordings
@@ -169,13 +213,72 @@ def test_recorded_error_response_is_translated() -> None:
     }
 
 
-def test_recorded_whole_body_is_played_only_in_its_dialect() -> None:
-    body = b'{"id":"r1","object":"chat.completion","choices":[]}'
-    whole = recording(body, response=RecordedResponse(200, {}, ".body.json"))
-    provider = FakeProvider(whole)
-    assert provider.respond(chat(stream=False)).body == body
-    with pytest.raises(UnrecordedRequest, match="is no stream and of dialect openai_chat"):
-        provider.respond(messages())
+WHOLE = {
+    "id": "r1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "rec-1",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "Hi", "refusal": None},
+        }
+    ],
+}
+
+
+def whole(body: Any = WHOLE, **companion: Any) -> Recording:
+    response = RecordedResponse(200, {}, ".body.json")
+    return recording(json.dumps(body).encode(), response=response, **companion)
+
+
+def test_recorded_whole_body_is_played_unchanged_in_its_dialect() -> None:
+    recorded = whole()
+    for stream in (True, False):
+        assert FakeProvider(recorded).respond(chat(stream=stream)) == recorded.playback()
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", None])
+def test_recorded_whole_body_is_translated_into_either_form(dialect: str | None) -> None:
+    provider = FakeProvider(whole(dialect=dialect))
+    streamed = ask(provider, messages())
+    playback = provider.respond(request_for("anthropic", stream=False))
+    for message in (streamed, decode_message(playback.body, "anthropic")):
+        assert (message.id, message.model, message.text) == ("r1", "rec-1", "Hi")
+        assert message.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("body", [{"object": "list", "data": []}, [], {}])
+def test_recorded_body_that_is_no_answer_is_not_translated(body: Any) -> None:
+    with pytest.raises(UnrecordedRequest, match="is no stream and no answer of dialect openai_cha"):
+        FakeProvider(whole(body)).respond(messages())
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_recorded_stream_is_answered_as_a_whole_body_when_it_had_ended(dialect: str) -> None:
+    reads = [RecordedRead(100, len(CHAT)), RecordedRead(25, len(CHAT_END))]
+    provider = FakeProvider([recording(reads=reads)])
+    playback = provider.respond(request_for(dialect, stream=False))
+    assert (playback.status, playback.headers["content-type"]) == (200, "application/json")
+    assert [step.delay_s for step in playback.steps] == pytest.approx([0.125])
+    message = decode_message(playback.body, dialect)
+    assert message.id.removeprefix("resp_") == "r1"
+    assert (message.model, message.text) == ("rec-1", "Hi")
+
+
+@pytest.mark.parametrize(("end", "expected"), [("reset", "reset"), ("timeout", "timeout")])
+def test_recorded_stream_that_broke_off_is_no_whole_body(end: Any, expected: str) -> None:
+    broken = recording(CHAT, response=RecordedResponse(end=end))
+    playback = FakeProvider([broken]).respond(request_for("anthropic", stream=False))
+    assert (playback.body, playback.end) == (b"", expected)
+
+
+def test_recorded_stream_that_was_not_recorded_to_its_end_has_no_whole_body() -> None:
+    open_end = recording(CHAT, response=RecordedResponse(end="aborted"))
+    words = r"^no whole body of anthropic for the answer: "
+    with pytest.raises(UnrecordedRequest, match=words):
+        FakeProvider([open_end]).respond(request_for("anthropic", stream=False))
 
 
 def test_path_of_a_recording_is_played(tmp_path: Path) -> None:

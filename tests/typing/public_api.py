@@ -26,16 +26,19 @@ from streamnorm import (
     Completed,
     Decoder,
     Document,
+    Encoded,
     Encoder,
     Event,
     EventStreamResponse,
     Failed,
     Feed,
     Image,
+    InputBlock,
     JSONDelta,
     Limits,
     Loss,
     Message,
+    MessageResponse,
     MessageStart,
     MessageStop,
     Note,
@@ -50,6 +53,7 @@ from streamnorm import (
     RedactedReasoning,
     Refusal,
     RefusalDelta,
+    Request,
     ServerToolCall,
     ServerToolResult,
     SignatureDelta,
@@ -67,6 +71,7 @@ from streamnorm import (
     UsageUpdate,
     Violation,
 )
+from streamnorm.sse import Frame
 
 
 def every_event_is_matched(event: Event) -> str:
@@ -220,9 +225,34 @@ async def asynchronous_streams(
     assert_type(answer, Stream[bytes])
     EventStreamResponse(answer)
     EventStreamResponse(events)  # type: ignore[arg-type]
+    sent = MessageResponse(events, to="anthropic", reply=streamnorm.Reply(), headers={"a": "b"})
+    assert_type(sent.losses, tuple[Loss, ...])
+    MessageResponse(answer, to="anthropic")  # type: ignore[arg-type]
+    MessageResponse(events)  # type: ignore[call-arg]
     streamnorm.connect(client, "POST", url, to=1)  # type: ignore[call-overload]
     streamnorm.connect(client, "POST", url, to="anthropic", model=1)  # type: ignore[call-overload]
     streamnorm.transcode(source, to="openai_chat", resoning=None)  # type: ignore[call-arg]
+
+
+def whole_bodies(received: bytes, frame: Frame) -> None:
+    request = assert_type(streamnorm.decode_request(received, path="/v1/messages"), Request)
+    encoded = streamnorm.encode_request(request, "openai_chat", repair="fill", arguments="raw")
+    assert_type(encoded, Encoded)
+    assert_type(encoded.headers, dict[str, str])
+    assert_type(streamnorm.translate_request(encoded.body, to="gemini", server="vertex"), Encoded)
+    message = assert_type(streamnorm.decode_message(received.decode(), "claude"), Message)
+    assert_type(streamnorm.encode_message(message, "gemini", reply=encoded.reply), Encoded)
+    assert_type(streamnorm.translate_message(encoded.body, to="gemini", created=1.0), Encoded)
+    assert_type(streamnorm.detect(received), str | None)
+    assert_type(streamnorm.detect(encoded.body), str | None)
+    assert_type(streamnorm.detect(frame), str | None)
+    for input_message in request.messages:
+        assert_type(input_message.tool_results, tuple[ToolResult, ...])
+        for block in input_message.blocks:
+            assert_type(block, InputBlock)
+    streamnorm.encode_request(request, "openai_chat", repair="fil")  # type: ignore[arg-type]
+    streamnorm.encode_request(request)  # type: ignore[call-arg]
+    streamnorm.detect(5)  # type: ignore[arg-type]
 
 
 def synchronous_streams(source: list[bytes]) -> None:

@@ -36,12 +36,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         audio: Sound.
         video: Videos.
         assistant_media: Images in messages of the assistant.
-        assistant_documents: Documents in messages of the assistant.
         audio_data_urls: Sound is a `data:` URL, not base64 alone.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
-        user_citations: Citations of user text.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
         split_results: The results of one message's calls may stand in several messages, in
@@ -53,7 +51,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         adjacent_calls: The calls of one message have nothing between them.
         error_results: Tool results that are errors have a field that says so.
         object_arguments: Tool arguments are an object, not JSON text.
-        call_ids: Tool calls must have an id.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         name_pattern: Regular expression that tool names match as a whole; None = any.
@@ -76,22 +73,26 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
+        exclusive_fields: Fields of `Request` of which one alone can be set, the first.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
         max_stops: Number of stop texts; None = any.
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
-        thinking_budgets: An adaptive target takes budgets, too.
+        thinking_budgets: A target with adaptive modes or levels takes budgets, too.
+        bounded_budgets: A budget is at least 1,024, and less than the tokens of the answer.
         shows_reasoning: A field for what of the reasoning the answer shows.
-        efforts: Efforts that exist, from the lowest; without `none`, reasoning cannot be
-            switched off.
+        reasoning_off: Reasoning can be switched off.
+        efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
+            reasoning off.
         off_efforts: Efforts beside reasoning that is switched off; None = all.
         reasons_by_default: The model reasons where the request does not say.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
-        reasoning_issuer: Vendor whose signed reasoning goes back; None = none does.
+        reasoning_issuer: Vendor whose signatures go back; None = none do.
+        signed: Tags of the blocks beside reasoning that have a field for a signature.
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
-            of the content, or in `<think>` tags before the text.
+            of the content, in `<think>` tags before the text, or as `extra_content` of calls.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
@@ -118,7 +119,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         beta_header: Header that lists betas, with commas; None = there is none.
         beta_field: Field of the body that lists betas instead.
         beta_fields: Paths of fields that a beta enables, by a pattern of its name.
-        allowed_betas: Patterns of betas that it knows; None = all.
+        allowed_betas: Betas that it knows; None = all.
     """
 
     dialect: str
@@ -139,12 +140,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     audio: bool = False
     video: bool = False
     assistant_media: bool = False
-    assistant_documents: bool = False
     audio_data_urls: bool = False
     file_issuer: str | None = None
     refusal: bool = False
     citations: frozenset[str] = frozenset()
-    user_citations: bool = False
     ordered_blocks: bool = True
     mixed_results: bool = False
     split_results: bool = False
@@ -154,7 +153,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     adjacent_calls: bool = False
     error_results: bool = False
     object_arguments: bool = False
-    call_ids: bool = True
     id_pattern: str | None = None
     max_id_chars: int | None = None
     name_pattern: str | None = None
@@ -175,19 +173,23 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
     max_tokens: int | None = None
+    exclusive_fields: tuple[str, ...] = ()
     min_temperature: float = 0.0
     max_temperature: float = 2.0
     max_stops: int | None = None
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
     thinking_budgets: bool = True
+    bounded_budgets: bool = False
     shows_reasoning: bool = True
+    reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     off_efforts: tuple[str, ...] | None = None
     reasons_by_default: bool = False
     reasoning_excludes: frozenset[str] = frozenset()
     reasoning_issuer: str | None = None
+    signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
-    reasoning_form: Literal["field", "details", "part", "tags"] = "field"
+    reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()

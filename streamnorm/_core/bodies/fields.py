@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, is_array, is_object
+from streamnorm._core.json import InvalidJSON, clean, is_array, is_object
 from streamnorm._core.shapes import found
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "text_in",
     "texts_in",
     "unexpected",
+    "unfit",
     "within",
 ]
 
@@ -39,6 +40,12 @@ def within(error: DecodeError, path: str) -> DecodeError:
     """Return an error of a part with the path of the part, such as `$.messages[3]`, before it."""
     error.path = path + error.path[1:]
     return error
+
+
+def unfit(refused: InvalidJSON) -> DecodeError:
+    """Return the error of a value that `convert` refused, at the path that it names."""
+    problem, _, path = str(refused).removesuffix("`").partition(" - at `")
+    return DecodeError(problem, path=path or "$")
 
 
 def text_in(value: dict[str, Any], name: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import is_
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
 from streamnorm._core.tools import AnyTool, ToolChoice
@@ -18,6 +18,7 @@ __all__ = [
     "Role",
     "Source",
     "is_own",
+    "replaced",
     "same_parts",
     "unchanged_source",
 ]
@@ -213,6 +214,13 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str) -> An
 def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
     """Return whether a part was decoded from a dialect, changed since or not."""
     return isinstance(part.source, Source) and part.source.dialect == dialect
+
+
+def replaced(request: Request, **parts: object) -> Request:
+    """Return a request with other parts, or the same one if they are the same objects."""
+    if all(part is getattr(request, name) for name, part in parts.items()):
+        return request
+    return structs.replace(request, **parts)
 
 
 def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -64,6 +64,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             only the body's `stream` asks for a stream.
         model_path: Pattern whose first group is the model; None if only the body's
             `model` names it.
+        count_path: Pattern of the paths that answer with a number of tokens; None if there
+            are none.
         key_headers: Request headers that hold the API key, the vendor's first.
         servers: Names of servers, by a suffix of their host, that do not follow from it.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
@@ -73,6 +75,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     path: re.Pattern[str] | None = None
     stream_path: re.Pattern[str] | None = None
     model_path: re.Pattern[str] | None = None
+    count_path: re.Pattern[str] | None = None
     key_headers: tuple[str, ...] = ("authorization",)
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
@@ -82,6 +85,10 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         if self.stream_path is not None and self.stream_path.search(path):
             return True
         return is_object(body) and body.get("stream") is True
+
+    def counts(self, path: str) -> bool:
+        """Return whether a request asks how many tokens another one would have."""
+        return self.count_path is not None and self.count_path.search(path) is not None
 
     def model(self, path: str, body: object) -> str:
         """Return the model that a request names, or "" if it names none."""

@@ -13,7 +13,7 @@ __all__ = ["Loss", "Losses", "Note", "OnLoss", "OnNote"]
 
 # A peer may send any number of different names.
 _MAX_KINDS = 256
-_MAX_WHERE_CHARS = 100
+_MAX_NAME_CHARS = 100
 
 
 class Loss(Struct, frozen=True):
@@ -71,13 +71,16 @@ class Losses:
         """
         loss = self.count(feature, where, detail)
         if self._strict:
-            raise LossyEncoding(f"{feature} in {where} would be lost", losses=[loss])
+            raise LossyEncoding(f"{loss.feature} in {loss.where} would be lost", losses=[loss])
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
         """Count and return one loss of a stream that fails, whose error must go out."""
-        loss = Loss(feature, where[:_MAX_WHERE_CHARS], 1, detail)
+        loss = Loss(feature[:_MAX_NAME_CHARS], where[:_MAX_NAME_CHARS], 1, detail)
         if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
-            loss = Loss(feature, "elsewhere", 1, detail)
+            loss = Loss(loss.feature, "elsewhere", 1, detail)
+            # Fields of a request are features, too, and a client names any number of them.
+            if loss not in self._counts and len(self._counts) >= 2 * _MAX_KINDS:
+                loss = Loss("other", "elsewhere")
         self._counts[loss] = self._counts.get(loss, 0) + 1
         if self._on_loss is not None:
             self._on_loss(loss)

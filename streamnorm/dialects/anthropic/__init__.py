@@ -2,7 +2,12 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.detect import is_terminal, recognises
+from streamnorm.dialects.anthropic.detect import (
+    is_request,
+    is_response,
+    is_terminal,
+    recognises,
+)
 from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS
 from streamnorm.dialects.anthropic.reasoning import SIGNING_SERVERS
 
@@ -17,6 +22,9 @@ DIALECT = Dialect(
     checker=on_first_use("streamnorm.dialects.anthropic.validate", "AnthropicChecker"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
+    body=on_first_use("streamnorm.dialects.anthropic.body", "codec"),
+    is_request=is_request,
+    is_response=is_response,
     servers_with_quirks=SIGNING_SERVERS,
     endpoints=ENDPOINTS,
     overloaded_status=OVERLOADED_STATUS,

@@ -1,14 +1,16 @@
-"""Detection of Anthropic frames and of the terminal."""
+"""Detection of Anthropic frames, of the terminal, and of whole bodies."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS, object_in
+from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of, string_of
 from streamnorm.sse import Frame
 
-__all__ = ["EVENT_TYPES", "is_terminal", "recognises"]
+__all__ = ["EVENT_TYPES", "is_request", "is_response", "is_terminal", "recognises"]
 
 EVENT_TYPES = frozenset(
     {
@@ -42,3 +44,51 @@ def recognises(frame: Frame) -> bool:
 def is_terminal(frame: Frame) -> bool:
     """Return whether a frame is `message_stop`."""
     return bool(object_in(frame.data).get("type", frame.event) == "message_stop")
+
+
+# Other dialects with `messages` have none of these fields.
+_REQUEST_FIELDS = frozenset(
+    {"system", "stop_sequences", "anthropic_version", "mcp_servers"}
+    | {"context_management", "output_config"}
+)
+_CHOICES = frozenset({"auto", "any", "tool", "none"})
+_BLOCKS = frozenset({"tool_use", "tool_result", "redacted_thinking", "search_result"})
+_FOREIGN_MESSAGE_FIELDS = ("tool_calls", "tool_call_id", "function_call")
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a request of Anthropic."""
+    messages = body.get("messages")
+    if not is_array(messages):
+        return False
+    if any(name in message for message in objects_of(messages) for name in _FOREIGN_MESSAGE_FIELDS):
+        return False
+    if not _REQUEST_FIELDS.isdisjoint(body):
+        return True
+    choice, tools = body.get("tool_choice"), objects_of(body.get("tools"))
+    if is_object(choice) and string_of(choice, "type") in _CHOICES:
+        return True
+    if any("input_schema" in tool for tool in tools):
+        return True
+    return any(
+        _is_own_block(block)
+        for message in objects_of(messages)
+        for block in objects_of(message.get("content"))
+    )
+
+
+def _is_own_block(block: dict[str, Any]) -> bool:
+    kind = string_of(block, "type")
+    if kind in ("image", "document"):
+        return is_object(block.get("source"))
+    return kind in _BLOCKS or (kind == "thinking" and "signature" in block)
+
+
+def is_response(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a response of Anthropic."""
+    return (
+        body.get("type") == "message"
+        and body.get("role") == "assistant"
+        and is_array(body.get("content"))
+        and "model" in body
+    )

@@ -20,6 +20,7 @@ ENDPOINTS = Endpoints(
         r"|publishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
     ),
     model_path=re.compile(r"/models/([^/:]+):"),
+    count_path=re.compile(r"/count_tokens\Z"),
     key_headers=("x-api-key", "authorization"),
     # Claude Code's first system block, which holds a checksum of the conversation.
     volatile_system_prefix="x-anthropic-billing-header:",

@@ -14,7 +14,12 @@ from streamnorm._core.blocks import Citation
 from streamnorm._core.json import compact, count_of, is_array, is_object
 from streamnorm._core.text_offsets import TextOffsets
 
-__all__ = ["citations_to_wire", "grounding_from_wire", "recitations_from_wire"]
+__all__ = [
+    "citations_to_wire",
+    "grounding_from_wire",
+    "merge_citations",
+    "recitations_from_wire",
+]
 
 _SUPPORTS, _CHUNKS = "groundingSupports", "groundingChunks"
 _SCORES = "confidenceScores"
@@ -170,6 +175,30 @@ def citations_to_wire(
             grounding.add(citation.kind, fields, segment)
     wire = grounding.to_wire()
     return {**wire, "citationMetadata": {"citations": recited}} if recited else wire
+
+
+def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+    """Return the citations of several parts as the fields of one candidate.
+
+    Args:
+        cited: For each part its number, and what `citations_to_wire` returned.
+    """
+    chunks: list[Any] = []
+    supports: list[dict[str, Any]] = []
+    recited: list[Any] = []
+    for part, fields in cited:
+        grounding = fields.get("groundingMetadata", {})
+        for support in grounding.get(_SUPPORTS, ()):
+            if part:
+                support["segment"]["partIndex"] = part
+            numbers = [len(chunks) + number for number in support["groundingChunkIndices"]]
+            supports.append({**support, "groundingChunkIndices": numbers})
+        chunks += grounding.get(_CHUNKS, ())
+        recited += fields.get("citationMetadata", {}).get("citations", ())
+    merged: dict[str, Any] = {}
+    if supports:
+        merged["groundingMetadata"] = {_CHUNKS: chunks, _SUPPORTS: supports}
+    return {**merged, "citationMetadata": {"citations": recited}} if recited else merged
 
 
 class _Support(Struct):

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.codec import DONE
-from streamnorm._core.json import FAST_ERRORS, is_object, object_in, objects_of
+from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of
 from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.sse import Frame
 
-__all__ = ["has_finish", "is_terminal", "recognises"]
+__all__ = ["has_finish", "is_request", "is_response", "is_terminal", "recognises"]
 
 
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
@@ -42,6 +42,27 @@ def recognises(frame: Frame) -> bool:
         chunk = chunk.response
     fields = (chunk.candidates, chunk.usage_metadata, chunk.prompt_feedback)
     return any(field is not None for field in fields)
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a request: its contents have parts."""
+    contents = body.get("contents")
+    if not is_array(contents) or not contents:
+        return False
+    first = contents[0]
+    return is_object(first) and is_array(first.get("parts"))
+
+
+def is_response(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a response: candidates, or a blocked prompt."""
+    inner = body.get("response")
+    if is_object(inner):  # Code Assist
+        body = inner
+    candidates = body.get("candidates")
+    if is_array(candidates) and candidates:
+        return is_object(candidates[0])
+    feedback = body.get("promptFeedback")
+    return is_object(feedback) and "blockReason" in feedback
 
 
 def is_terminal(frame: Frame) -> bool:

@@ -55,7 +55,7 @@ from streamnorm.dialects.gemini.tool_calls.parts import server_call_to_wire, too
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
-__all__ = ["GeminiEncoder"]
+__all__ = ["GeminiEncoder", "whole_part"]
 
 _PING = b"\r\n"
 _HEAD = b'data: {"candidates":[{"content":{"parts":[{'
@@ -182,21 +182,8 @@ class GeminiEncoder(Encoder):
         self._open[event.index] = _OpenBlock(
             block, tail, joined, joined.size, self._joined_start, extra
         )
-        match block:
-            case RedactedReasoning():
-                signed = {"thoughtSignature": redacted_to_wire(block)}
-                return self._part({"text": "", "thought": True, **signed, **extra})
-            case ServerToolResult(_, kind, content):
-                return self._part({kind: content, **extra})
-            case Image() | Document():
-                return self._part({**_file(block), **extra})
-            case OpaqueBlock(_, kind, data):
-                # A thought must not be shown as the answer, whatever becomes of `extra`.
-                is_thought = (event.extra or {}).get("thought") is True
-                fields = {"thought": True} if is_thought else {}
-                return self._part({kind: raw_json(data), **fields, **extra})
-            case _:
-                return b""
+        part = whole_part(block, event.extra, extra)
+        return b"" if part is None else self._part(part)
 
     def _block_stop(self, event: BlockStop) -> bytes:
         open_block = self._open.pop(event.index)
@@ -306,6 +293,32 @@ class GeminiEncoder(Encoder):
     def _around(self, parts: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
         content = {"parts": parts, "role": "model"}
         return {"candidates": [{"content": content, **fields, "index": 0}]}
+
+
+def whole_part(
+    block: Block, fields: dict[str, Any] | None, extra: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return a block as its part; None if the block grows by deltas.
+
+    Args:
+        block: The block.
+        fields: Fields of the source's part without a unified field.
+        extra: Those of them that are written.
+    """
+    match block:
+        case RedactedReasoning():
+            signed = {"thoughtSignature": redacted_to_wire(block)}
+            return {"text": "", "thought": True, **signed, **extra}
+        case ServerToolResult(_, kind, content):
+            return {kind: content, **extra}
+        case Image() | Document():
+            return {**_file(block), **extra}
+        case OpaqueBlock(_, kind, data):
+            # A thought must not be shown as the answer, whatever becomes of `extra`.
+            thought = {"thought": True} if (fields or {}).get("thought") is True else {}
+            return {kind: raw_json(data), **thought, **extra}
+        case _:
+            return None
 
 
 def _file(block: Image | Document) -> dict[str, Any]:

@@ -15,6 +15,7 @@ ENDPOINTS = Endpoints(
     path=re.compile(r"models/[^/]+:(?:(?:streamG|g)enerateContent|countTokens)$"),
     stream_path=re.compile(r":streamGenerateContent\Z"),
     model_path=re.compile(r"/models/([^/:]+):"),
+    count_path=re.compile(r":countTokens\Z"),
     key_headers=("x-goog-api-key", "authorization"),
     servers={"generativelanguage.googleapis.com": "gemini"},
 )

@@ -2,7 +2,12 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_chat.detect import is_terminal, recognises
+from streamnorm.dialects.openai_chat.detect import (
+    is_request,
+    is_response,
+    is_terminal,
+    recognises,
+)
 from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS
 from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.quirks import QUIRKS
@@ -18,6 +23,9 @@ DIALECT = Dialect(
     checker=on_first_use("streamnorm.dialects.openai_chat.validate", "ChatChecker"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
+    body=on_first_use("streamnorm.dialects.openai_chat.body", "codec"),
+    is_request=is_request,
+    is_response=is_response,
     options=ChatOptions,
     servers_with_quirks=frozenset(QUIRKS),
     endpoints=ENDPOINTS,

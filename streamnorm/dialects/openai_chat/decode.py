@@ -87,6 +87,21 @@ class ChatDecoder(Decoder):
             self._read_chunk(frame, chunk, events)
         self._run.expect(self._choices)
 
+    def read_body(self, body: dict[str, Any]) -> list[Event]:
+        """Return the events of a whole response, read as a stream of one chunk.
+
+        Raises:
+            InvalidJSON: A field is of another type.
+            Fatal: The body is an error, contradicts itself, or exceeds a bound.
+        """
+        chunk = convert(body, wire.Chunk)
+        for number, choice in enumerate(chunk.choices or ()):
+            choice.index = number if choice.index is None else choice.index
+        events: list[Event] = []
+        self._read_chunk(Frame("message", compact(body)), chunk, events)
+        self._finish(events)
+        return events
+
     def may_end_with(self, frame: Frame, value: Any) -> bool:
         if not is_object(value):
             return is_terminal(frame)
@@ -203,17 +218,21 @@ class ChatDecoder(Decoder):
         return blocks
 
     def _message_as_delta(self, message: Any) -> wire.Delta:
-        """Return a whole message as one delta."""
+        """Return a whole message as one delta; each of its calls is one by itself."""
         try:
-            return convert(message, wire.Delta)
+            delta = convert(message, wire.Delta)
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
+        for number, call in enumerate(delta.tool_calls or ()):
+            call.index = number
+        return delta
 
     def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any], data: str) -> None:
         """Store the unknown fields of a choice that finishes."""
         self._store(blocks.extra, _unknown(value, wire.CHOICE_FIELDS), data)
-        if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
-            self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
+        for name in ("delta", "message"):  # Vercel's gateway puts the cost here
+            if is_object(delta := value.get(name)):
+                self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
         before = self._usage.usage
@@ -239,7 +258,7 @@ class ChatDecoder(Decoder):
     # Deltas
 
     def _read_delta(self, delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
-        """Append the events of one delta: reasoning, text, refusal, then tool calls."""
+        """Append the events of one delta: reasoning, text and its sources, then tool calls."""
         if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
             for detail in reasoning_from_wire(delta):
                 blocks.add_reasoning(detail, events)
@@ -251,15 +270,15 @@ class ChatDecoder(Decoder):
                 _read_parts(content, blocks, events)
         if delta.refusal:
             blocks.add_text("refusal", delta.refusal, events)
+        for annotation in delta.annotations or ():
+            self._state.check_depth(annotation)
+            blocks.add_annotation(annotation, events)
         for call in delta.tool_calls or ():
             self._read_call(call, blocks, events)
         function = delta.function_call
         if function is not None and (function.name or function.arguments):
             legacy = wire.Function(function.name, function.arguments)
             self._read_call(wire.ToolCallDelta(0, function=legacy), blocks, events)
-        for annotation in delta.annotations or ():
-            self._state.check_depth(annotation)
-            blocks.add_annotation(annotation, events)
         for name in OPAQUE_DELTA_FIELDS:
             if value := getattr(delta, name):
                 blocks.add_opaque(name, value, events)

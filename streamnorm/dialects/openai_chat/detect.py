@@ -1,14 +1,27 @@
-"""Detection of Chat Completions frames and of the terminal."""
+"""Detection of Chat Completions frames, of the terminal, and of whole bodies."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamnorm._core.codec import DONE
-from streamnorm._core.json import InvalidJSON, decode_any, is_object
+from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object, objects_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
-__all__ = ["is_terminal", "recognises"]
+__all__ = ["is_request", "is_response", "is_terminal", "recognises"]
+
+_REQUEST_FIELDS = frozenset(
+    {"frequency_penalty", "function_call", "functions", "logit_bias", "logprobs"}
+    | {"max_completion_tokens", "n", "parallel_tool_calls", "prediction", "presence_penalty"}
+    | {"reasoning_effort", "response_format", "seed", "stop", "stream_options", "top_logprobs"}
+    | {"prompt_cache_key", "prompt_cache_options", "verbosity", "web_search_options"}
+)
+"""Fields of a request with `messages` that no other dialect has."""
+_OTHER_FIELDS = frozenset({"anthropic_version", "contents", "input", "system", "stop_sequences"})
+_ROLES = frozenset({"tool", "developer", "function"})
+_PARTS = frozenset({"image_url", "input_audio", "file"})
 
 
 def recognises(frame: Frame) -> bool:
@@ -32,3 +45,37 @@ def recognises(frame: Frame) -> bool:
 def is_terminal(frame: Frame) -> bool:
     """Return whether a frame is `[DONE]`."""
     return frame.data.startswith(DONE)
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a body can only be a request: some of another dialect have messages, too."""
+    messages = body.get("messages")
+    if not is_array(messages) or not _OTHER_FIELDS.isdisjoint(body):
+        return False
+    if not _REQUEST_FIELDS.isdisjoint(body):
+        return True
+    if any("function" in tool or "custom" in tool for tool in objects_of(body.get("tools"))):
+        return True
+    # No message of another dialect's system comes first.
+    if messages and is_object(messages[0]) and messages[0].get("role") == "system":
+        return True
+    return any(map(_is_message, messages))
+
+
+def _is_message(message: object) -> bool:
+    """Return whether a message can only be one of Chat Completions."""
+    if not is_object(message):
+        return False
+    role = message.get("role")
+    if "tool_calls" in message or (isinstance(role, str) and role in _ROLES):
+        return True
+    parts = objects_of(message.get("content"))
+    return any(isinstance(kind := part.get("type"), str) and kind in _PARTS for part in parts)
+
+
+def is_response(body: dict[str, Any]) -> bool:
+    """Return whether a body can only be a whole response; an error is none."""
+    if body.get("object") == "chat.completion":
+        return True
+    choices = objects_of(body.get("choices"))
+    return any("message" in choice for choice in choices)

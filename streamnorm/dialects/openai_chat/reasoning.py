@@ -102,6 +102,10 @@ class ReasoningDetails:
         head = b'"reasoning_details":[{"type":"reasoning.text","index":%d,"text":'
         return head % self._begin(), b"}]"
 
+    def text_to_wire(self, text: str) -> dict[str, Any]:
+        """Return a detail with the text of the next block."""
+        return {"type": "reasoning.text", "index": self._begin(), "text": text}
+
     def signature_to_wire(self, signature: str, issuer: str | None) -> dict[str, Any]:
         """Return a detail that signs the latest block."""
         detail = {"type": "reasoning.text", "index": self._count - 1}

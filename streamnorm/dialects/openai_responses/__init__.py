@@ -2,7 +2,12 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_responses.detect import is_terminal, recognises
+from streamnorm.dialects.openai_responses.detect import (
+    is_request,
+    is_response,
+    is_terminal,
+    recognises,
+)
 from streamnorm.dialects.openai_responses.endpoints import (
     ENDPOINTS,
     error_body,
@@ -20,6 +25,9 @@ DIALECT = Dialect(
     checker=on_first_use("streamnorm.dialects.openai_responses.validate", "ResponsesChecker"),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
+    body=on_first_use("streamnorm.dialects.openai_responses.body", "codec"),
+    is_request=is_request,
+    is_response=is_response,
     endpoints=ENDPOINTS,
     error_body=error_body,
     overloaded_frames=overloaded_frames,

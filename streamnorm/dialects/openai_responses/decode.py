@@ -116,6 +116,30 @@ class ResponsesDecoder(Decoder):
         if frame.event == event_type and (text := _open_text(item, delta)) is not None:
             self._run.expect(delta, text)
 
+    def read_body(self, response: dict[str, Any]) -> list[Event]:
+        """Return the events of a whole response, in place of those of a stream.
+
+        One that has not ended, or has failed, has no `MessageStop`.
+        """
+        events: list[Event] = []
+        status = string_of(response, "status") or "completed"
+        has_failed = status in _FAILURES or bool(response.get("error"))
+        start = {key: value for key, value in response.items() if key != "completed_at"}
+        try:
+            self._start_message(start, events)
+            if has_failed or status not in ("completed", "incomplete"):
+                output = response.get("output")
+                self._output.reconcile_with_terminal(output, events, is_complete=False)
+                self._update_usage(response.get("usage"), events)
+            if has_failed:
+                status = status if status in _FAILURES else "failed"
+            elif status not in ("completed", "incomplete"):
+                return events
+            self._read_terminal({"type": f"response.{status}", "response": response}, events)
+        except Fatal as fatal:
+            events.append(fatal.error)
+        return events
+
     def may_end_with(self, frame: Frame, value: Any) -> bool:
         if is_object(value) and value.get("type") in TERMINALS:
             return True

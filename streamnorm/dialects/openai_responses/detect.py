@@ -1,14 +1,16 @@
-"""Detection of Responses frames and of the terminals."""
+"""Detection of Responses frames, of the terminals, and of whole bodies."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.json import FAST_ERRORS, object_in
+from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of
 from streamnorm.sse import Frame
 
-__all__ = ["TERMINALS", "is_terminal", "recognises"]
+__all__ = ["TERMINALS", "is_request", "is_response", "is_terminal", "recognises"]
 
 TERMINALS = {
     "response.completed": "completed",
@@ -43,3 +45,40 @@ def recognises(frame: Frame) -> bool:
 def is_terminal(frame: Frame) -> bool:
     """Return whether a frame ends the response, whatever its outcome."""
     return object_in(frame.data).get("type", frame.event) in TERMINALS
+
+
+# Fields that no other request with an `input` has: those for embeddings, and interactions.
+_OPTIONS = frozenset(
+    {
+        *("context_management", "conversation", "include", "instructions", "max_output_tokens"),
+        *("max_tool_calls", "parallel_tool_calls", "previous_response_id", "prompt_cache_key"),
+        *("reasoning", "safety_identifier", "text", "top_logprobs", "truncation"),
+    }
+)
+_ROLES = ("assistant", "developer", "system")
+_TYPES = ("message", "reasoning", "item_reference", "additional_tools")
+_PARTS = ("input_text", "input_image", "input_file", "output_text")
+_SAMPLE = 16
+"""Items to look at: a conversation soon has one that tells."""
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a Responses request.
+
+    A text, or messages of the user with text alone, may also be those of an interaction.
+    """
+    items = body.get("input")
+    if "messages" in body or "contents" in body or not (isinstance(items, str) or is_array(items)):
+        return False
+    return not _OPTIONS.isdisjoint(body) or any(map(_is_item, objects_of(items)[:_SAMPLE]))
+
+
+def _is_item(item: dict[str, Any]) -> bool:
+    if "call_id" in item or item.get("type") in _TYPES or item.get("role") in _ROLES:
+        return True
+    return any(part.get("type") in _PARTS for part in objects_of(item.get("content")))
+
+
+def is_response(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a Responses response."""
+    return body.get("object") == "response" and is_array(body.get("output"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
-from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
+from streamnorm._detection import detect
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder
 from streamnorm.recording.faults.layout import Located, line_end
 from streamnorm.sse import Frame
 

@@ -9,6 +9,7 @@ import pytest
 
 from streamnorm import DecodeError
 from streamnorm._core.bodies import fields
+from streamnorm._core.json import InvalidJSON, convert
 
 Reader = Callable[[dict[str, Any], str], object]
 
@@ -67,6 +68,15 @@ def test_an_error_of_a_part_is_put_within_the_whole() -> None:
     assert str(fields.within(error, "$.messages[3]")) == (
         "$.messages[3].content[0].text: an integer, expected a string"
     )
+
+
+@pytest.mark.parametrize(("value", "path"), [([1, []], "$[1]"), (5, "$")])
+def test_what_a_type_refuses_is_an_error_at_its_path(value: object, path: str) -> None:
+    with pytest.raises(InvalidJSON) as refused:
+        convert(value, list[int])
+    error = fields.unfit(refused.value)
+    assert error.path == path
+    assert " - at " not in error.args[0]
 
 
 def test_the_rest_are_the_fields_without_a_place() -> None:

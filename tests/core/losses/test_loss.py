@@ -50,6 +50,16 @@ def test_number_and_length_of_entries_are_bounded() -> None:
     assert max(len(loss.where) for loss in listed) <= 100
 
 
+def test_number_and_length_of_features_are_bounded() -> None:
+    """Those of a request have the names of its unknown fields."""
+    losses = Losses()
+    for number in range(2000):
+        losses.add(f"{number}" + "x" * 1000, "request", "dropped")
+    listed = losses.list()
+    assert [len(listed), listed[-1]] == [513, Loss("other", "elsewhere", 2000 - 512)]
+    assert max(len(loss.feature) for loss in listed) == 100
+
+
 @pytest.mark.parametrize("count", [256, 257, 300])
 def test_losses_beyond_the_bound_are_counted_elsewhere(count: int) -> None:
     losses = Losses()

@@ -38,7 +38,7 @@ from streamnorm._core.losses import Losses
 
 __all__ = ["ContentProjector"]
 
-_ERROR = "<tool_error>{}</tool_error>"
+_MAX_KIND_CHARS = 40
 
 B = TypeVar("B", bound=InputBlock)
 
@@ -51,16 +51,25 @@ class ContentProjector:
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
+        native: Whether ids of the target's dialect stay as they are.
     """
 
     def __init__(
-        self, can: BodyCapabilities, names: ToolNames, losses: Losses, *, fills: bool
+        self,
+        can: BodyCapabilities,
+        names: ToolNames,
+        losses: Losses,
+        *,
+        fills: bool,
+        native: bool,
     ) -> None:
         self._can = can
         self._names = names
         self._losses = losses
         self._fills = fills
+        self._native = native
         self._ids: dict[str, str] = {}
+        self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
@@ -103,7 +112,7 @@ class ContentProjector:
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if own or (block.text and not block.text.isspace()):
+                if (block.text and not block.text.isspace()) or own:
                     blocks.append(self._extra(block))
                 continue
             try:
@@ -112,8 +121,11 @@ class ContentProjector:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
                 blocks.append(self._extra(changed))
-        if not self._can.ordered_blocks and message.role == "assistant":
-            blocks = self._calls_last(blocks)
+        if message.role == "assistant":
+            if self._can.adjacent_calls or not self._can.ordered_blocks:
+                blocks = self._calls_last(blocks)
+            if self._can.reasoning_required and not own:
+                blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
     def _extra(self, block: B) -> B:
@@ -147,9 +159,9 @@ class ContentProjector:
         can, losses = self._can, self._losses
         match block:
             case Text():
-                return self._text(block)
+                return self._text(block, own=own)
             case ToolCall():
-                return self._call(block)
+                return self._call(block, own=own)
             case ToolResult():
                 return self._result(block, moved, own=own)
             case Reasoning() | RedactedReasoning():
@@ -165,39 +177,44 @@ class ContentProjector:
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
-            case OpaqueBlock(dialect=dialect) if dialect != can.dialect:
-                losses.add("opaque_block", "messages", "dropped")
+            case OpaqueBlock(dialect, kind) if dialect != can.dialect:
+                losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
             case _:
                 return block
 
-    def _text(self, block: Text) -> Text | None:
+    def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
         known = tuple(c for c in block.citations if c.kind in self._can.citations)
         if len(known) < len(block.citations):
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)
-        if block.signature is not None and block.issuer != self._can.reasoning_issuer:
+        if block.signature is not None and not (own or self._is_known(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
 
-    def _call(self, call: ToolCall) -> ToolCall:
+    def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
         can = self._can
         name = self._names.of(call.name, call.namespace)
-        id = self._id(call.id)
+        id = call.id if own and self._native else self._id(call.id)
+        self._called[call.id] = name
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not can.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and call.issuer != can.reasoning_issuer:
+        if call.signature is not None and not (own or self._is_known(call, "tool_call")):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
         if call.kind == "custom" and not can.custom_tools:
             arguments = compact({"input": call.arguments})
             call = structs.replace(call, kind="function", arguments=arguments)
         return call
+
+    def _is_known(self, block: Text | ToolCall, tag: str) -> bool:
+        """Return whether the target can verify the signature of a block, and has a field for it."""
+        return block.issuer == self._can.reasoning_issuer and tag in self._can.signed
 
     def _reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
@@ -223,25 +240,38 @@ class ContentProjector:
             changed = self._block(item, moved, "user", own=own)
             if changed is None:
                 continue
-            if isinstance(changed, Text) or changed.__struct_config__.tag in can.result_media:
+            if isinstance(changed, Text) or self._is_carried_in_results(changed):
                 content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
             else:
                 others.append(changed)
         if others:
             self._losses.add("tool_result_image_moved", "messages", "in a user message after it")
             moved += [Text(f"[image of tool result {result.tool_call_id}]"), *others]
-        id = self._id(result.tool_call_id)
-        name = self._names.of(result.name, None) if result.name else ""
-        if result.is_error and not can.error_results:
+        id = result.tool_call_id
+        if not (own and self._native):
+            id = self._id(id)
+        name = result.name and self._called.get(result.tool_call_id, result.name)
+        if result.is_error and not (own or can.error_results):
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")
-            text = "".join(item.text for item in content if isinstance(item, Text))
-            files = [item for item in content if not isinstance(item, Text)]
-            content = [Text(_ERROR.format(text)), *files]
-            result = structs.replace(result, is_error=False)
         after = same_parts(result.content, tuple(content))
         if (id, name) == (result.tool_call_id, result.name) and after is result.content:
             return result
         return structs.replace(result, tool_call_id=id, name=name, content=after)
+
+    def _is_carried_in_results(self, block: InputBlock) -> bool:
+        types = self._can.result_media_types
+        return block.__struct_config__.tag in self._can.result_media and (
+            types is None or getattr(block, "media_type", None) in types
+        )
+
+    def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message, reasoning first where a server demands some."""
+        only_calls = self._can.reasoning_required == "calls"
+        if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
+            isinstance(block, Reasoning) for block in blocks
+        ):
+            return blocks
+        return [Reasoning(("",)), *blocks]
 
     def _calls_last(self, blocks: list[InputBlock]) -> list[InputBlock]:
         calls = [block for block in blocks if isinstance(block, ToolCall)]

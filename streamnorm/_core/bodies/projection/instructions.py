@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import is_not
-from typing import assert_never
 
 from msgspec import structs
 
@@ -45,12 +44,12 @@ def place_instructions(
             rest = tuple(_with_known_role(message, can) for message in rest)
         case "after_user":
             rest = _moved(rest, can, losses)
-        case "text":
+        case _:
             rest = tuple(_demoted(message, losses) for message in rest)
-        case _ as never:
-            assert_never(never)
     messages = same_parts(messages, first + rest)
-    return system, _merged(messages, losses) if can.strict_alternation else messages
+    if can.strict_alternation:
+        messages = _merged(messages, losses)
+    return system, _answered(messages, losses) if can.results_then_assistant else messages
 
 
 def _is_one_text(system: tuple[Text, ...]) -> bool:
@@ -125,6 +124,18 @@ def _merged(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMe
         losses.add("messages_merged", "messages", "joined by a blank line")
         merged[-1] = structs.replace(last, blocks=_joined(last.blocks, message.blocks))
     return same_parts(messages, tuple(merged))
+
+
+def _answered(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages with one of the assistant between tool results and the user."""
+    answered: list[InputMessage] = []
+    for message in messages:
+        follows = bool(answered) and bool(answered[-1].tool_results)
+        if follows and message.role != "assistant" and not message.tool_results:
+            losses.add("assistant_filled", "messages", "written between results and the user")
+            answered.append(InputMessage("assistant", (Text("OK."),)))
+        answered.append(message)
+    return same_parts(messages, tuple(answered))
 
 
 def _joined(

@@ -7,40 +7,65 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolResult
+from streamnorm._core.blocks import CacheMark, InputBlock, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, same_parts
+from streamnorm._core.bodies.request import InputMessage, Request, replaced, same_parts
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool
 
-__all__ = ["MarkProjector"]
+__all__ = ["project_marks"]
 
 M = TypeVar("M", bound="InputBlock | AnyTool")
 
 
-class MarkProjector:
-    """Drops the marks that a target has no place for, and counts each.
+def project_marks(request: Request, can: BodyCapabilities, losses: Losses, *, own: bool) -> Request:
+    """Return a request with the marks that the target can have.
+
+    Args:
+        request: The request.
+        can: Capabilities of the target.
+        losses: Counts marks that are dropped, and lifetimes that are changed.
+        own: Whether the request is in the target's dialect: the number of its marks is then
+            the client's affair.
+    """
+    projector = _MarkProjector(can, losses)
+    marked = projector.project(request)
+    excess = projector.kept - can.max_marks
+    if own or excess <= 0:
+        return marked
+    # The last marks cover what the first ones do.
+    return _MarkProjector(can, losses, to_drop=excess).project(marked)
+
+
+class _MarkProjector:
+    """Drops marks that a target has no place for.
 
     Args:
         can: Capabilities of the target.
-        losses: Counts marks that are dropped, and lifetimes that are changed.
+        losses: Counts them.
+        to_drop: Number of marks to drop although the target has a place for them.
+
+    Attributes:
+        kept: Number of marks that were kept.
     """
 
-    def __init__(self, can: BodyCapabilities, losses: Losses) -> None:
+    def __init__(self, can: BodyCapabilities, losses: Losses, to_drop: int = 0) -> None:
+        self.kept = 0
         self._can = can
         self._losses = losses
+        self._to_drop = to_drop
 
-    def tools(self, tools: tuple[AnyTool, ...]) -> tuple[AnyTool, ...]:
-        """Return tools with the marks that the target can have after tools."""
-        return same_parts(tools, tuple(self._marked(tool, "tool", "tools") for tool in tools))
-
-    def system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
-        """Return instructions with the marks that the target can have within them."""
-        return same_parts(system, tuple(self._marked(text, "system", "system") for text in system))
-
-    def messages(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
-        """Return messages with the marks that the target can have after their blocks."""
-        return same_parts(messages, tuple(map(self._message, messages)))
+    def project(self, request: Request) -> Request:
+        """Return a request whose marks are dropped in the order in which a model reads it."""
+        tools = tuple(self._marked(tool, "tool", "tools") for tool in request.tools)
+        system = tuple(self._marked(text, "system", "system") for text in request.system)
+        messages = tuple(map(self._message, request.messages))
+        return replaced(
+            request,
+            tools=same_parts(request.tools, tools),
+            system=same_parts(request.system, system),
+            messages=same_parts(request.messages, messages),
+        )
 
     def _message(self, message: InputMessage) -> InputMessage:
         blocks = message.blocks
@@ -66,9 +91,11 @@ class MarkProjector:
         mark = part.cache
         if mark is None:
             return part
-        if kind not in self._can.marks:
+        if kind not in self._can.marks or self._to_drop > 0:
+            self._to_drop -= 1
             self._losses.add("cache_mark_dropped", where, "dropped")
             return structs.replace(part, cache=None)
+        self.kept += 1
         ttl = self._can.mark_ttls.get(mark.ttl or "", "") or None
         if ttl == mark.ttl:
             return part

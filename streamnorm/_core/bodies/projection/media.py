@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from msgspec import structs
 
 from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, Video
@@ -45,13 +43,11 @@ def project_media(
         case Image():
             return _image(block, can, losses)
         case Document():
-            return _document(block, can, losses)
+            return _document(block, can, losses, own=own)
         case Audio():
             feature, carries = "audio_dropped", can.audio
-        case Video():
+        case _:
             feature, carries = "video_dropped", can.video
-        case _ as never:
-            assert_never(never)
     if carries:
         return block
     losses.add(feature, "messages", "dropped")
@@ -73,11 +69,13 @@ def _image(block: Image, can: BodyCapabilities, losses: Losses) -> Image | None:
     return block
 
 
-def _document(block: Document, can: BodyCapabilities, losses: Losses) -> Document | Text | None:
+def _document(
+    block: Document, can: BodyCapabilities, losses: Losses, *, own: bool
+) -> Document | Text | None:
     is_text = (block.media_type or "").startswith("text/")
     if block.data is not None and is_text:
-        return block if can.text_documents else _as_text(block, losses)
-    if can.documents if block.data is not None else can.document_urls:
+        return block if can.text_documents or own else _as_text(block, losses)
+    if can.documents if block.data is not None else can.document_urls or own:
         return block
     losses.add("document_dropped", "messages", "dropped")
     return None

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.request import OutputFormat, Request
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
@@ -39,45 +40,64 @@ def project_options(
     """Return a request with the options that the target has.
 
     Args:
-        request: The request.
+        request: The request, whose reasoning is in the target's words.
         can: Capabilities of the target.
         losses: Counts each option that is dropped or changed.
         own: Whether the request is in the target's dialect.
     """
-    if request.state and not own:
-        name = next(iter(request.state))
-        raise EncodeError(
-            "state of another provider, expected the whole conversation in the request",
-            path=f"state.{name}",
-        )
+    if not can.available:
+        raise EncodeError("model of another API, expected one of this", path="model")
     if "safety_identifier" not in can.fields and "user" in can.fields:
         user = request.safety_identifier or request.user
         if user is not request.user or request.safety_identifier is not None:
             request = structs.replace(request, user=user, safety_identifier=None)
+    fields = can.fields
+    if can.reasoning_excludes and reasons(request, can):
+        fields = fields - can.reasoning_excludes
     dropped: dict[str, Any] = {}
     for name in _OPTIONS:
         value = getattr(request, name)
-        if value is None or value == () or name in can.fields:
+        if value is None or value == () or name in fields:
             continue
         dropped[name] = _DEFAULTS[name]
         if name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
+    _drop_exclusive(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, can, losses)
+    changes = _changed(request, can, losses, own=own)
     return structs.replace(request, **changes) if changes else request
 
 
-def _changed(request: Request, can: BodyCapabilities, losses: Losses) -> dict[str, Any]:
+def _drop_exclusive(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options that are refused beside another one to those that are dropped."""
+    said = [
+        name
+        for name in can.exclusive_fields
+        if name not in dropped and getattr(request, name) is not None
+    ]
+    for name in said[1:]:
+        losses.add(name, "request", f"dropped beside {said[0]}")
+        dropped[name] = None
+
+
+def _changed(
+    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
+) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
     changes: dict[str, Any] = {}
-    if request.temperature is not None and request.temperature > can.max_temperature:
-        losses.add("temperature_clamped", "request", f"written as {can.max_temperature:g}")
-        changes["temperature"] = can.max_temperature
+    if request.temperature is not None:
+        bounded = min(max(request.temperature, can.min_temperature), can.max_temperature)
+        if bounded != request.temperature:
+            losses.add("temperature_clamped", "request", f"written as {bounded:g}")
+            changes["temperature"] = bounded
     if can.max_stops is not None and len(request.stop) > can.max_stops:
         losses.add("stop_dropped", "request", f"first {can.max_stops} written")
         changes["stop"] = request.stop[: can.max_stops]
-    if request.max_tokens is None and can.max_tokens is not None:
+    # A client of the dialect that does not say may ask how many tokens the request has.
+    if request.max_tokens is None and can.max_tokens is not None and not own:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
     if request.service_tier is not None and request.service_tier not in can.service_tiers:
@@ -88,16 +108,19 @@ def _changed(request: Request, can: BodyCapabilities, losses: Losses) -> dict[st
         losses.add("user_hashed", "request", "written as its SHA-256")
         changes["user"] = sha256(request.user.encode("utf-8", "replace")).hexdigest()
     if request.output is not None:
-        output = _output(request.output, can, losses)
+        output = _output(request.output, can, losses, has_tools=bool(request.tools))
         if output is not request.output:
             changes["output"] = output
     return changes
 
 
-def _output(output: OutputFormat, can: BodyCapabilities, losses: Losses) -> OutputFormat | None:
-    if output.kind in can.output_kinds:
+def _output(
+    output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
+) -> OutputFormat | None:
+    refused = has_tools and not can.output_with_tools and output.kind != "text"
+    if output.kind in can.output_kinds and not refused:
         return output
-    if output.kind == "json_schema" and "json_object" in can.output_kinds:
+    if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
         losses.add("schema_dropped", "request", "written as any JSON object")
         return OutputFormat("json_object")
     losses.add("json_mode_dropped" if output.kind == "json_object" else "schema_dropped", "request")

@@ -2,58 +2,74 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions
-from streamnorm._core.bodies.projection.marks import MarkProjector
+from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import project_reasoning_options
 from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import InputMessage, Request, is_own
+from streamnorm._core.bodies.request import InputMessage, Request, is_own, replaced
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
 __all__ = ["RepairPolicy", "project_request"]
 
 
 def project_request(
-    request: Request, can: BodyCapabilities, losses: Losses, *, repair: RepairPolicy = "error"
+    request: Request,
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    repair: RepairPolicy = "error",
+    native: bool = False,
 ) -> tuple[Request, Reply]:
     """Return a request reduced to what a target can carry, and how its answer is read.
 
     What the target can carry stays the same object, so that it can be written as it was read.
+
+    Args:
+        request: The request.
+        can: Capabilities of the target.
+        losses: Counts what is dropped or changed.
+        repair: Policy for tool results that are missing or out of place.
+        native: Whether the request was written for this very target, whose rules are then
+            the client's affair.
 
     Raises:
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     own = is_own(request, can.dialect)
+    if request.state and not own:
+        name = next(iter(request.state))
+        raise EncodeError(
+            "state of another provider, expected the whole conversation in the request",
+            path=f"state.{name}",
+        )
     names = ToolNames(request.tools, can, losses)
-    marks = MarkProjector(can, losses)
-    tools = marks.tools(project_tools(request.tools, can, names, losses))
+    if not native:
+        request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+    tools = project_tools(request.tools, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
-    content = ContentProjector(can, names, losses, fills=repair == "fill")
-    messages = marks.messages(content.project(messages))
-    system, messages = place_instructions(request.system, messages, can, losses)
+    content = ContentProjector(can, names, losses, fills=repair == "fill", native=native)
+    system, messages = place_instructions(request.system, content.project(messages), can, losses)
+    if not messages and not own:
+        raise EncodeError("no messages, expected at least one", path="messages")
     if not can.prefill and messages and _is_prefill(messages[-1], can):
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
-    projected = project_options(request, can, losses, own=own)
-    parts = {
-        "system": marks.system(system),
-        "messages": messages,
-        "tools": tools,
-        "tool_choice": choice,
-        "reasoning": project_reasoning_options(projected, can, losses),
-    }
-    changes = {name: part for name, part in parts.items() if part is not getattr(request, name)}
-    if changes:
-        projected = structs.replace(projected, **changes)
+    projected = project_marks(
+        replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
+        can,
+        losses,
+        own=own,
+    )
+    projected = project_options(projected, can, losses, own=own)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 
@@ -67,9 +83,7 @@ def _in_order(
     # A conversation that is in the dialect already is the client's affair.
     if repair == "error" and all(is_own(message, can.dialect) for message in messages):
         return messages
-    if can.call_ids:
-        messages = mint_ids(messages, losses)
-    return place_results(messages, can, losses, repair)
+    return place_results(mint_ids(messages, losses), can, losses, repair)
 
 
 def _is_prefill(message: InputMessage, can: BodyCapabilities) -> bool:

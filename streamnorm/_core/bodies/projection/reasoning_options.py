@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import ReasoningOptions, Request
+from streamnorm._core.bodies.request import ReasoningOptions, Request, is_own
 from streamnorm._core.losses import Losses
 
-__all__ = ["project_reasoning_options"]
+__all__ = ["project_reasoning_options", "reasons"]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {
@@ -25,6 +27,14 @@ _HIGH_BUDGET = 24_000
 _MIN_BUDGET = 1024
 
 
+def reasons(request: Request, can: BodyCapabilities) -> bool:
+    """Return whether the model reasons, by a request's options in the target's words."""
+    options = request.reasoning
+    if options is None or (options.mode is None and options.effort is None):
+        return can.reasons_by_default
+    return options.mode != "off" and options.effort != "none"
+
+
 def project_reasoning_options(
     request: Request, can: BodyCapabilities, losses: Losses
 ) -> ReasoningOptions | None:
@@ -35,73 +45,65 @@ def project_reasoning_options(
     if "reasoning" not in can.fields:
         losses.add("reasoning", "request", "dropped")
         return None
-    show = options.show
-    if show is not None and not can.shows_reasoning:
+    # An effort alone is what a client of the dialect says, too.
+    if options.mode is not None or not is_own(request, can.dialect):
+        words = _in_words_of(can, options, request.max_tokens)
+        projected = structs.replace(options, **words)
+    else:
+        projected = options
+    if projected.show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
-        show = None
-    match can.thinking:
-        case "budget":
-            projected = _as_budget(options, request.max_tokens)
-        case "adaptive":
-            projected = _as_adaptive(options, request.max_tokens, can)
-        case _:
-            projected = _as_effort(options)
-    effort = projected.effort
-    if effort is not None and effort not in can.efforts:
-        projected = structs.replace(projected, effort=_nearest(effort, can.efforts))
-        losses.add("effort_changed", "request", f"written as {projected.effort or 'the default'}")
-    projected = structs.replace(projected, show=show)
+        projected = structs.replace(projected, show=None)
+    is_off = projected.mode == "off"
+    if is_off and not can.reasoning_off:
+        losses.add("effort_changed", "request", "reasoning cannot be switched off")
+        projected = structs.replace(projected, mode=None)
+    efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
+    if projected.effort is not None and projected.effort not in efforts:
+        effort = _nearest(projected.effort, efforts)
+        losses.add("effort_changed", "request", f"written as {effort or 'the default'}")
+        projected = structs.replace(projected, effort=effort)
     if projected == ReasoningOptions():
         return None
     return options if projected == options else projected
 
 
-def _as_effort(options: ReasoningOptions) -> ReasoningOptions:
-    effort = options.effort
-    if options.mode == "off":
-        effort = "none"
-    elif effort is None and options.budget_tokens is not None:
-        effort = _effort_of(options.budget_tokens)
-    return ReasoningOptions(effort=effort, extra=options.extra)
-
-
-def _as_adaptive(
-    options: ReasoningOptions, max_tokens: int | None, can: BodyCapabilities
-) -> ReasoningOptions:
+def _in_words_of(
+    can: BodyCapabilities, options: ReasoningOptions, max_tokens: int | None
+) -> dict[str, Any]:
+    """Return mode, effort and budget as the target says them."""
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
-    if mode == "off" or (mode is None and effort == "none"):
-        return ReasoningOptions("off", extra=options.extra)
-    if mode == "budget" and budget is not None:
-        if can.thinking_budgets:
-            return _with_budget(options, budget, max_tokens)
-        return ReasoningOptions("adaptive", effort or _effort_of(budget), extra=options.extra)
-    if mode is None and effort is not None:
-        mode = "adaptive"
-    if effort == "minimal":
-        effort = "low"
-    return ReasoningOptions(mode, effort, extra=options.extra)
+    takes_budgets = can.thinking == "budget" or (can.thinking != "effort" and can.thinking_budgets)
+    takes_modes = takes_budgets or can.thinking == "adaptive"
+    if mode is None and effort == "none" and can.thinking in ("adaptive", "budget"):
+        return _words("off")
+    if mode == "off":
+        return _words("off", effort) if takes_modes else _words(None, "none")
+    if budget is not None:
+        if takes_budgets:
+            return _with_budget(budget, effort, max_tokens if can.bounded_budgets else None)
+        return _words("adaptive" if takes_modes else None, effort or _effort_of(budget))
+    if can.thinking == "budget" and effort is not None and mode is None:
+        budget = _BUDGETS.get(effort, _BUDGETS["medium"])
+        return _with_budget(budget, None, max_tokens if can.bounded_budgets else None)
+    if can.thinking == "adaptive" and effort is not None:
+        return _words("adaptive", "low" if effort == "minimal" else effort)
+    return _words(mode if takes_modes else None, effort)
 
 
-def _as_budget(options: ReasoningOptions, max_tokens: int | None) -> ReasoningOptions:
-    if options.mode == "off" or (options.mode is None and options.effort == "none"):
-        return ReasoningOptions("off", extra=options.extra)
-    budget = options.budget_tokens
-    if budget is None and options.effort is not None:
-        budget = _BUDGETS.get(options.effort, _BUDGETS["medium"])
-    if budget is None:
-        return ReasoningOptions(options.mode, extra=options.extra)
-    return _with_budget(structs.replace(options, effort=None), budget, max_tokens)
+def _words(
+    mode: str | None, effort: str | None = None, budget_tokens: int | None = None
+) -> dict[str, Any]:
+    return {"mode": mode, "effort": effort, "budget_tokens": budget_tokens}
 
 
-def _with_budget(
-    options: ReasoningOptions, budget: int, max_tokens: int | None
-) -> ReasoningOptions:
-    """Return options with a budget below the tokens of the answer."""
+def _with_budget(budget: int, effort: str | None, max_tokens: int | None) -> dict[str, Any]:
+    """Return a budget below the tokens of the answer."""
     if max_tokens is not None and budget >= max_tokens:
         budget = max_tokens - 1
         if budget < _MIN_BUDGET:
-            return ReasoningOptions("off", extra=options.extra)
-    return ReasoningOptions("budget", options.effort, budget, extra=options.extra)
+            return _words("off")
+    return _words("budget", effort, budget)
 
 
 def _effort_of(budget: int) -> str:

@@ -30,8 +30,8 @@ NO_RESULT = "No result was recorded for this tool call."
 def mint_ids(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
     """Return messages whose calls and results all have ids.
 
-    A result without an id answers the first call without a result that has its name, if it
-    names one, else the first.
+    A result without an id, or with one that no call has, answers the first call without an id
+    that has its name, if it names one, else the first.
     """
     if all(
         block.id if isinstance(block, ToolCall) else block.tool_call_id
@@ -41,53 +41,51 @@ def mint_ids(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputM
     ):
         return messages
     minted: list[InputMessage] = []
-    waiting: list[ToolCall] = []
+    known: set[str] = set()  # ids of the last calls
+    waiting: dict[str, str] = {}  # names of those that had no id and have no result, by their id
     for position, message in enumerate(messages):
         if message.role == "assistant":
-            blocks = _with_call_ids(message.blocks, position)
-            waiting = [block for block in blocks if isinstance(block, ToolCall)]
+            waiting = {}
+            blocks = _with_call_ids(message.blocks, position, waiting)
+            known = {block.id for block in blocks if isinstance(block, ToolCall)}
         else:
-            blocks = _with_result_ids(message.blocks, waiting, losses)
-        changed = any(new is not old for new, old in zip(blocks, message.blocks, strict=True))
+            blocks = _with_result_ids(message.blocks, known, waiting, losses)
+        changed = same_parts(message.blocks, blocks) is not message.blocks
         minted.append(structs.replace(message, blocks=blocks) if changed else message)
     return tuple(minted)
 
 
-def _with_call_ids(blocks: tuple[InputBlock, ...], position: int) -> tuple[InputBlock, ...]:
+def _with_call_ids(
+    blocks: tuple[InputBlock, ...], position: int, waiting: dict[str, str]
+) -> tuple[InputBlock, ...]:
+    """Return blocks whose calls have ids; those that had none are added to `waiting`."""
     named: list[InputBlock] = []
     calls = 0
     for block in blocks:
         if isinstance(block, ToolCall):
             if not block.id:
                 block = structs.replace(block, id=f"call_{position}_{calls}")
+                waiting[block.id] = block.name
             calls += 1
         named.append(block)
     return tuple(named)
 
 
 def _with_result_ids(
-    blocks: tuple[InputBlock, ...], waiting: list[ToolCall], losses: Losses
+    blocks: tuple[InputBlock, ...], known: set[str], waiting: dict[str, str], losses: Losses
 ) -> tuple[InputBlock, ...]:
     """Return blocks whose results have ids; `waiting` loses the calls that they answer."""
     named: list[InputBlock] = []
     for block in blocks:
-        if isinstance(block, ToolResult):
-            call = _answered(block, waiting)
-            if call is not None:
-                waiting.remove(call)
-                if not block.tool_call_id:
-                    losses.add("result_matched_by_order", "messages", "given the id of a call")
-                    block = structs.replace(block, tool_call_id=call.id)
+        if isinstance(block, ToolResult) and block.tool_call_id not in known:
+            fits = (id for id, name in waiting.items() if block.name in ("", name))
+            id = next(fits, None)
+            if id is not None:
+                del waiting[id]
+                losses.add("result_matched_by_order", "messages", "given the id of a call")
+                block = structs.replace(block, tool_call_id=id)
         named.append(block)
     return tuple(named)
-
-
-def _answered(result: ToolResult, waiting: list[ToolCall]) -> ToolCall | None:
-    if result.tool_call_id:
-        same = (call for call in waiting if call.id == result.tool_call_id)
-    else:
-        same = (call for call in waiting if not result.name or call.name == result.name)
-    return next(same, None)
 
 
 def place_results(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
@@ -50,12 +51,15 @@ def project_tools(
                 changed = _custom(tool, can, names, losses)
             case ServerTool():
                 changed = _server_tool(tool, can, losses)
-            case MCPServer():
+            case _:
                 changed = _mcp_server(tool, can, losses)
-            case _ as never:
-                assert_never(never)
         if changed is not None:
             projected.append(project_extra(changed, can.dialect, losses, "tools"))
+    if not can.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
+        for tool in projected:
+            if not isinstance(tool, Tool | CustomTool):
+                losses.add("server_tool_dropped", "tools", "not beside functions")
+        projected = [tool for tool in projected if isinstance(tool, Tool | CustomTool)]
     if can.max_tools is not None and len(projected) > can.max_tools:
         raise EncodeError(f"{len(projected)} tools, expected at most {can.max_tools}", path="tools")
     return same_parts(tools, tuple(projected))
@@ -116,7 +120,7 @@ def _common(
 
 
 def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> ServerTool | None:
-    if is_own(tool, can.dialect):
+    if tool.dialect == can.dialect:
         return tool
     fields = can.server_tools.get(tool.kind)
     if fields is None:
@@ -169,12 +173,22 @@ def project_choice(
         choice = ToolChoice(choice.mode, named, kind)
     if named and choice.mode in ("auto", "required") and not can.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
-        tools = tuple(tool for tool in tools if getattr(tool, "name", None) in named)
+        tools = _of_names(tools, named)
         choice = ToolChoice(choice.mode)
-    if choice.mode not in can.choices_of_tool:
-        losses.add("tool_choice_weakened", "request", f"written as {can.weak_choice}")
-        choice = ToolChoice(can.weak_choice)
+    modes = can.choices_of_tool
+    if can.reasoning_choices is not None and reasons(request, can):
+        modes = can.reasoning_choices
+    if choice.mode not in modes:
+        weak = can.weak_choice if can.weak_choice in modes else "auto"
+        losses.add("tool_choice_weakened", "request", f"written as {weak}")
+        if choice.mode == "named" and weak == "required":
+            tools = _of_names(tools, choice.names)
+        choice = ToolChoice(weak)
     return choice, tools
+
+
+def _of_names(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
+    return tuple(tool for tool in tools if getattr(tool, "name", None) in names)
 
 
 def _named(name: str, tools: tuple[AnyTool, ...], names: ToolNames) -> str:

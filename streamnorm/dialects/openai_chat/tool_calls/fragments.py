@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from streamnorm._core.blocks import ToolCall
 from streamnorm._core.ids import tag_signature, untag_signature
 from streamnorm._core.json import compact, is_object
 from streamnorm.dialects.openai_chat import wire
@@ -22,6 +23,9 @@ __all__ = [
     "call_fragment_from_wire",
     "call_signature_to_wire",
     "call_start_to_wire",
+    "call_to_wire",
+    "signature_from_wire",
+    "signature_to_wire",
 ]
 
 Signature: TypeAlias = tuple[str, str | None]
@@ -62,14 +66,28 @@ def call_fragment_from_wire(
     index = delta.index
     if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
         index = None
-    # Gemini's compatible endpoint sends signatures here.
-    google = delta.extra_content.get("google") if delta.extra_content else None
-    signature = google.get("thought_signature") if is_object(google) else None
-    signed: Signature | None = None
-    if isinstance(signature, str) and signature:
-        signed = untag_signature(signature) or (signature, "google")
+    signed = signature_from_wire(delta.extra_content)
     is_custom = delta.custom is not None or delta.type == "custom"
     return CallFragment(index, id, function.name or "", arguments, is_custom, signed)
+
+
+def signature_from_wire(extra_content: dict[str, Any] | None) -> Signature | None:
+    """Return the signature of a call, which Gemini's compatible endpoint sends here."""
+    google = extra_content.get("google") if extra_content else None
+    signature = google.get("thought_signature") if is_object(google) else None
+    if isinstance(signature, str) and signature:
+        return untag_signature(signature) or (signature, "google")
+    return None
+
+
+def signature_to_wire(signature: str, issuer: str | None) -> dict[str, Any]:
+    """Return the `extra_content` that carries the signature of a call.
+
+    The field is that of Gemini's compatible endpoint; signatures of other vendors are sealed.
+    """
+    if issuer != "google":
+        signature = tag_signature(signature, issuer)
+    return {"google": {"thought_signature": signature}}
 
 
 def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, Any]:
@@ -78,6 +96,18 @@ def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, 
     if kind == "function":
         return {**start, "function": {"name": name, "arguments": ""}}
     return {**start, "custom": {"name": name, "input": ""}}
+
+
+def call_to_wire(call: ToolCall) -> dict[str, Any]:
+    """Return a whole call; arguments that are missing are `{}`, which every client can parse."""
+    if call.kind == "custom":
+        owner = {"name": call.name, "input": call.arguments}
+    else:
+        owner = {"name": call.name, "arguments": call.arguments or "{}"}
+    value: dict[str, Any] = {"id": call.id, "type": call.kind, call.kind: owner}
+    if call.signature is not None:
+        value["extra_content"] = signature_to_wire(call.signature, call.issuer)
+    return value
 
 
 def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
@@ -89,13 +119,7 @@ def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
 def call_signature_to_wire(
     number: int, kind: str, signature: str, issuer: str | None
 ) -> dict[str, Any]:
-    """Return a fragment of a call that carries its signature.
-
-    The field is that of Gemini's compatible endpoint; signatures of other vendors are sealed.
-    """
-    if issuer != "google":
-        signature = tag_signature(signature, issuer)
+    """Return a fragment of a call that carries its signature."""
     # The python SDK and LangChain fail at a fragment without `function`.
     empty = {"custom": {"input": ""}} if kind == "custom" else {"function": {"arguments": ""}}
-    extra = {"google": {"thought_signature": signature}}
-    return {"index": number, **empty, "extra_content": extra}
+    return {"index": number, **empty, "extra_content": signature_to_wire(signature, issuer)}

@@ -85,6 +85,9 @@ class ResponsesEncoder(Encoder):
 
     Args:
         options: See `Encoder`.
+
+    Attributes:
+        complete: The response of the terminal event; {} before it.
     """
 
     dialect = "openai_responses"
@@ -92,6 +95,7 @@ class ResponsesEncoder(Encoder):
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
+        self.complete: dict[str, Any] = {}
         self._frames = FrameWriter()
         self._response = initial_response(response_id(""), self._model or "", 0, {})
         self._has_usage = self._is_started = self._is_ended = False
@@ -335,8 +339,8 @@ class ResponsesEncoder(Encoder):
         fields = {"id": self._response["id"], **fields}
         if self._stored_bytes <= MAX_STORED_BYTES:
             fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
-        response = self._snapshot(status, **fields)
-        return self._frames.write(f"response.{status}", {"response": response})
+        self.complete = self._snapshot(status, **fields)
+        return self._frames.write(f"response.{status}", {"response": self.complete})
 
     def _snapshot(self, status: str, **fields: Any) -> dict[str, Any]:
         """Return the current response object."""

@@ -69,11 +69,12 @@ def test_unknown_citations_are_dropped() -> None:
 
 def test_signatures_go_to_their_vendor_alone() -> None:
     mine = (Text("a", signature="s", issuer="vendor"), call("c", signature="t", issuer="vendor"))
-    kept = Projection(request(assistant(*mine), user(result("c"))))
-    assert kept.messages[0][1] == mine
-    done = Projection(request(assistant(*mine), user(result("c"))), reasoning_issuer="other")
-    assert done.messages[0][1] == (Text("a"), call("c"))
-    assert done.lost == {"signature_dropped": 2}
+    asked = request(assistant(*mine), user(result("c")))
+    assert Projection(asked).request is asked
+    for can in ({"reasoning_issuer": "other"}, {"signed": frozenset()}):
+        done = Projection(asked, **can)
+        assert done.messages[0][1] == (Text("a"), call("c"))
+        assert done.lost == {"signature_dropped": 2}
     empty = blocks_of(Text(signature="s", issuer="vendor"), role="assistant")
     assert empty.messages == [("assistant", (Text(signature="s", issuer="vendor"),))]
 
@@ -126,6 +127,22 @@ def test_carried_signatures_are_put_back_on_what_they_sign() -> None:
         call("id", signature="c", issuer="vendor"),
         call("jd"),
     )
+
+
+def test_what_the_target_wrote_itself_stays_signed() -> None:
+    """Gemini's endpoint for OpenAI clients signs calls; the vendor of the dialect signs none."""
+    signed = ToolCall("c1", "f", "{}", signature="s", issuer="google")
+    answer = own(assistant(Text("Hi", signature="t", issuer="google"), signed))
+    asked = request(answer, own(user(result("c1", "ok"))))
+    assert Projection(asked, reasoning_issuer=None).request is asked
+
+
+def test_documents_of_the_target_stay_whatever_its_vendor_has() -> None:
+    page = Document(url="https://a.example/a.pdf")
+    asked = request(own(user(page, Document("text/plain", "Hi"))))
+    limited = Projection(asked, document_urls=False, text_documents=False)
+    assert limited.request is asked
+    assert limited.lost == {}
 
 
 def test_a_refusal_is_text_where_there_is_no_field() -> None:
@@ -224,6 +241,13 @@ def test_ids_are_escaped_or_shortened_for_call_and_result_alike() -> None:
     assert [getattr(block, "tool_call_id", "") for block in done.messages[1][1]] == ids
 
 
+def test_ids_of_a_request_for_this_very_target_stay() -> None:
+    asked = request(own(assistant(call("a.b"))), own(user(result("a.b"))))
+    assert Projection(asked, native=True, id_pattern="[a-z]+").request is asked
+    narrowed = Projection(asked, id_pattern="[a-z0-9_]+")
+    assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
+
+
 def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
     asked = request(assistant(call("call_1")), user(result("call_1")))
     done = Projection(asked, id_pattern="[A-Za-z0-9]{9}", max_id_chars=9)
@@ -251,3 +275,37 @@ def test_extra_fields_within_a_result_are_lost_by_name() -> None:
     done = Projection(request(assistant(call("a")), user(ToolResult("a", (inner,)))))
     assert done.messages[1][1] == (result("a"),)
     assert done.lost == {"phase": 1}
+
+
+def test_calls_stand_together_where_nothing_may_be_between_them() -> None:
+    message = assistant(call("a"), "x", call("b"))
+    asked = request(message, user(result("a"), result("b")))
+    done = Projection(asked, adjacent_calls=True)
+    assert done.messages[0][1] == (Text("x"), call("a"), call("b"))
+
+
+def test_files_of_types_that_results_cannot_have_move_behind_them() -> None:
+    from streamnorm import ToolResult
+
+    answer = ToolResult("a", (PNG, Image("image/gif", "aGk=")))
+    asked = request(assistant(call("a")), user(answer))
+    done = Projection(asked, result_media_types=frozenset({"image/png"}))
+    assert done.messages[1:] == [
+        ("user", (ToolResult("a", (PNG,)),)),
+        ("user", (Text("[image of tool result a]"), Image("image/gif", "aGk="))),
+    ]
+
+
+@pytest.mark.parametrize("required", [True, "calls"])
+def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
+    thought = assistant(Reasoning(("why",)), call("a"))
+    asked = request(
+        assistant("x"), assistant(call("b")), user(result("b")), thought, user(result("a"))
+    )
+    done = Projection(asked, reasoning_text=True, reasoning_required=required)
+    empty = Reasoning(("",))
+    assert done.messages[0][1] == ((empty, Text("x")) if required is True else (Text("x"),))
+    assert done.messages[1][1] == (empty, call("b"))
+    assert done.messages[3][1] == thought.blocks
+    mine = request(own(assistant("x")))
+    assert Projection(mine, reasoning_required=required).request is mine

@@ -143,3 +143,28 @@ def test_a_last_message_of_the_assistant_is_said_not_to_be_continued() -> None:
     assert done.request is asked
     assert done.lost == {"prefill_not_continued": 1}
     assert Projection(request(user("x"), own(assistant("{"))), prefill=False).lost == {}
+
+
+def test_an_assistant_message_follows_results_where_a_server_demands_one() -> None:
+    asked = request(
+        assistant(call("a"), call("b")),
+        user(result("a")),
+        user(result("b")),
+        user("x"),
+        assistant(call("c")),
+        user(result("c")),
+        assistant("y"),
+    )
+    done = Projection(asked, results_then_assistant=True, split_results=True)
+    assert roles(done) == [
+        "assistant",
+        "user",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert done.messages[3][1] == (Text("OK."),)
+    assert done.lost == {"assistant_filled": 1}

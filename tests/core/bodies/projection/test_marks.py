@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.request_targets import Projection, assistant, call, request, result, user
+from support.request_targets import Projection, assistant, call, own, request, result, user
 
 from streamnorm import CacheMark, Text, Tool, ToolResult
 
@@ -56,3 +56,18 @@ def test_lifetimes_become_the_target_s() -> None:
     marks = [block.cache for _, blocks in done.messages for block in blocks]
     assert marks == [MARK, MARK, CacheMark("12h"), MARK]
     assert done.lost == {"cache_ttl": 3}
+
+
+def test_the_first_marks_are_dropped_where_there_are_too_many() -> None:
+    asked = request(
+        user(Text("a", cache=MARK), Text("b", cache=MARK)),
+        system=(Text("s", cache=MARK),),
+        tools=(Tool("f", cache=MARK),),
+    )
+    done = Projection(asked, max_marks=2)
+    assert done.request == request(
+        user(Text("a", cache=MARK), Text("b", cache=MARK)), system=(Text("s"),), tools=(Tool("f"),)
+    )
+    assert done.lost == {"cache_mark_dropped": 2}
+    mine = own(asked)
+    assert Projection(mine, max_marks=2).request is mine

@@ -169,7 +169,10 @@ OFF, ADAPTIVE = ReasoningOptions("off"), ReasoningOptions("adaptive")
         ("budget", effort("max"), budget(32_768)),
         ("budget", effort("unheard of"), budget(10_000)),
         ("budget", ADAPTIVE, ADAPTIVE),
-        ("budget", budget(5000, "high"), budget(5000)),
+        ("budget", budget(5000, "high"), budget(5000, "high")),
+        ("level", budget(5000), budget(5000)),
+        ("level", OFF, OFF),
+        ("level", ADAPTIVE, ADAPTIVE),
     ],
     ids=repr,
 )
@@ -187,11 +190,20 @@ def test_a_budget_is_an_effort_where_budgets_are_refused() -> None:
         assert done.request.reasoning == ReasoningOptions("adaptive", word)
 
 
+def test_levels_stand_for_modes_and_budgets_where_those_are_refused() -> None:
+    for options, word in ((OFF, "none"), (budget(9000), "medium"), (ADAPTIVE, None)):
+        done = Projection(asked(reasoning=options), thinking="level", thinking_budgets=False)
+        assert done.request.reasoning == (None if word is None else effort(word))
+
+
 def test_a_budget_stays_below_the_tokens_of_the_answer() -> None:
-    done = Projection(asked(reasoning=budget(4096), max_tokens=4096), thinking="budget")
-    assert done.request.reasoning == budget(4095)
-    none = Projection(asked(reasoning=effort("high"), max_tokens=1024), thinking="budget")
+    can: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
+    full = asked(reasoning=budget(4096), max_tokens=4096)
+    assert Projection(full, **can).request.reasoning == budget(4095)
+    none = Projection(asked(reasoning=effort("high"), max_tokens=1024), **can)
     assert none.request.reasoning == OFF
+    assert Projection(full, thinking="budget").request is full
+    assert Projection(full, native=True, **can).request is full
 
 
 def test_an_effort_that_the_model_lacks_becomes_the_next_higher() -> None:
@@ -220,3 +232,64 @@ def test_reasoning_is_dropped_where_the_model_has_none() -> None:
     done = Projection(asked(reasoning=effort("low")), fields=ALL_FIELDS - {"reasoning"})
     assert done.request.reasoning is None
     assert done.lost == {"reasoning": 1}
+
+
+def test_options_that_a_reasoning_model_refuses_are_dropped() -> None:
+    can: dict[str, Any] = {"reasoning_excludes": frozenset({"temperature"}), "thinking": "effort"}
+    for reasoning, lost in (
+        (None, {}),
+        (effort("none"), {}),
+        (effort("low"), {"temperature": 1}),
+    ):
+        done = Projection(asked(temperature=1.0, reasoning=reasoning), **can)
+        assert done.lost == lost
+    assert Projection(asked(temperature=1.0), reasons_by_default=True, **can).lost == {
+        "temperature": 1
+    }
+    off = asked(temperature=1.0, reasoning=OFF)
+    assert Projection(off, reasoning_excludes=frozenset({"temperature"})).lost == {}
+
+
+def test_a_model_of_another_api_is_an_error() -> None:
+    with pytest.raises(EncodeError, match="model of another API") as caught:
+        Projection(asked(model="m"), available=False)
+    assert caught.value.path == "model"
+
+
+def test_the_lowest_temperature_is_the_target_s() -> None:
+    done = Projection(asked(temperature=0), min_temperature=0.01)
+    assert done.request.temperature == 0.01
+    assert done.lost == {"temperature_clamped": 1}
+
+
+def test_a_form_of_the_answer_is_dropped_beside_tools_where_both_are_refused() -> None:
+    from streamnorm import Tool
+
+    done = Projection(asked(output=SCHEMA, tools=(Tool("f"),)), output_with_tools=False)
+    assert done.request.output is None
+    assert done.lost == {"schema_dropped": 1}
+    alone = asked(output=SCHEMA)
+    assert Projection(alone, output_with_tools=False).request is alone
+
+
+def test_reasoning_that_cannot_be_switched_off_stays_on() -> None:
+    done = Projection(asked(reasoning=OFF), reasoning_off=False)
+    assert done.request.reasoning is None
+    assert done.lost == {"effort_changed": 1}
+
+
+def test_an_effort_beside_reasoning_that_is_off_is_bounded() -> None:
+    off = ReasoningOptions("off", "max")
+    kept = asked(reasoning=off)
+    assert Projection(kept).request is kept
+    done = Projection(kept, off_efforts=("low", "high"))
+    assert done.request.reasoning == ReasoningOptions("off", "high")
+
+
+def test_of_options_that_exclude_each_other_the_first_is_written() -> None:
+    can = {"exclusive_fields": ("temperature", "top_p", "top_k")}
+    done = Projection(asked(temperature=0.5, top_k=3), **can)
+    assert done.request == asked(temperature=0.5)
+    assert done.lost == {"top_k": 1}
+    alone = asked(top_p=0.5)
+    assert Projection(alone, **can).request is alone

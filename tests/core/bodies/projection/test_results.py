@@ -163,9 +163,18 @@ def test_calls_and_results_without_ids_are_matched_by_name_and_order() -> None:
     assert done.lost == {"result_matched_by_order": 2, "results_reordered": 1}
 
 
-def test_ids_stay_away_where_the_target_needs_none() -> None:
-    asked = request(assistant(ToolCall("", "f")), user(result("", name="f")))
-    assert Projection(asked, call_ids=False).request is asked
+def test_a_result_with_an_id_that_no_call_has_answers_a_call_without_one() -> None:
+    asked = request(
+        assistant(ToolCall("", "f"), ToolCall("x", "g")),
+        user(result("x", "2"), result("unheard of", "1", name="f")),
+        assistant("Done."),
+    )
+    done = Projection(asked, split_results=True)
+    answers = [block for block in done.messages[1][1] if isinstance(block, ToolResult)]
+    assert [block.tool_call_id for block in answers] == ["x", "call_0_0"]
+    named_otherwise = request(assistant(ToolCall("", "f")), user(result("y", name="g")))
+    with pytest.raises(EncodeError, match="result of no call"):
+        Projection(named_otherwise)
 
 
 def test_a_result_without_id_and_call_is_an_orphan() -> None:
@@ -196,14 +205,15 @@ def test_images_move_behind_the_results_where_results_have_none() -> None:
     assert Projection(kept).request is kept
 
 
-def test_an_error_is_marked_in_the_text_where_there_is_no_field() -> None:
-    image = Image("image/png", "aGk=")
-    failed = ToolResult("a", (Text("time"), image, Text("out")), is_error=True)
-    done = Projection(request(assistant(call("a")), user(failed)), error_results=False)
-    assert done.messages[1][1] == (
-        ToolResult("a", (Text("<tool_error>timeout</tool_error>"), image)),
-    )
+def test_an_error_is_a_loss_where_there_is_no_field() -> None:
+    failed = ToolResult("a", (Text("timeout"),), is_error=True)
+    asked = request(assistant(call("a")), user(failed))
+    done = Projection(asked, error_results=False)
+    assert done.request is asked  # the room writes the mark
     assert done.lost == {"is_error": 1}
+    assert Projection(asked).lost == {}
+    mine = request(assistant(call("a")), own(user(failed)))
+    assert Projection(mine, error_results=False).lost == {}
 
 
 def test_files_that_the_target_cannot_carry_leave_the_result() -> None:
@@ -216,3 +226,11 @@ def test_files_that_the_target_cannot_carry_leave_the_result() -> None:
 def test_an_unanswered_call_with_only_its_message_is_missing_a_result() -> None:
     with pytest.raises(EncodeError, match="call without a result"):
         Projection(request(InputMessage("assistant", (call("a"),))))
+
+
+def test_a_request_that_says_nothing_is_an_error() -> None:
+    with pytest.raises(EncodeError, match="no messages, expected at least one") as caught:
+        Projection(request(user(" ")))
+    assert caught.value.path == "messages"
+    mine = own(request())
+    assert Projection(mine).request is mine

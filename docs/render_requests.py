@@ -1,0 +1,158 @@
+"""The tables of what requests lose, rendered from the capabilities of each dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamnorm import Request
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._registry import DIALECTS
+
+NAMES = {
+    "anthropic": "Anthropic",
+    "openai_chat": "Chat",
+    "openai_responses": "Responses",
+    "gemini": "Gemini",
+}
+
+TARGETS: dict[str, BodyCapabilities] = {
+    NAMES[name]: known.body().capabilities
+    for name, known in sorted(DIALECTS.items(), key=lambda item: [*NAMES, item[0]].index(item[0]))
+    if known.body is not None
+}
+
+# The parts of a request, and fields whose loss stands in the table of features.
+_NO_OPTIONS = {
+    *("model", "system", "messages", "tools", "tool_choice", "stream", "betas"),
+    *("extra", "source", "state", "reasoning", "output"),
+}
+
+FEATURES = {
+    "names": "names of participants",
+    "prefill": "a last message of the assistant that the answer continues",
+    "image_urls": "images by URL",
+    "image_details": "resolutions of images",
+    "documents": "PDF and other documents",
+    "document_urls": "documents by URL",
+    "text_documents": "documents of plain text",
+    "audio": "sound",
+    "video": "videos",
+    "assistant_media": "images in messages of the assistant",
+    "refusal": "refusals that are not text",
+    "citations": "citations in messages of the assistant",
+    "ordered_blocks": "text after a tool call",
+    "result_media": "in tool results, beside text",
+    "error_results": "a mark of tool results that are errors",
+    "custom_tools": "tools with free text",
+    "namespaces": "namespaces of tools",
+    "deferred_tools": "tools that the model finds by a search",
+    "server_tools": "tools that the provider executes",
+    "mcp_servers": "MCP servers, with",
+    "restricted_choice": "a choice among some of the tools",
+    "output_kinds": "forms of the answer",
+    "efforts": "efforts of reasoning",
+    "marks": "cache marks, behind",
+    "service_tiers": "service tiers",
+}
+
+LOSSES = {
+    "allowed_tools_filtered": ("tools that the choice leaves out", "not offered"),
+    "arguments_raw": ("arguments that are no JSON object", 'written as `{"_raw": …}`'),
+    "arguments_repaired": (
+        "arguments that are no JSON object",
+        "written as repaired",
+    ),
+    "assistant_filled": ("a user's message after tool results", "an assistant's stands between"),
+    "audio_dropped": ("sound", "dropped"),
+    "beta": ("a beta that the server does not know, or without its field", "dropped"),
+    "blocked_domains": ("blocked domains beside allowed ones", "dropped"),
+    "cache_mark_dropped": ("a cache mark", "dropped"),
+    "cache_ttl": ("the lifetime of a cache mark", "written as the nearest"),
+    "choices_dropped": ("several answers (`n > 1`)", "dropped"),
+    "custom_tool_wrapped": ("a tool with free text", "written as a function of one string"),
+    "deferred_tool_loaded": ("a tool that the model finds by a search", "offered from the start"),
+    "detail": ("the resolution of an image", "dropped"),
+    "document_as_text": ("a document of plain text", "written as text"),
+    "document_dropped": ("a document", "dropped"),
+    "duplicate_result": ("a second result of a call", "dropped"),
+    "effort_changed": ("an effort of reasoning", "written as the nearest"),
+    "empty_message_dropped": ("a message without content", "dropped"),
+    "file_id_dropped": ("a file that another vendor has", "dropped"),
+    "image_dropped": ("an image", "dropped"),
+    "is_error": ("the mark of a result that is an error", "`<tool_error>` around its text"),
+    "json_mode_dropped": ("an answer that is any JSON object", "dropped"),
+    "late_result": ("a result after the next answer", "written as text of the user"),
+    "max_tokens_defaulted": ("no bound of tokens, where one must be", "that of the model"),
+    "mcp_server_dropped": ("an MCP server", "dropped"),
+    "media_type": ("the type of a text document", "written as `text/plain`"),
+    "media_type_guessed": ("no type of a file by URL", "written by its suffix"),
+    "messages_merged": ("messages of one role in a row", "written as one"),
+    "name": ("the name of a participant", "dropped"),
+    "namespace_flattened": ("the namespace of a tool", "written before its name"),
+    "number_precision": ("a number that a double cannot hold", "rounded by the provider"),
+    "order_lost": ("text after tool calls or files", "written before them"),
+    "orphan_result": ("a result of no call", "written as text of the user"),
+    "parallel_tool_calls": ("a ban of parallel calls", "dropped"),
+    "prefill_not_continued": ("an answer that the assistant has begun", "a message of its own"),
+    "reasoning_dropped": ("reasoning of another vendor", "dropped"),
+    "reasoning_summary": ("how reasoning is shown", "changed or dropped"),
+    "refusal_as_text": ("a refusal", "written as text"),
+    "require_approval": ("approval of an MCP server's calls", "called without"),
+    "result_filled": ("no result of a call", "written as an error"),
+    "result_matched_by_order": ("a result without an id", "given that of a call"),
+    "results_reordered": ("results that are not in the order of the calls", "written in it"),
+    "schema_dropped": ("a schema of the answer", "dropped"),
+    "schema_strict": ("a schema that need not be followed", "followed"),
+    "server_history_dropped": ("calls that another provider executed", "dropped"),
+    "server_tool_dropped": ("a tool that the provider executes", "dropped"),
+    "signature_dropped": ("a signature", "dropped"),
+    "signature_placeholder": ("no signature of a call, where one must be", "a placeholder"),
+    "stop_dropped": ("texts that end the answer", "dropped, or only the first written"),
+    "strict": ("whether arguments must follow the schema", "dropped, or for all tools"),
+    "system_demoted": ("a system message in the middle", "`<system>` in a message of the user"),
+    "system_moved": ("a system message in the middle", "written after the user's messages"),
+    "temperature_clamped": ("a temperature beyond the bound", "written as the bound"),
+    "title": ("the title of a file", "dropped"),
+    "tool_choice": ("a choice of tools without tools", "dropped"),
+    "tool_choice_weakened": ("a call that is demanded", "allowed, not demanded"),
+    "tool_renamed": ("the name of a tool", "written with legal characters"),
+    "tool_result_image_moved": ("an image in a tool result", "in a message of the user after it"),
+    "trailing_white_space": ("white space at the end of a prefill", "dropped"),
+    "user_hashed": ("a long name of the end user", "written as its SHA-256"),
+    "video_dropped": ("a video", "dropped"),
+}
+
+
+def option_rows() -> Iterator[list[str]]:
+    """Yield which options each target has, an option a row."""
+    for field in Request.__struct_fields__:
+        if field not in _NO_OPTIONS:
+            cells = ["yes" if field in can.fields else "loss" for can in TARGETS.values()]
+            yield [f"`{field}`", *cells]
+
+
+def feature_rows() -> Iterator[list[str]]:
+    """Yield which features each target carries, a feature a row."""
+    for field, words in FEATURES.items():
+        yield [words, *(_cell(field, getattr(can, field)) for can in TARGETS.values())]
+
+
+def loss_rows() -> Iterator[list[str]]:
+    """Yield the names of losses, what is lost, and what becomes of it."""
+    for name, (lost, result) in LOSSES.items():
+        yield [f"`{name}`", lost, result]
+
+
+def _cell(field: str, value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "loss"
+        case None:
+            return "loss"
+        case dict() | tuple() | frozenset():
+            names = [*value] if isinstance(value, tuple) else sorted(value)
+            if field == "result_media":  # text is no loss anywhere
+                names = [name for name in names if name != "text"]
+            return ", ".join(f"`{name}`" for name in names) or "loss"
+        case _:
+            raise AssertionError(value)

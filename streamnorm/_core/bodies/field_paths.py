@@ -1,0 +1,137 @@
+"""Paths of fields in a JSON object, and edits that copy only what they change.
+
+A path is names with dots between, such as `tools.strict`.  It leads through objects, and through
+every element of an array.  `tools[type=mcp_toolset]` is the elements, or the object, whose field
+`type` has that value; the value is a pattern as file names have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from streamnorm._core.json import is_array
+
+__all__ = ["FieldPath", "Step", "edited", "has_field", "parse_path"]
+
+_STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
+
+
+_WILDCARDS = frozenset("*?[")
+
+
+class Step(NamedTuple):
+    """One name of a path.
+
+    Attributes:
+        name: Name of a field.
+        field: Field of its value, or of the elements of its value, that is compared; "" for
+            none.
+        pattern: Pattern of that field's value.
+        is_exact: Whether the pattern is the value itself.
+    """
+
+    name: str
+    field: str = ""
+    pattern: str = ""
+    is_exact: bool = True
+
+    def matches(self, value: Any) -> bool:
+        """Return whether the path goes on in a value."""
+        if not isinstance(value, dict):
+            return False
+        if not self.field:
+            return True
+        found = value.get(self.field)
+        if self.is_exact or not isinstance(found, str):
+            return bool(found == self.pattern)
+        return fnmatchcase(found, self.pattern)
+
+
+FieldPath: TypeAlias = Sequence[Step]
+Edit: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
+
+
+@lru_cache(maxsize=1024)
+def parse_path(text: str) -> FieldPath:
+    """Return the steps of a path.
+
+    Raises:
+        ValueError: It is no path.
+    """
+    steps: list[Step] = []
+    position = 0
+    while (found := _STEP.match(text, position)) is not None and found.end() > position:
+        name, field, pattern = found[1], found[2] or "", found[3] or ""
+        steps.append(Step(name, field, pattern, _WILDCARDS.isdisjoint(pattern)))
+        position = found.end()
+    if not steps or position < len(text):
+        raise ValueError(f"no path of a field at character {position}, expected names and dots")
+    return tuple(steps)
+
+
+def has_field(value: dict[str, Any], path: FieldPath) -> bool:
+    """Return whether an object has a field at a path."""
+
+    def stop(holder: dict[str, Any], name: str) -> dict[str, Any]:
+        return {}
+
+    return edited(value, path, stop) is not value
+
+
+def edited(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
+    """Return an object with an edit at every place of a path; the object itself if it has none.
+
+    An array or an object that an edit leaves empty is removed, and so is the object whose array
+    it was: it meant nothing without.
+
+    Args:
+        body: The object, which is not changed.
+        path: Where to edit.
+        edit: Returns an object with a field of it edited.  Where the path selects elements, it
+            is given an object with the element as its only field, named by the selected value.
+    """
+    return _edited(body, path, 0, edit)
+
+
+def _edited(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dict[str, Any]:
+    step = path[at]
+    if step.name not in holder:
+        return holder
+    is_last = at + 1 == len(path)
+    if is_last and not step.field:
+        return edit(holder, step.name)
+    value = holder[step.name]
+    if is_array(value):
+        items: list[Any] | None = None  # once one is changed
+        for position, item in enumerate(value):
+            new = _item(item, path, at, edit) if step.matches(item) else item
+            if new is not item and items is None:
+                items = value[:position]
+            if items is not None and (new or new is item):
+                items.append(new)
+        if items is None:
+            return holder
+        if not items and at:
+            return {}
+        return _with(holder, step.name, items)
+    new = _item(value, path, at, edit) if step.matches(value) else value
+    return holder if new is value else _with(holder, step.name, new)
+
+
+def _item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
+    """Return a value that a step leads to, edited; {} for nothing."""
+    step = path[at]
+    if at + 1 < len(path):
+        return _edited(value, path, at + 1, edit)
+    name = value[step.field]
+    return edit({name: value}, name).get(name, {})
+
+
+def _with(holder: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    if value:
+        return {**holder, name: value}
+    return {key: other for key, other in holder.items() if key != name}

@@ -1,0 +1,50 @@
+"""A body as JSON text or as a decoded object, within bounds."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, too_deep
+from streamnorm._core.limits import Limits
+
+__all__ = ["Body", "body_object"]
+
+Body: TypeAlias = "dict[str, Any] | bytes | str"
+"""A request or response: JSON text, or the decoded object."""
+
+
+def body_object(body: Body, limits: Limits) -> dict[str, Any]:
+    """Return a body as a decoded object.
+
+    Raises:
+        DecodeError: It is no JSON object, or exceeds a bound.
+    """
+    if isinstance(body, dict):
+        value: object = body
+    else:
+        size = len(body)
+        if size > limits.max_event_bytes:
+            raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
+        value = _json(body, limits)
+    if not is_object(value):
+        raise DecodeError("no JSON object, expected one")
+    if too_deep(value, limits.max_json_depth):
+        raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
+    return value
+
+
+def _json(body: bytes | str, limits: Limits) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except FAST_ERRORS:
+        pass
+    try:
+        text = body.decode() if isinstance(body, bytes) else body
+        return decode_any(text, max_depth=limits.max_json_depth)
+    except UnicodeDecodeError as exc:
+        raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
+    except InvalidJSON as exc:
+        raise DecodeError(f"{exc}, expected a JSON object") from exc

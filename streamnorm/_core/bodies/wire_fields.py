@@ -1,0 +1,251 @@
+"""The fields of a written body that a server refuses, renames or needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.field_paths import FieldPath, edited, has_field, parse_path
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import is_array
+from streamnorm._core.losses import Losses
+
+__all__ = ["Fitted", "endpoint_path", "fit_fields"]
+
+JSONObject: TypeAlias = dict[str, Any]
+
+
+class Fitted(NamedTuple):
+    """A body and its headers as the server takes them.
+
+    Attributes:
+        body: The JSON object; the one that was given, if nothing changed.
+        headers: Headers that belong to it.
+    """
+
+    body: JSONObject
+    headers: dict[str, str]
+
+
+def fit_fields(
+    body: JSONObject,
+    headers: dict[str, str],
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    prefill: bool = False,
+) -> Fitted:
+    """Return a body without the fields that a server refuses, and with those that it needs.
+
+    A beta and the fields that it enables stay or go together.  The given body is never changed:
+    it may be the client's own.
+
+    Args:
+        body: The body, as the dialect has it.
+        headers: Headers that belong to the body, names in lower case.
+        can: Capabilities of the target.
+        losses: Counts each field and each beta that is removed.
+        prefill: Whether the last message is the assistant's.
+
+    Raises:
+        LossyEncoding: Something would be lost, and the losses are strict.
+    """
+    before = body
+    betas = _betas(body, headers, can)
+    for path in _denied_paths(can):
+        body = edited(body, path, _remover(path, losses))
+    for name, target in can.renamed_fields.items():
+        body = edited(body, path := parse_path(name), _renamer(path, target, losses))
+    for name, values in can.replaced_values.items():
+        body = edited(body, parse_path(name), _replacer(values))
+    body = _without_unknown(body, can, losses)
+    kept = _kept_betas(betas, before, body, can, losses)
+    body = _with_needed(body, can, losses, prefill=prefill)
+    return _with_betas(body, headers, betas, kept, can)
+
+
+def endpoint_path(path: str, model: str, can: BodyCapabilities, *, stream: bool) -> str:
+    """Return the path of the server's endpoint.
+
+    Args:
+        path: Path that the dialect has.
+        model: Name of the model.
+        can: Capabilities of the target.
+        stream: Whether the answer is streamed.
+
+    Raises:
+        EncodeError: The model has no place in the path.
+    """
+    template = (stream and can.stream_path) or can.path
+    if template is None:
+        return path
+    if model in ("", ".", ".."):
+        raise EncodeError("no name that a path can have, expected one", path="model")
+    # Names of versions have both: `claude-opus-4-5@20251101`, `…-v1:0`.
+    return template.replace("{model}", quote(model, safe=":@"))
+
+
+# Removal, other names and values
+
+
+def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
+    """Return the paths of all fields that are refused, those of unknown betas included."""
+    names = sorted(can.denied_fields)
+    if (allowed := can.allowed_betas) is not None:
+        for pattern, fields in can.beta_fields.items():
+            if not any(fnmatchcase(beta, pattern) for beta in allowed):
+                names += sorted(fields - can.denied_fields)
+    return [parse_path(name) for name in names]
+
+
+def _remover(path: FieldPath, losses: Losses) -> Callable[[JSONObject, str], JSONObject]:
+    where = path[0].name if len(path) > 1 or path[0].field else "request"
+
+    def remove(holder: JSONObject, name: str) -> JSONObject:
+        _count(holder[name], name, where, losses)
+        return {key: value for key, value in holder.items() if key != name}
+
+    return remove
+
+
+def _count(value: Any, name: str, where: str, losses: Losses) -> None:
+    """Count the removal of a field; one that is null or empty said nothing."""
+    if value is not None and value != []:
+        losses.add(name, where, "dropped")
+
+
+def _renamer(
+    path: FieldPath, target: str, losses: Losses
+) -> Callable[[JSONObject, str], JSONObject]:
+    where = path[0].name if len(path) > 1 else "request"
+    outer, _, inner = target.rpartition(".")
+
+    def rename(holder: JSONObject, name: str) -> JSONObject:
+        rest = {key: value for key, value in holder.items() if key != name}
+        nested = rest.get(outer, {}) if outer else rest
+        if not isinstance(nested, dict) or inner in nested:
+            losses.add(name, where, "dropped")
+            return rest
+        if outer:
+            return {**rest, outer: {**nested, inner: holder[name]}}
+        return {inner if key == name else key: value for key, value in holder.items()}
+
+    return rename
+
+
+def _replacer(values: dict[str, JSONObject]) -> Callable[[JSONObject, str], JSONObject]:
+    def replace(holder: JSONObject, name: str) -> JSONObject:
+        value = holder[name]
+        fields = values.get(value) if isinstance(value, str) else None
+        if fields is None:
+            fields = values.get("*")
+        if fields is None:
+            return holder
+        return {**{key: other for key, other in holder.items() if key != name}, **fields}
+
+    return replace
+
+
+def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+    removed = can.url_fields & body.keys()
+    if can.allowed_fields is not None:
+        unknown = body.keys() - can.allowed_fields - removed
+        for name in sorted(unknown):
+            _count(body[name], name, "request", losses)
+        removed |= unknown
+    if not removed:
+        return body
+    return {name: value for name, value in body.items() if name not in removed}
+
+
+# What is added
+
+
+def _with_needed(
+    body: JSONObject, can: BodyCapabilities, losses: Losses, *, prefill: bool
+) -> JSONObject:
+    for name, value in can.added_fields.items():
+        if name not in body:
+            body = {**body, name: value}
+        elif body[name] != value:
+            losses.add(name, "request", "replaced")
+            body = {**body, name: value}
+    if prefill:
+        for name, value in can.prefill_fields.items():
+            messages, _, field = name.rpartition(".")
+            if not messages:
+                body = {**body, field: value}
+            elif last := body.get(messages):
+                body = {**body, messages: [*last[:-1], {**last[-1], field: value}]}
+    return body
+
+
+# Betas
+
+
+def _betas(body: JSONObject, headers: dict[str, str], can: BodyCapabilities) -> list[str]:
+    """Return the names of all betas of a request, in order."""
+    listed = headers.get(can.beta_header, "").split(",") if can.beta_header else []
+    in_body = body.get(can.beta_field) if can.beta_field else None
+    if is_array(in_body):
+        listed += [beta for beta in in_body if isinstance(beta, str)]
+    return list(dict.fromkeys(beta.strip() for beta in listed if beta.strip()))
+
+
+def _kept_betas(
+    betas: list[str],
+    before: JSONObject,
+    body: JSONObject,
+    can: BodyCapabilities,
+    losses: Losses,
+) -> list[str]:
+    """Return the betas that the server knows and whose fields are not all gone."""
+    kept: list[str] = []
+    for beta in betas:
+        if can.allowed_betas is not None and beta not in can.allowed_betas:
+            losses.add("beta", "request", "not known to the server")
+        elif _lost_its_fields(beta, before, body, can):
+            losses.add("beta", "request", "dropped with its field")
+        else:
+            kept.append(beta)
+    return kept
+
+
+def _lost_its_fields(
+    beta: str, before: JSONObject, body: JSONObject, can: BodyCapabilities
+) -> bool:
+    if body is before:
+        return False
+    paths = [
+        parse_path(name)
+        for pattern, fields in can.beta_fields.items()
+        if fnmatchcase(beta, pattern)
+        for name in fields
+    ]
+    had = any(has_field(before, path) for path in paths)
+    return had and not any(has_field(body, path) for path in paths)
+
+
+def _with_betas(
+    body: JSONObject,
+    headers: dict[str, str],
+    betas: list[str],
+    kept: list[str],
+    can: BodyCapabilities,
+) -> Fitted:
+    field = can.beta_field
+    if field is not None and betas and body.get(field) != kept:
+        body = {name: value for name, value in body.items() if name != field}
+        if kept:
+            body[field] = kept
+    header = can.beta_header
+    if header is not None and header in headers:
+        headers = {name: value for name, value in headers.items() if name != header}
+        if kept and field is None:
+            headers[header] = ",".join(kept)
+    if can.added_headers:
+        headers = {**headers, **can.added_headers}
+    return Fitted(body, headers)

@@ -1,0 +1,28 @@
+"""Whole bodies of Anthropic Messages.
+
+Read `request.py` first (a request field by field), then `messages.py` and `content.py` (the
+conversation), `tools.py` and `betas.py`; `response.py` is the answer.
+"""
+
+from __future__ import annotations
+
+from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
+from streamnorm.dialects.anthropic.body.request import read_request, write_request
+from streamnorm.dialects.anthropic.body.response import read_response, write_response
+
+__all__ = ["codec"]
+
+
+def codec() -> BodyCodec:
+    """Return the codec of Anthropic's whole bodies."""
+    return _CODEC
+
+
+_CODEC = BodyCodec(
+    capabilities=REQUEST_CAPABILITIES,
+    read_request=read_request,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+)

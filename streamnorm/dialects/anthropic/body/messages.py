@@ -1,0 +1,132 @@
+"""Messages and system prompts, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.blocks import InputBlock, Text
+from streamnorm._core.bodies.fields import (
+    array_in,
+    object_at,
+    required_text,
+    rest_of,
+    unexpected,
+    within,
+)
+from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import clean, is_array
+from streamnorm.dialects.anthropic.body.content import (
+    blocks_from_wire,
+    content_to_wire,
+    text_from_wire,
+)
+from streamnorm.dialects.anthropic.body.extra import DIALECT, own_fields
+
+__all__ = ["messages_from_wire", "messages_to_wire", "system_from_wire", "system_to_wire"]
+
+_MESSAGE = frozenset({"role", "content"})
+_ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputMessage, ...]:
+    """Return the messages of a request.
+
+    Raises:
+        DecodeError: There are none, or one is no message.
+    """
+    values = array_in(body, "messages")
+    if values is None:
+        raise DecodeError("missing, expected an array", path="$.messages")
+    messages: list[InputMessage] = []
+    try:
+        for value in values:
+            message = _message_from_wire(object_at(value, "$"), server)
+            messages.append(message)
+    except DecodeError as exc:
+        raise within(exc, f"$.messages[{len(messages)}]") from None
+    return tuple(messages)
+
+
+def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessage:
+    word = value.get("role")
+    role = _ROLES.get(word) if isinstance(word, str) else None
+    if role is None:
+        required_text(value, "role")
+        raise DecodeError("another role, expected user, assistant or system", path="$.role")
+    if "content" not in value:
+        raise DecodeError("missing, expected a string or an array", path="$.content")
+    blocks = blocks_from_wire(value["content"], server)
+    rest = rest_of(value, _MESSAGE)
+    extra = None if rest is None else {DIALECT: rest}
+    message = InputMessage(role, blocks, extra=extra)
+    return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
+
+
+def system_from_wire(body: dict[str, Any]) -> tuple[Text, ...]:
+    """Return the system prompt of a request, in blocks.
+
+    Raises:
+        DecodeError: It is neither text nor blocks of text.
+    """
+    system = body.get("system")
+    if not system:  # also "", which says nothing
+        return ()
+    if isinstance(system, str):
+        return (Text(clean(system)),)
+    if not is_array(system):
+        raise unexpected(system, "a string or an array", "$.system")
+    blocks: list[Text] = []
+    for number, value in enumerate(system):
+        path = f"$.system[{number}]"
+        block = object_at(value, path)
+        try:
+            if required_text(block, "type") != "text":
+                raise DecodeError("a block of another type, expected text")
+            blocks.append(text_from_wire(block, None))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return tuple(blocks)
+
+
+def messages_to_wire(
+    messages: tuple[InputMessage, ...], context: WriteContext
+) -> list[dict[str, Any]]:
+    """Return the messages of a projected request.
+
+    Raises:
+        EncodeError: A block has no legal form.
+    """
+    written: list[dict[str, Any]] = []
+    last = len(messages) - 1
+    for number, message in enumerate(messages):
+        value = unchanged_source(message, DIALECT)
+        if value is None:
+            if number == last and message.role == "assistant":
+                message = _without_trailing_space(message, context)
+            content = content_to_wire(message.blocks, context, f"messages[{number}]")
+            if message.blocks and not content:
+                context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
+                continue
+            value = {"role": message.role, "content": content, **own_fields(message.extra)}
+        written.append(value)
+    return written
+
+
+def _without_trailing_space(prefill: InputMessage, context: WriteContext) -> InputMessage:
+    """Return a message that the answer continues, whose text must not end in white space."""
+    last = prefill.blocks[-1] if prefill.blocks else None
+    if not isinstance(last, Text) or last.text == (text := last.text.rstrip()):
+        return prefill
+    context.losses.add("trailing_white_space", "messages", "stripped")
+    blocks = (*prefill.blocks[:-1], structs.replace(last, text=text))
+    return structs.replace(prefill, blocks=blocks)
+
+
+def system_to_wire(system: tuple[Text, ...], context: WriteContext) -> object:
+    """Return the system prompt: text if it is one plain text, else blocks."""
+    blocks: tuple[InputBlock, ...] = system
+    return content_to_wire(blocks, context, "system")

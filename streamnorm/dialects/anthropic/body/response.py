@@ -1,0 +1,117 @@
+"""Whole responses, in both directions.
+
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.accumulate import accumulate, message_events
+from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in
+from streamnorm._core.codec import ReadContext, WriteContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
+from streamnorm._core.json import string_of
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import Fatal, too_large
+from streamnorm.dialects.anthropic import wire
+from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
+from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
+from streamnorm.dialects.anthropic.body.content import block_to_wire
+from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
+from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
+from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
+from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
+
+__all__ = ["read_response", "write_response"]
+
+# Fields that a stream sends at its end.
+_STOP_FIELDS = ("stop_details", "container", "context_management")
+# The input of a call is an object here, and text in a stream.
+_CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
+
+
+def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
+    """Return the events of a whole response, as its stream would give them.
+
+    Raises:
+        DecodeError: The body is no message of Anthropic, or passes a bound.
+    """
+    if (error := untyped_error_from_wire(body)) is not None:
+        return [error]
+    if body.get("type") != "message":
+        raise DecodeError("no message, expected a type that says so", path="$.type")
+    content = array_in(body, "content")
+    if content is None:
+        raise DecodeError("missing, expected an array", path="$.content")
+    id, model = text_in(body, "id") or "", text_in(body, "model") or ""
+    extra = wire.unmapped(body, *wire.MESSAGE_FIELDS, *_STOP_FIELDS)
+    events: list[Event] = [MessageStart(id, model, extra or None)]
+    usage = UsageReader()
+    if usage.merge(object_of(body, "usage") or {}):
+        events.append(UsageUpdate(usage.usage))
+    blocks = MessageBlocks(context.server, context.limits, lambda kind, where: None)
+    blocks.begin_message(id)
+    path = "$"
+    try:
+        if max(len(id), len(model)) > context.limits.max_id_chars:
+            raise too_large("max_id_chars", context.limits.max_id_chars)
+        for number, block in enumerate(content):
+            path = f"$.content[{number}]"
+            blocks.whole(number, object_at(block, path), None, events)
+    except Fatal as exc:
+        raise DecodeError(exc.error.message, path=path) from exc
+    raw = string_of(body, "stop_reason") or None
+    reason = stop_reason_from_wire(
+        raw,
+        has_client_call=blocks.has_client_call,
+        has_unfinished_call=blocks.unfinished_calls > 0,
+    )
+    sequence = string_of(body, "stop_sequence") or None
+    stop = {name: body[name] for name in _STOP_FIELDS if body.get(name) is not None}
+    events.append(MessageStop(reason, raw, sequence, extra=stop or None))
+    return events
+
+
+def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
+    """Return a message as a whole response, which says no time.
+
+    Raises:
+        EncodeError: It is incomplete, or the arguments of a call are no JSON object.
+    """
+    if message.stop_reason is None:
+        raise EncodeError("message without a stop reason, expected one", path="stop_reason")
+    written = _projected(message, losses)
+    context = WriteContext(REQUEST_CAPABILITIES, losses)
+    reason = written.stop_reason or message.stop_reason
+    body: dict[str, Any] = {
+        "id": written.id,
+        "type": "message",
+        "role": "assistant",
+        "model": written.model,
+        "content": [block_to_wire(block, context, "blocks") for block in written.blocks],
+        "stop_reason": stop_reason_to_wire(reason, written.raw_stop_reason),
+        "stop_sequence": written.stop_sequence,
+        "usage": usage_to_wire(written.usage),
+    }
+    if reason == "refusal":
+        body["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
+    for fields in (message.extra, message.usage.extra, message.stop_extra):
+        tier = (fields or {}).get("service_tier")
+        if isinstance(tier, str) and tier in CAPABILITIES.service_tiers:
+            body["usage"]["service_tier"] = CAPABILITIES.service_tiers[tier]
+    return body
+
+
+def _projected(message: Message, losses: Losses) -> Message:
+    """Return a message reduced to what a response can carry."""
+    projector = Projector(_CAPABILITIES, losses)
+    events = [out for event in message_events(message) for out in projector.push(event)]
+    if isinstance(events[-1], StreamError):
+        raise EncodeError("call with broken arguments, expected a JSON object", path="blocks")
+    dropped = projector.withdrawn_calls
+    return accumulate(event for event in events if getattr(event, "index", None) not in dropped)

@@ -1,0 +1,21 @@
+"""Whole bodies of Gemini's `generateContent`."""
+
+from __future__ import annotations
+
+from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
+from streamnorm.dialects.gemini.body.request import read_request, write_request
+from streamnorm.dialects.gemini.body.response import read_response, write_response
+
+__all__ = ["codec"]
+
+
+def codec() -> BodyCodec:
+    """Return the codec of the dialect's requests and responses."""
+    return BodyCodec(
+        capabilities=CAPABILITIES,
+        read_request=read_request,
+        write_request=write_request,
+        read_response=read_response,
+        write_response=write_response,
+    )

@@ -1,0 +1,45 @@
+"""Capabilities of requests to Gemini's `generateContent`."""
+
+from __future__ import annotations
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm.dialects.gemini.body.generation import OPTIONS
+from streamnorm.dialects.gemini.body.media import ISSUER
+from streamnorm.dialects.gemini.wire import DIALECT
+
+__all__ = ["CAPABILITIES"]
+
+CAPABILITIES = BodyCapabilities(
+    dialect=DIALECT,
+    fields=frozenset({*OPTIONS, "service_tier", "stream"}),
+    system="blocks",
+    inline_system="text",
+    prefill=False,
+    image_details=frozenset({"low", "high", "original"}),
+    text_documents=True,
+    audio=True,
+    video=True,
+    assistant_media=True,
+    file_issuer=ISSUER,
+    result_media=frozenset({"image", "document", "audio", "video", "opaque"}),
+    error_results=True,
+    object_arguments=True,
+    # The API's own error says 64 characters, its SDK 128.
+    name_pattern=r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}",
+    max_tools=512,
+    server_tools={
+        "web_search": frozenset(),
+        "web_fetch": frozenset(),
+        "code_execution": frozenset(),
+    },
+    mcp_servers=frozenset({"url", "authorization", "headers"}),
+    server_history=True,
+    restricted_choice=True,
+    max_stops=5,
+    thinking="level",
+    efforts=("minimal", "low", "medium", "high", "xhigh"),
+    reasoning_issuer=ISSUER,
+    signed=frozenset({"text", "tool_call"}),
+    signature_placeholder="skip_thought_signature_validator",
+    service_tiers={"default": "standard", "flex": "flex", "priority": "priority"},
+)

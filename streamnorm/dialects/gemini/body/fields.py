@@ -1,0 +1,77 @@
+"""Fields of Google's JSON: their two spellings, and those without a unified field.
+
+https://protobuf.dev/programming-guides/json/ (read 2026-11-23).  Readers accept `lowerCamelCase`
+and the `snake_case` of the protocol buffers; several clients mix both in one request.
+
+A field of an inner object stands in `extra` under its path, such as
+`generationConfig.speechConfig`, so that a loss names the field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from typing import Any
+
+from streamnorm._core.errors import DecodeError
+from streamnorm.dialects.gemini.wire import DIALECT
+
+__all__ = ["add_extra", "camel", "extra_of", "rest"]
+
+_INNER = frozenset(
+    {"functionCall", "functionResponse", "inlineData", "fileData", "streamableHttpTransport"}
+    | {"generationConfig", "toolConfig", "functionCallingConfig"}
+)
+"""Inner objects whose fields are in `extra`."""
+_SNAKE = re.compile(r"_([a-z0-9])")
+_SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
+
+
+def camel(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with its own fields in `lowerCamelCase`.
+
+    Raises:
+        DecodeError: A field is there in both spellings.
+    """
+    for name in value:
+        if "_" in name:
+            return _converted(value)
+    return value
+
+
+def _converted(value: dict[str, Any]) -> dict[str, Any]:
+    converted: dict[str, Any] = {}
+    for name, item in value.items():
+        spelt = _SNAKE.sub(_upper, name) if _SNAKE_NAME.fullmatch(name) else name
+        if spelt in converted:
+            raise DecodeError("field in both spellings, expected one", path=f"$.{spelt}")
+        converted[spelt] = item
+    return converted
+
+
+def _upper(match: re.Match[str]) -> str:
+    return match[1].upper()
+
+
+def rest(value: dict[str, Any], known: Set[str]) -> dict[str, Any]:
+    """Return the fields that have no unified field, and those that are null."""
+    if value.keys() <= known and None not in value.values():
+        return {}
+    return {name: item for name, item in value.items() if name not in known or item is None}
+
+
+def extra_of(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
+    """Return fields as the `extra` of a part; None if there are none."""
+    return {DIALECT: fields} if fields else None
+
+
+def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
+    """Add the fields that were kept in `extra`, except those that are there, and return `wire`."""
+    for path, item in extra.get(DIALECT, {}).items() if extra else ():
+        target, name = wire, path
+        outer, dot, inner = path.partition(".")
+        while dot and outer in _INNER:
+            target, name = target.setdefault(outer, {}), inner
+            outer, dot, inner = inner.partition(".")
+        target.setdefault(name, item)
+    return wire

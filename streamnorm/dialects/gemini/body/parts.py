@@ -1,0 +1,176 @@
+"""Parts of a request's contents as blocks, and back.
+
+https://ai.google.dev/api/caching#Part (read 2026-11-23).  A part has one datum and any number
+of modifiers, among them the signature of what the model wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Video,
+)
+from streamnorm._core.bodies.fields import text_in, within
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.json import clean, compact, is_object, string_of
+from streamnorm._core.provider_errors import Fatal
+from streamnorm.dialects.gemini.body.calls import call_from_wire
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
+from streamnorm.dialects.gemini.body.media import ISSUER, file_from_wire, file_to_wire
+from streamnorm.dialects.gemini.body.results import result_from_wire
+from streamnorm.dialects.gemini.reasoning import (
+    redacted_from_wire,
+    redacted_to_wire,
+    signature_from_wire,
+)
+from streamnorm.dialects.gemini.tool_calls.parts import server_call_from_wire
+from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
+
+__all__ = ["block_to_wire", "read_part"]
+
+_NO_RAW = RawPart()
+_MODIFIERS = frozenset({"thought", "thoughtSignature"})
+_FREQUENT = ("functionCall", "functionResponse")
+_PLACEHOLDERS = frozenset(
+    {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
+)
+"""Documented values that stand for a signature, and are none."""
+
+
+def read_part(part: dict[str, Any], blocks: list[InputBlock]) -> None:
+    """Append the blocks of one part.
+
+    Raises:
+        DecodeError: It has several data, or a field of another type than the vendor's.
+    """
+    text = part.get("text")
+    if type(text) is str and len(part) == 1:
+        blocks.append(Text(clean(text)))
+        return
+    part = camel(part)
+    field, modifiers = _datum(part)
+    if field == "text":
+        _read_text(part, blocks)
+        return
+    try:
+        blocks.append(_block(field, part[field], modifiers))
+    except DecodeError as exc:
+        raise within(exc, f"$.{field}") from None
+
+
+def _datum(part: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the field with the data of a part, and its other fields."""
+    if len(part) == 1 and (field := next(iter(part))) in _FREQUENT and part[field] is not None:
+        return field, {}
+    try:
+        field = data_field(part)
+    except Fatal as fatal:
+        raise DecodeError(fatal.error.message, path="$") from None
+    others = {
+        key: item for key, item in part.items() if key != field and (key, item) != ("text", "")
+    }
+    return field, others
+
+
+def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
+    match field:
+        case "functionCall" if is_object(value):
+            signed = _signature(modifiers.pop("thoughtSignature", None))
+            return call_from_wire(value, signed, modifiers)
+        case "functionResponse" if is_object(value):
+            return result_from_wire(value, modifiers)
+        case "inlineData" | "fileData" if is_object(value) and not modifiers.get("thought"):
+            return file_from_wire(field, value, modifiers)
+        case "executableCode" | "toolCall" if is_object(value):
+            call, text = server_call_from_wire(field, value, _NO_RAW)
+            return ServerToolCall(call.id, call.name, text, kind=field, extra=extra_of(modifiers))
+        case "codeExecutionResult" | "toolResponse" if is_object(value):
+            id = string_of(value, "id")
+            return ServerToolResult(id, field, value, extra=extra_of(modifiers))
+        case _:
+            kind = clean(field)
+            return OpaqueBlock(DIALECT, kind, compact(value), extra=extra_of(modifiers))
+
+
+def _signature(value: object) -> tuple[str | None, str | None]:
+    """Return the signature in a field, and who issued it."""
+    if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
+        return None, None
+    return signature_from_wire(clean(value))
+
+
+def _read_text(part: dict[str, Any], blocks: list[InputBlock]) -> None:
+    text = text_in(part, "text") or ""
+    modifiers = {
+        key: item
+        for key, item in part.items()
+        if key != "text" and (key not in _MODIFIERS or item is None)
+    }
+    extra = extra_of(modifiers)
+    thought = part.get("thought") is True
+    wire = part.get("thoughtSignature")
+    redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
+    if redacted is not None:
+        if text:
+            blocks.append(Reasoning((text,)) if thought else Text(text))
+        blocks.append(redacted)
+        return
+    signature, issuer = _signature(wire)
+    if not thought:
+        blocks.append(Text(text, signature=signature, issuer=issuer, extra=extra))
+        return
+    blocks.append(Reasoning((text,) if text else (), signature, issuer, extra=extra))
+
+
+def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
+    """Return a block that is no call and no result as a part.
+
+    Raises:
+        EncodeError: The dialect has no part for it.
+    """
+    match block:
+        case Text(text):
+            part: dict[str, Any] = {"text": text}
+            if block.signature is not None:
+                _sign(part, block, context)
+        case Reasoning():
+            part = {"text": block.text, "thought": True}
+            if len(block.parts) > 1:
+                context.losses.add("reasoning_parts", "messages", "joined by a blank line")
+            if block.signature is not None:
+                _sign(part, block, context)
+        case RedactedReasoning():
+            part = {"text": "", "thought": True, "thoughtSignature": redacted_to_wire(block)}
+        case Image() | Document() | Audio() | Video():
+            return file_to_wire(block, context)
+        case ServerToolCall(_, _, arguments, kind):
+            part = {kind: msgspec.json.decode(arguments)}
+        case ServerToolResult(_, kind, content):
+            part = {kind: content}
+        case OpaqueBlock(_, kind, data):
+            part = {kind: msgspec.json.decode(data)}
+        case _:
+            raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
+    return part if block.extra is None else add_extra(part, block.extra)
+
+
+def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
+    """Add the signature of a block; another vendor's is of no use to Google."""
+    if block.issuer == ISSUER:
+        part["thoughtSignature"] = block.signature
+    else:
+        context.losses.add("signature_dropped", "messages", "dropped")

@@ -1,0 +1,185 @@
+"""Requests to Gemini's `generateContent`, both directions.
+
+https://ai.google.dev/api/generate-content (read 2026-11-23).  The model and whether the answer
+is a stream stand in the path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import structs
+
+from streamnorm._core.blocks import Text
+from streamnorm._core.bodies.fields import (
+    array_in,
+    object_at,
+    object_of,
+    objects_in,
+    required_text,
+    text_in,
+    within,
+)
+from streamnorm._core.bodies.request import InputMessage, Request, Source, unchanged_source
+from streamnorm._core.codec import ReadContext, WriteContext, Written
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm.dialects.gemini.body.contents import ContentsWriter, message_from_wire
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.generation import (
+    CONFIG,
+    OPTIONS,
+    options_from_wire,
+    options_to_wire,
+)
+from streamnorm.dialects.gemini.body.tools import (
+    TOOL_CONFIG,
+    choice_from_wire,
+    choice_to_wire,
+    tools_from_wire,
+    tools_to_wire,
+)
+from streamnorm.dialects.gemini.endpoints import ENDPOINTS
+from streamnorm.dialects.gemini.wire import DIALECT
+
+__all__ = ["read_request", "write_request"]
+
+_SYSTEM, _TOOLS = "systemInstruction", "tools"
+_STATE, _TIER = "cachedContent", "serviceTier"
+_MAPPED = frozenset({"contents", _SYSTEM, _TOOLS, TOOL_CONFIG, CONFIG, _STATE, _TIER, "model"})
+_PARTS: dict[str, tuple[str, ...]] = {
+    _SYSTEM: ("system",),
+    _TOOLS: ("tools",),
+    TOOL_CONFIG: ("tools", "tool_choice", "extra"),
+    CONFIG: (*OPTIONS, "extra"),
+}
+"""The fields of `Request` that each field of the body holds."""
+_TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
+_RESOURCES = ("models/", "tunedModels/")
+
+
+def read_request(body: dict[str, Any], context: ReadContext) -> Request:
+    """Return the request that a body is.
+
+    Raises:
+        DecodeError: It is none of the dialect.
+    """
+    wire = camel(body)
+    if array_in(wire, "contents") is None:
+        raise DecodeError("missing, expected an array", path="$.contents")
+    fields, extra = options_from_wire(wire)
+    choice, is_validated, unmapped = choice_from_wire(wire)
+    extra |= unmapped
+    extra |= rest(wire, _MAPPED)
+    tier = text_in(wire, _TIER)
+    if tier in _TIERS:
+        fields["service_tier"] = _TIERS[tier]
+    elif tier is not None:
+        extra[_TIER] = tier
+    cache = text_in(wire, _STATE)
+    path = context.path.partition("?")[0]
+    is_stream = ENDPOINTS.streams(path, None)
+    request = Request(
+        model=_model(path, wire),
+        system=_system(wire),
+        messages=_messages(wire),
+        tools=tools_from_wire(wire, strict=is_validated),
+        tool_choice=choice,
+        stream=is_stream if ENDPOINTS.model(path, None) else None,
+        state=None if cache is None else {_STATE: cache},
+        extra=extra_of(extra),
+        **fields,
+    )
+    return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def _model(path: str, wire: dict[str, Any]) -> str:
+    in_path = ENDPOINTS.model(path, None)
+    return in_path or (text_in(wire, "model") or "").removeprefix("models/")
+
+
+def _messages(wire: dict[str, Any]) -> tuple[InputMessage, ...]:
+    messages: list[InputMessage] = []
+    for number, content in enumerate(wire["contents"]):
+        try:
+            messages.append(message_from_wire(object_at(content, "$")))
+        except DecodeError as exc:
+            raise within(exc, f"$.contents[{number}]") from None
+    return tuple(messages)
+
+
+def _system(wire: dict[str, Any]) -> tuple[Text, ...]:
+    """Return the system instruction; its role says nothing."""
+    content = object_of(wire, _SYSTEM)
+    if content is None:
+        return ()
+    texts: list[Text] = []
+    try:
+        for path, part in objects_in(content, "parts"):
+            try:
+                texts.append(_instruction(camel(part)))
+            except DecodeError as exc:
+                raise within(exc, path) from None
+    except DecodeError as exc:
+        raise within(exc, f"$.{_SYSTEM}") from None
+    return tuple(texts)
+
+
+def _instruction(part: dict[str, Any]) -> Text:
+    text = required_text(part, "text")
+    others = {key: item for key, item in part.items() if key != "text" and item is not False}
+    return Text(text, extra=extra_of(others))
+
+
+def write_request(request: Request, context: WriteContext) -> Written:
+    """Return a projected request as a body.
+
+    Raises:
+        EncodeError: A part has no legal form.
+    """
+    path = _path(request)
+    body: dict[str, Any] | None = unchanged_source(request, DIALECT)
+    if body is not None:
+        return Written(body, path)
+    for name in request.state or ():
+        if name != _STATE:
+            raise EncodeError("state of another provider, expected none", path=f"state.{name}")
+    known = _unchanged(request)
+    body = {"contents": ContentsWriter(context).write(request.messages)}
+    if request.system:
+        parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
+        body[_SYSTEM] = {"parts": parts}
+    if request.tools and _TOOLS not in known:
+        body[_TOOLS] = tools_to_wire(request.tools)
+    if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
+        body[TOOL_CONFIG] = choice
+    if CONFIG not in known and (options := options_to_wire(request, context)):
+        body[CONFIG] = options
+    body |= request.state or {}
+    if request.service_tier is not None:
+        tiers = context.capabilities.service_tiers
+        body[_TIER] = tiers.get(request.service_tier, request.service_tier)
+    return Written({**add_extra(body, request.extra), **known}, path)
+
+
+def _unchanged(request: Request) -> dict[str, Any]:
+    """Return the fields of the body that a changed request was decoded from and still has."""
+    source = request.source
+    if not isinstance(source, Source) or source.dialect != DIALECT:
+        return {}
+    wire, before = camel(source.value), source.part
+    return {
+        field: wire[field]
+        for field, names in _PARTS.items()
+        if field in wire and all(getattr(request, name) is getattr(before, name) for name in names)
+    }
+
+
+def _path(request: Request) -> str:
+    """Return the path of the endpoint; empty if the request names no model."""
+    if not request.model:
+        return ""
+    model = request.model
+    resource = model if model.startswith(_RESOURCES) else f"models/{quote(model, safe='')}"
+    method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+    return f"/v1beta/{resource}:{method}"

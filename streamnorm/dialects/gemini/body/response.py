@@ -1,0 +1,260 @@
+"""Whole responses of Gemini's `generateContent`, both directions.
+
+https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse (read 2026-11-23).  A
+response is a stream of one chunk.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamnorm._core.accumulate import message_events
+from streamnorm._core.blocks import (
+    Block,
+    Citation,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.codec import ReadContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    Failed,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    ReasoningDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+    Truncated,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.json import compact, dumps
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.messages import Message
+from streamnorm.dialects.gemini.capabilities import CAPABILITIES
+from streamnorm.dialects.gemini.citations import citations_to_wire, merge_citations
+from streamnorm.dialects.gemini.decode import GeminiDecoder
+from streamnorm.dialects.gemini.encode import whole_part
+from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason
+from streamnorm.dialects.gemini.reasoning import signature_to_wire
+from streamnorm.dialects.gemini.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.gemini.tool_calls.parts import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.usage import usage_to_wire
+from streamnorm.sse import Frame
+
+__all__ = ["read_response", "write_response"]
+
+# A message does not say whose its other fields are; these are Google's alone.
+_CANDIDATE_FIELDS = frozenset(
+    {"finishMessage", "safetyRatings", "urlContextMetadata", "avgLogprobs", "tokenCount"}
+    | {"continuationToken"}
+)
+_USAGE_FIELDS = frozenset(
+    {"promptTokensDetails", "candidatesTokensDetails", "cacheTokensDetails", "trafficType"}
+    | {"toolUsePromptTokensDetails", "toolUsePromptTokenCount", "totalTokenCount", "serviceTier"}
+)
+_PART_FIELDS = frozenset(
+    {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
+)
+
+
+def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
+    """Return the events of a response, as its stream would give them.
+
+    Raises:
+        DecodeError: It is none of the dialect, or not whole.
+    """
+    decoder = GeminiDecoder(server=context.server, limits=context.limits)
+    events = [*decoder.feed_frame(Frame("message", compact(body))), *decoder.close()]
+    match decoder.outcome:
+        case Failed(error) if error.kind != "upstream":
+            raise DecodeError(f"{error.message}, expected a response", path="$")
+        case Truncated():
+            if isinstance(events[0], MessageStart):
+                raise DecodeError("no finish reason, expected one", path="$.candidates")
+            raise DecodeError("no candidates, expected some", path="$.candidates")
+        case _:
+            return events
+
+
+def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
+    """Return a message as a response.
+
+    Args:
+        message: The message.
+        created: When it was made, in seconds since 1970; None = as it says.
+        losses: Counts what the dialect cannot carry.
+
+    Raises:
+        EncodeError: The message has not ended.
+    """
+    if message.stop_reason is None:
+        raise EncodeError(
+            "message without a stop reason, expected one that has ended", path="stop_reason"
+        )
+    writer = _ResponseWriter(Projector(CAPABILITIES, losses))
+    for event in message_events(message):
+        writer.push(event)
+    try:
+        body: dict[str, Any] = json.loads(dumps(writer.response(message, created)))
+    except RecursionError as exc:
+        raise EncodeError("value that nests too deep, expected less", path="blocks") from exc
+    return body
+
+
+class _OpenBlock(Struct):
+    """A block of the message.
+
+    Attributes:
+        block: Its start.
+        extra: Google's own fields of its part.
+        text: Its text or arguments.
+        signature: Its signature, in its wire form.
+        citations: Citations of its text.
+        part: Number of its part.
+        start: First character of the block in the part.
+    """
+
+    block: Block
+    extra: dict[str, Any]
+    text: str = ""
+    signature: str | None = None
+    citations: list[Citation] = []
+    part: int = 0
+    start: int = 0
+
+
+class _ResponseWriter:
+    """Collect the projected events of one message as parts."""
+
+    def __init__(self, projector: Projector) -> None:
+        self._projector = projector
+        self._parts: list[dict[str, Any]] = []
+        self._open: dict[int, _OpenBlock] = {}
+        self._part_of: dict[int, int] = {}  # by the indexes of blocks of text
+        self._cited: list[_OpenBlock] = []
+        self._usage = Usage()
+        self._end: MessageStop | StreamError | None = None
+
+    def push(self, event: Event) -> None:
+        """Add an event of the message."""
+        for passed in self._projector.push(event):
+            self._write(passed)
+
+    def _write(self, event: Event) -> None:
+        match event:
+            case BlockStart(index, block, _, extra):
+                own = _own(extra, _PART_FIELDS)
+                self._open[index] = _OpenBlock(block, own)
+                part = whole_part(block, extra, own)
+                if part is not None:
+                    self._parts.append(part)
+            case TextDelta(index, text) | ReasoningDelta(index, text) | JSONDelta(index, text):
+                self._open[index].text += text
+            case SignatureDelta(index, signature, issuer):
+                wire = signature_to_wire(signature, issuer, extras=False)
+                self._open[index].signature = wire
+            case CitationDelta(index, citation):
+                self._open[index].citations.append(citation)
+            case BlockStop(index):
+                self._stop(index, self._open.pop(index))
+            case UsageUpdate(usage):
+                self._usage = usage
+            case MessageStop() | StreamError():
+                self._end = event
+            case _:
+                pass
+
+    def _stop(self, index: int, block: _OpenBlock) -> None:
+        is_withdrawn = index in self._projector.withdrawn_calls
+        match block.block:
+            case Text() | Reasoning():
+                self._text(index, block)
+            case ToolCall() as call if not is_withdrawn:
+                part = tool_call_to_wire(call, block.text, block.signature)
+                self._parts.append({**part, **block.extra})
+            case ServerToolCall() as call if not is_withdrawn:
+                self._parts.append({**server_call_to_wire(call, block.text), **block.extra})
+            case _:
+                pass
+
+    def _text(self, index: int, block: _OpenBlock) -> None:
+        """Add text, to the last part if readers join the two."""
+        before = self._projector.merged.get(index)
+        if before is None:
+            thought = {"thought": True} if isinstance(block.block, Reasoning) else {}
+            self._parts.append({"text": "", **thought})
+            block.part = len(self._parts) - 1
+        else:
+            block.part = self._part_of[before]
+        self._part_of[index] = block.part
+        part = self._parts[block.part]
+        block.start = len(part["text"])
+        part["text"] += block.text
+        if block.signature is not None:
+            part["thoughtSignature"] = block.signature
+        if block.citations:
+            self._cited.append(block)
+
+    def response(self, message: Message, created: float | None) -> dict[str, Any]:
+        """Return the response."""
+        chunk = _own(message.extra, CHUNK_LEVEL_FIELDS)
+        chunk |= _own(message.stop_extra, CHUNK_LEVEL_FIELDS)
+        if created is not None:
+            time = datetime.fromtimestamp(created, UTC).isoformat()
+            chunk["createTime"] = time.replace("+00:00", "Z")
+        body: dict[str, Any] = {"responseId": message.id} if message.id else {}
+        if message.model:
+            body["modelVersion"] = message.model
+        raw = message.raw_stop_reason
+        if self._parts or not raw or raw != block_reason(chunk):  # a blocked prompt has none
+            body["candidates"] = [self._candidate(message)]
+        if self._usage != Usage():
+            extra = _own(self._usage.extra, _USAGE_FIELDS)
+            usage = structs.replace(self._usage, extra=extra or None)
+            body["usageMetadata"] = usage_to_wire(usage, extras=True)
+        return {**body, **chunk}
+
+    def _candidate(self, message: Message) -> dict[str, Any]:
+        parts = self._parts or [{"text": ""}]
+        candidate: dict[str, Any] = {"index": 0, **_own(message.stop_extra, _CANDIDATE_FIELDS)}
+        match self._end:
+            case MessageStop() as stop:
+                candidate["finishReason"] = stop_reason_to_wire(stop)
+            case StreamError() as error:
+                candidate |= {"finishReason": error.code, "finishMessage": error.message}
+            case None:
+                pass
+        return {**candidate, "content": {"role": "model", "parts": parts}, **self._citations()}
+
+    def _citations(self) -> dict[str, Any]:
+        sizes = [
+            len(part["text"].encode("utf-8", "replace"))
+            if "text" in part and "thought" not in part
+            else 0
+            for part in self._parts
+        ]
+        cited: list[tuple[int, dict[str, Any]]] = []
+        for block in self._cited:
+            text = self._parts[block.part]["text"]
+            before = sum(sizes[: block.part])
+            fields = citations_to_wire(block.citations, text, block.start, before, extras=True)
+            cited.append((block.part, fields))
+        return merge_citations(cited)
+
+
+def _own(fields: dict[str, Any] | None, names: frozenset[str]) -> dict[str, Any]:
+    """Return the fields that are Google's."""
+    return {name: item for name, item in (fields or {}).items() if name in names}

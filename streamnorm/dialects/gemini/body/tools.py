@@ -1,0 +1,260 @@
+"""Tools of a request and the choice among them, both directions.
+
+https://ai.google.dev/api/caching#Tool (read 2026-11-23).  One tool of Google's holds any number
+of functions and MCP servers, and each kind of server tool once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamnorm._core.bodies.fields import (
+    object_at,
+    object_of,
+    objects_in,
+    required_text,
+    text_in,
+    texts_in,
+    unexpected,
+    within,
+)
+from streamnorm._core.bodies.request import Request, Source, unchanged_source
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.schemas import json_schema
+from streamnorm.dialects.gemini.wire import DIALECT
+
+__all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
+
+TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
+_FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
+_MAPPED = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+_KINDS = {
+    "googleSearch": "web_search",
+    "urlContext": "web_fetch",
+    "codeExecution": "code_execution",
+    "fileSearch": "file_search",
+    "googleMaps": "google_maps",
+    "computerUse": "computer",
+}
+_FIELDS = {kind: field for field, kind in _KINDS.items()}
+
+
+def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...]:
+    """Return the tools of a request.
+
+    Args:
+        body: The request.
+        strict: Whether its mode makes arguments follow their schemas.
+
+    Raises:
+        DecodeError: One is no tool of the dialect.
+    """
+    tools: list[AnyTool] = []
+    for path, entry in objects_in(body, "tools"):
+        try:
+            tools += _tools_of(camel(entry), True if strict else None)
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return tuple(tools)
+
+
+def _tools_of(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
+    for field, value in entry.items():
+        if value is None:
+            continue
+        if field == _FUNCTIONS:
+            for path, declaration in objects_in(entry, field):
+                try:
+                    yield _function(declaration, strict)
+                except DecodeError as exc:
+                    raise within(exc, path) from None
+        elif field == _MCP_SERVERS:
+            for path, server in objects_in(entry, field):
+                try:
+                    yield _mcp_server(server)
+                except DecodeError as exc:
+                    raise within(exc, path) from None
+        else:
+            yield _server_tool(field, object_at(value, f"$.{field}"))
+
+
+def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
+    wire = camel(declaration)
+    schema = object_of(wire, "parametersJsonSchema")
+    fields = rest(wire, _MAPPED)
+    if schema is None:
+        own = object_of(wire, "parameters")
+        try:
+            schema = _NO_PARAMETERS if own is None else json_schema(own)
+        except DecodeError as exc:
+            raise within(exc, "$.parameters") from None
+    elif wire.get("parameters") is not None:
+        fields["parameters"] = wire["parameters"]
+    name, description = required_text(wire, "name"), text_in(wire, "description")
+    tool = Tool(name, description, schema, strict, extra=extra_of(fields))
+    source = Source(DIALECT, declaration, tool)
+    return Tool(name, description, schema, strict, extra=tool.extra, source=source)
+
+
+def _mcp_server(server: dict[str, Any]) -> MCPServer:
+    wire = camel(server)
+    transport = camel(object_of(wire, "streamableHttpTransport") or {})
+    headers = object_of(transport, "headers") or {}
+    token: str | None = None
+    others: dict[str, str] = {}
+    for name, value in headers.items():
+        if not isinstance(value, str):
+            raise unexpected(value, "a string", "$.streamableHttpTransport.headers")
+        if name.lower() == "authorization" and value.startswith("Bearer ") and token is None:
+            token = value.removeprefix("Bearer ")
+        else:
+            others[name] = value
+    fields = rest(wire, {"name", "streamableHttpTransport"})
+    for name, value in rest(transport, {"url", "headers"}).items():
+        fields[f"streamableHttpTransport.{name}"] = value
+    tool = MCPServer(
+        *(text_in(wire, "name") or "", text_in(transport, "url"), token, others),
+        extra=extra_of(fields),
+    )
+    source = Source(DIALECT, server, tool)
+    return MCPServer(
+        tool.name, tool.url, tool.authorization, tool.headers, extra=tool.extra, source=source
+    )
+
+
+def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
+    blocked = texts_in(camel(value), "excludeDomains") if field == "googleSearch" else None
+    kind, data = _KINDS.get(field, field), {field: value}
+    tool = ServerTool(kind, DIALECT, data, blocked_domains=blocked or None)
+    source = Source(DIALECT, data, tool)
+    return ServerTool(kind, DIALECT, data, blocked_domains=tool.blocked_domains, source=source)
+
+
+def tools_to_wire(tools: tuple[AnyTool, ...]) -> list[dict[str, Any]]:
+    """Return tools as the dialect groups them: neighbours of one kind in one entry.
+
+    Raises:
+        EncodeError: One has no form in the dialect.
+    """
+    entries: list[dict[str, Any]] = []
+    for number, tool in enumerate(tools):
+        source: dict[str, Any] | None = unchanged_source(tool, DIALECT)
+        match tool:
+            case Tool():
+                group, item = _FUNCTIONS, source or _function_to_wire(tool)
+            case MCPServer():
+                group, item = _MCP_SERVERS, source or _mcp_server_to_wire(tool)
+            case ServerTool():
+                entries.append(source or _server_tool_to_wire(tool, number))
+                continue
+            case _:
+                raise EncodeError("custom tool, expected a function", path=f"tools[{number}]")
+        if not entries or group not in entries[-1]:
+            entries.append({group: []})
+        entries[-1][group].append(item)
+    return entries
+
+
+def _function_to_wire(tool: Tool) -> dict[str, Any]:
+    wire: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        wire["description"] = tool.description
+    if tool.input_schema is not None:
+        wire["parametersJsonSchema"] = tool.input_schema
+    return add_extra(wire, tool.extra)
+
+
+def _mcp_server_to_wire(server: MCPServer) -> dict[str, Any]:
+    headers = dict(server.headers)
+    if server.authorization is not None:
+        headers["Authorization"] = f"Bearer {server.authorization}"
+    transport: dict[str, Any] = {} if server.url is None else {"url": server.url}
+    if headers:
+        transport["headers"] = headers
+    return add_extra({"name": server.name, "streamableHttpTransport": transport}, server.extra)
+
+
+def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
+    if tool.dialect == DIALECT and tool.data:
+        return dict(tool.data)
+    field = _FIELDS.get(tool.kind)
+    if field is None:
+        raise EncodeError(
+            "server tool without an equivalent, expected one with", path=f"tools[{number}]"
+        )
+    return {field: {}}
+
+
+_VALIDATED = "VALIDATED"
+
+
+def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dict[str, Any]]:
+    """Return the choice of a request, whether arguments are validated, and the other fields.
+
+    Raises:
+        DecodeError: A field has another type than the vendor's.
+    """
+    config = camel(object_of(body, TOOL_CONFIG) or {})
+    unmapped = rest(config, {_CALLING})
+    fields = {f"{TOOL_CONFIG}.{name}": value for name, value in unmapped.items()}
+    try:
+        calling = camel(object_of(config, _CALLING) or {})
+    except DecodeError as exc:
+        raise within(exc, f"$.{TOOL_CONFIG}") from None
+    try:
+        mode, names = calling.get("mode"), texts_in(calling, "allowedFunctionNames") or ()
+    except DecodeError as exc:
+        raise within(exc, f"$.{TOOL_CONFIG}.{_CALLING}") from None
+    known: set[str] = {"mode", "allowedFunctionNames"}
+    choice: ToolChoice | None = None
+    match mode:
+        case "ANY" if len(names) == 1:
+            choice = ToolChoice("named", names)
+        case "ANY":
+            choice = ToolChoice("required", names)
+        case "VALIDATED" if not names:
+            pass  # the default, with validation
+        case "AUTO" | "VALIDATED":
+            choice = ToolChoice("auto", names)
+        case "NONE" if not names:
+            choice = ToolChoice("none")
+        case _:
+            known.clear()
+    for name, value in rest(calling, known).items():
+        fields[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
+    return choice, mode == _VALIDATED, fields
+
+
+def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | None:
+    """Return the choice of a request as `toolConfig`; None if the API's default is meant."""
+    choice, losses = request.tool_choice, context.losses
+    functions = [tool for tool in request.tools if isinstance(tool, Tool)]
+    strict = [tool for tool in functions if tool.strict]
+    if not functions:
+        if choice is not None:
+            losses.add("tool_choice", "request", "dropped without functions")
+        return None
+    calling: dict[str, Any] | None = None
+    match choice:
+        case None:
+            calling = {"mode": _VALIDATED} if strict else None
+        case ToolChoice("none"):
+            calling = {"mode": "NONE"}
+        case ToolChoice("auto", names):
+            calling = {"mode": _VALIDATED if strict or names else "AUTO"}
+        case ToolChoice(_, names):
+            calling = {"mode": "ANY"}
+    if choice is not None and choice.names:
+        calling = {**(calling or {}), "allowedFunctionNames": list(choice.names)}
+    is_validated = calling is not None and calling["mode"] == _VALIDATED
+    if strict and not is_validated:
+        losses.add("strict", "tools", "dropped")
+    elif is_validated and len(strict) < len(functions):
+        losses.add("strict", "tools", "of all functions")
+    return None if calling is None else {_CALLING: calling}

@@ -1,0 +1,21 @@
+"""Whole bodies of Chat Completions: requests and responses."""
+
+from __future__ import annotations
+
+from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_chat.body.request import read_request, write_request
+from streamnorm.dialects.openai_chat.body.response import read_response, write_response
+
+__all__ = ["codec"]
+
+
+def codec() -> BodyCodec:
+    """Return the reader and writer of whole bodies."""
+    return BodyCodec(
+        capabilities=CAPABILITIES,
+        read_request=read_request,
+        write_request=write_request,
+        read_response=read_response,
+        write_response=write_response,
+    )

@@ -1,0 +1,44 @@
+"""Capabilities of Chat Completions requests."""
+
+from __future__ import annotations
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm.dialects.openai_chat.body.extra import DIALECT
+
+__all__ = ["CAPABILITIES"]
+
+_TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
+
+CAPABILITIES = BodyCapabilities(
+    dialect=DIALECT,
+    fields=frozenset(
+        {
+            *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "max_tokens"),
+            *("stop", "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty"),
+            *("logit_bias", "logprobs", "top_logprobs", "choices", "output", "verbosity"),
+            *("reasoning", "user", "safety_identifier", "metadata", "service_tier", "cache"),
+            *("cache_key", "stream", "store"),
+        }
+    ),
+    roles=frozenset({"user", "assistant", "system", "developer"}),
+    system="message",
+    inline_system="message",
+    names=True,
+    image_details=frozenset({"auto", "low", "high", "original"}),
+    document_urls=False,
+    audio=True,
+    file_issuer="openai",
+    refusal=True,
+    ordered_blocks=False,
+    split_results=True,
+    max_id_chars=64,
+    name_pattern="[a-zA-Z0-9_-]{1,64}",
+    custom_tools=True,
+    restricted_choice=True,
+    max_stops=4,
+    shows_reasoning=False,
+    marks=frozenset({"text", "image", "document", "audio", "tool_result", "request"}),
+    mark_ttls={"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"},
+    service_tiers={tier: tier for tier in _TIERS},
+    max_user_chars=128,
+)

@@ -1,0 +1,320 @@
+"""Requests, in both directions: all fields but messages and tools.
+
+https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.blocks import CacheMark
+from streamnorm._core.bodies.fields import (
+    array_in,
+    boolean_in,
+    integer_in,
+    number_in,
+    object_at,
+    object_of,
+    text_in,
+    texts_in,
+    within,
+)
+from streamnorm._core.bodies.request import (
+    OutputFormat,
+    ReasoningOptions,
+    Request,
+    Source,
+    unchanged_source,
+)
+from streamnorm._core.codec import ReadContext, WriteContext, Written
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import clean
+from streamnorm._core.tools import ToolChoice
+from streamnorm.dialects.openai_chat.body.extra import (
+    DIALECT,
+    add_extra,
+    extra_of,
+    own_fields,
+    unmapped,
+)
+from streamnorm.dialects.openai_chat.body.messages import messages_from_wire, messages_to_wire
+from streamnorm.dialects.openai_chat.body.tools import (
+    choice_from_wire,
+    choice_to_wire,
+    tools_from_wire,
+    tools_to_wire,
+)
+
+__all__ = ["read_request", "write_request"]
+
+_PATH = "/v1/chat/completions"
+
+# Fields of the body of each unified field.
+_FIELDS = {
+    "model": ("model",),
+    "messages": ("messages",),
+    "tools": ("tools", "functions", "web_search_options"),
+    "tool_choice": ("tool_choice", "function_call"),
+    "parallel_tool_calls": ("parallel_tool_calls",),
+    "max_tokens": ("max_completion_tokens", "max_tokens"),
+    "stop": ("stop",),
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "top_k": ("top_k",),
+    "seed": ("seed",),
+    "frequency_penalty": ("frequency_penalty",),
+    "presence_penalty": ("presence_penalty",),
+    "logit_bias": ("logit_bias",),
+    "logprobs": ("logprobs",),
+    "top_logprobs": ("top_logprobs",),
+    "choices": ("n",),
+    "output": ("response_format",),
+    "verbosity": ("verbosity",),
+    "reasoning": ("reasoning_effort",),
+    "user": ("user",),
+    "safety_identifier": ("safety_identifier",),
+    "metadata": ("metadata",),
+    "service_tier": ("service_tier",),
+    "cache": ("prompt_cache_options",),
+    "cache_key": ("prompt_cache_key",),
+    "stream": ("stream", "stream_options"),
+    "store": ("store",),
+}
+_MAPPED = frozenset(name for names in _FIELDS.values() for name in names)
+_OUTPUT = frozenset({"type", "json_schema"})
+_SCHEMA = frozenset({"name", "description", "schema", "strict"})
+# The API demands a name; other dialects have none.
+_SCHEMA_NAME = "response"
+_NO_NAMES = ("", _SCHEMA_NAME)
+# The only lifetime of marks that the provider sets itself.
+_CACHE_TTL = "30m"
+_USAGE = {"include_usage": True}
+
+
+def read_request(body: dict[str, Any], context: ReadContext) -> Request:
+    """Return the request that a body is.
+
+    Raises:
+        DecodeError: The body is no request of Chat Completions.
+    """
+    messages = array_in(body, "messages")
+    if messages is None:
+        raise DecodeError("missing, expected an array", path="$.messages")
+    rest = unmapped(body, _MAPPED)
+    request = Request(
+        model=text_in(body, "model") or "",
+        messages=messages_from_wire(messages),
+        tools=tools_from_wire(body),
+        tool_choice=choice_from_wire(body, rest),
+        parallel_tool_calls=boolean_in(body, "parallel_tool_calls"),
+        max_tokens=_max_tokens(body),
+        stop=_stop(body),
+        temperature=number_in(body, "temperature"),
+        top_p=number_in(body, "top_p"),
+        top_k=integer_in(body, "top_k"),
+        seed=integer_in(body, "seed"),
+        frequency_penalty=number_in(body, "frequency_penalty"),
+        presence_penalty=number_in(body, "presence_penalty"),
+        logit_bias=object_of(body, "logit_bias"),
+        logprobs=_logprobs(body, rest),
+        top_logprobs=integer_in(body, "top_logprobs"),
+        choices=integer_in(body, "n"),
+        output=_output(body, rest),
+        verbosity=text_in(body, "verbosity"),
+        reasoning=_reasoning(body),
+        user=text_in(body, "user"),
+        safety_identifier=text_in(body, "safety_identifier"),
+        metadata=_metadata(body, rest),
+        service_tier=text_in(body, "service_tier"),
+        cache=_cache(body, rest),
+        cache_key=text_in(body, "prompt_cache_key"),
+        stream=_stream(body, rest),
+        store=boolean_in(body, "store"),
+        # Last, since the readers above add to it.
+        extra=extra_of(rest),
+    )
+    return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def _max_tokens(body: dict[str, Any]) -> int | None:
+    """Return the bound on the answer; the old field counts if it stands alone."""
+    old, new = integer_in(body, "max_tokens"), integer_in(body, "max_completion_tokens")
+    return old if new is None else new
+
+
+def _stop(body: dict[str, Any]) -> tuple[str, ...]:
+    stop = body.get("stop")
+    return (clean(stop),) if isinstance(stop, str) else texts_in(body, "stop") or ()
+
+
+def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
+    """Return whether probabilities are asked for; some servers have their number there."""
+    if isinstance(value := body.get("logprobs"), int) and not isinstance(value, bool):
+        rest["logprobs"] = value
+        return None
+    return boolean_in(body, "logprobs")
+
+
+def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
+    """Return the form of the answer; one of another type is an unmapped field."""
+    value = object_of(body, "response_format")
+    if value is None:
+        return None
+    kind = value.get("type")
+    extra = unmapped(value, _OUTPUT)
+    if kind == "text" or kind == "json_object":
+        return OutputFormat(kind, extra=extra_of(extra))
+    if kind != "json_schema":
+        rest["response_format"] = value
+        return None
+    path = "$.response_format.json_schema"
+    schema = object_at(value.get("json_schema"), path)
+    if inner := unmapped(schema, _SCHEMA):
+        extra["json_schema"] = inner
+    try:
+        return OutputFormat(
+            "json_schema",
+            object_of(schema, "schema"),
+            None if (name := text_in(schema, "name")) in _NO_NAMES else name,
+            text_in(schema, "description"),
+            boolean_in(schema, "strict"),
+            extra_of(extra),
+        )
+    except DecodeError as exc:
+        raise within(exc, path) from exc
+
+
+def _reasoning(body: dict[str, Any]) -> ReasoningOptions | None:
+    effort = text_in(body, "reasoning_effort")
+    return None if effort is None else ReasoningOptions(effort=effort)
+
+
+def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
+    labels = object_of(body, "metadata")
+    if labels is not None and not all(isinstance(label, str) for label in labels.values()):
+        rest["metadata"] = labels
+        return None
+    return labels
+
+
+def _cache(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
+    """Return the mark that the provider sets itself, if that is asked for."""
+    options = object_of(body, "prompt_cache_options")
+    if options is None:
+        return None
+    if options.get("mode") != "implicit" or not options.keys() <= {"mode", "ttl"}:
+        rest["prompt_cache_options"] = options
+        return None
+    try:
+        return CacheMark(text_in(options, "ttl"))
+    except DecodeError as exc:
+        raise within(exc, "$.prompt_cache_options") from exc
+
+
+def _stream(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
+    """Return whether the answer is streamed; that tokens are asked for goes without saying."""
+    stream, options = boolean_in(body, "stream"), object_of(body, "stream_options")
+    if options and stream and options.get("include_usage") is True:
+        options = unmapped(options, _USAGE.keys())
+    if options:
+        rest["stream_options"] = options
+    return stream
+
+
+def write_request(request: Request, context: WriteContext) -> Written:
+    """Return a request as a body; a field that is unchanged stays spelt as it was.
+
+    Raises:
+        EncodeError: A part of the request has no field.
+    """
+    whole = unchanged_source(request, DIALECT)
+    if whole is not None:
+        return Written(dict(whole), _PATH)
+    source: Source | None = request.source
+    if source is not None and source.dialect != DIALECT:
+        source = None
+    body: dict[str, Any] = {}
+    for name, fields in _FIELDS.items():
+        value = getattr(request, name)
+        if source is not None and value is getattr(source.part, name):
+            body |= {field: source.value[field] for field in fields if field in source.value}
+        elif value is not None and value != ():
+            write = _WRITERS.get(name)
+            body |= {fields[0]: value} if write is None else write(request, context)
+    add_extra(body, request.extra)
+    before = request if source is None else source.part
+    if request.tools == () and (source is None or before.tools):
+        _drop_choice(body, context)
+    if not request.stream and request.stream is not before.stream:
+        body.pop("stream_options", None)
+    return Written(body, _PATH)
+
+
+def _drop_choice(body: dict[str, Any], context: WriteContext) -> None:
+    """Drop what the API refuses in a request without tools."""
+    for name in ("tool_choice", "parallel_tool_calls"):
+        if body.pop(name, None) is not None:
+            context.losses.add(name, "request", "dropped, since there are no tools")
+
+
+def _max_tokens_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    source: Source | None = request.source
+    spelt: dict[str, Any] = {} if source is None or source.dialect != DIALECT else source.value
+    is_old = "max_tokens" in spelt and "max_completion_tokens" not in spelt
+    return {"max_tokens" if is_old else "max_completion_tokens": request.max_tokens}
+
+
+def _output_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    output = request.output or OutputFormat("text")
+    value: dict[str, Any] = {"type": output.kind}
+    if output.kind == "json_schema":
+        fields = {
+            "name": output.name or _SCHEMA_NAME,
+            "description": output.description,
+            "schema": output.schema,
+            "strict": output.strict,
+        }
+        value["json_schema"] = {name: item for name, item in fields.items() if item is not None}
+    return {"response_format": add_extra(value, output.extra)}
+
+
+def _reasoning_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    effort = request.reasoning and request.reasoning.effort
+    return {"reasoning_effort": effort} if effort else {}
+
+
+def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    ttl = request.cache and request.cache.ttl
+    if ttl is None or ttl == _CACHE_TTL:
+        lifetime = {} if ttl is None else {"ttl": ttl}
+        return {"prompt_cache_options": {"mode": "implicit", **lifetime}}
+    context.losses.add("cache_ttl", "request", "written as the default")
+    return {"prompt_cache_options": {"mode": "implicit"}}
+
+
+def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    if not request.stream:
+        return {"stream": request.stream}
+    options: dict[str, Any] = own_fields(request.extra).get("stream_options") or {}
+    return {"stream": True, "stream_options": {**_USAGE, **options}}
+
+
+def _choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    choice = request.tool_choice or ToolChoice("auto")
+    return {"tool_choice": choice_to_wire(choice, request.tools)}
+
+
+_WRITERS: dict[str, Callable[[Request, WriteContext], dict[str, Any]]] = {
+    "messages": lambda request, context: {"messages": messages_to_wire(request.messages, context)},
+    "tools": lambda request, context: tools_to_wire(request.tools),
+    "tool_choice": _choice_to_wire,
+    "max_tokens": _max_tokens_to_wire,
+    "stop": lambda request, context: {"stop": list(request.stop)},
+    "output": _output_to_wire,
+    "reasoning": _reasoning_to_wire,
+    "cache": _cache_to_wire,
+    "stream": _stream_to_wire,
+}

@@ -1,0 +1,132 @@
+"""Whole responses, `chat.completion`, in both directions.
+
+https://platform.openai.com/docs/api-reference/chat/object (read 2026-11-23).  A response is
+read as a stream of one chunk, whose choices have a `message` in place of a `delta`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.accumulate import accumulate, message_events
+from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall
+from streamnorm._core.bodies.fields import array_in, unfit
+from streamnorm._core.codec import ReadContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.events import Event, Usage
+from streamnorm._core.json import InvalidJSON, count_of
+from streamnorm._core.losses import Losses, Projector
+from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import Fatal
+from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_chat.citations import Annotations
+from streamnorm.dialects.openai_chat.decode import ChatDecoder
+from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
+from streamnorm.dialects.openai_chat.tool_calls.fragments import call_to_wire
+from streamnorm.dialects.openai_chat.usage import usage_to_wire
+
+__all__ = ["read_response", "write_response"]
+
+
+def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
+    """Return the events of a whole response.
+
+    Raises:
+        DecodeError: The body is no response, or exceeds a bound.
+    """
+    if not array_in(body, "choices"):
+        raise DecodeError("no choices, expected at least one", path="$.choices")
+    try:
+        return ChatDecoder(server=context.server, limits=context.limits).read_body(body)
+    except InvalidJSON as exc:
+        raise unfit(exc) from exc
+    except Fatal as exc:
+        error = exc.error
+        if error.kind == "upstream":
+            raise DecodeError("an error of the provider, expected a response") from exc
+        raise DecodeError(error.message) from exc
+
+
+def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
+    """Return a message as a whole response with one choice.
+
+    Raises:
+        EncodeError: The message is not finished.
+    """
+    if message.stop_reason is None:
+        raise EncodeError("message without a stop reason, expected a finished one", path="")
+    projector = Projector(CAPABILITIES, losses)
+    events = [out for event in message_events(message) for out in projector.push(event)]
+    projected = accumulate(events)
+    content, is_refused = _message_to_wire(projected)
+    reason = projected.stop_reason or message.stop_reason
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": content,
+        "finish_reason": finish_reason_to_wire(reason, is_refused=is_refused),
+    }
+    if reason == "stop_sequence":
+        choice["stop_reason"] = projected.stop_sequence  # vLLM's field
+    body: dict[str, Any] = {
+        "id": message.id,
+        "object": "chat.completion",
+        "created": int(created) if created is not None else _created(message),
+        "model": message.model,
+        "choices": [choice],
+    }
+    if projected.usage != Usage():
+        body["usage"] = usage_to_wire(projected.usage, extras=False)
+    tier = _service_tier(message)
+    return body if tier is None else {**body, "service_tier": tier}
+
+
+def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:
+    """Return the message of a choice, and whether it holds a refusal."""
+    texts: list[str] = []
+    reasoning: list[str] = []
+    refusals: list[str] = []
+    calls: list[dict[str, Any]] = []
+    annotations = Annotations()
+    for index, block in enumerate(message.blocks):
+        match block:
+            case Text(text, citations):
+                texts.append(text)
+                annotations.start_block(index)
+                annotations.stop_block(index, len(text))
+                for citation in citations:
+                    annotations.add(index, citation)
+            case Reasoning():
+                reasoning.append(block.text)
+            case Refusal(text):
+                refusals.append(text)
+            case ToolCall():
+                calls.append(call_to_wire(block))
+            case other:
+                raise AssertionError(f"{type(other).__name__} passed the projection")
+    value: dict[str, Any] = {
+        "role": "assistant",
+        "content": "".join(texts) if texts else None,
+        "refusal": "".join(refusals) if refusals else None,
+    }
+    if reasoning:
+        value["reasoning_content"] = "".join(reasoning)
+    if calls:
+        value["tool_calls"] = calls
+    if written := annotations.to_wire():
+        value["annotations"] = written
+    return value, bool(refusals)
+
+
+def _created(message: Message) -> int:
+    extra = message.extra or {}
+    return count_of(extra.get("created", extra.get("created_at"))) or 0
+
+
+def _service_tier(message: Message) -> str | None:
+    """Return the latest tier that the answer names, in this dialect's word."""
+    tier: str | None = None
+    for extra in (message.extra, message.usage.extra, message.stop_extra):
+        word = (extra or {}).get("service_tier")
+        if isinstance(word, str):
+            tier = CAPABILITIES.service_tiers.get(word)
+    return tier

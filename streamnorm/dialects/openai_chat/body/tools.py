@@ -1,0 +1,231 @@
+"""The tools that a request offers, and the choice among them, in both directions.
+
+https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import structs
+
+from streamnorm._core.bodies.fields import (
+    boolean_in,
+    object_at,
+    object_of,
+    objects_in,
+    required_text,
+    text_in,
+    within,
+)
+from streamnorm._core.bodies.request import Source, unchanged_source
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.json import clean, is_array, is_object
+from streamnorm._core.tools import AnyTool, CustomTool, Grammar, ServerTool, Tool, ToolChoice
+from streamnorm.dialects.openai_chat.body.extra import (
+    DIALECT,
+    add_extra,
+    extra_of,
+    unmapped,
+)
+
+__all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
+
+_FUNCTION = frozenset({"name", "description", "parameters", "strict"})
+_CUSTOM = frozenset({"name", "description", "format"})
+_SEARCH = "web_search"
+_SEARCH_FIELD = "web_search_options"
+_MODES: dict[str, Literal["auto", "required", "none"]] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",  # Mistral
+}
+
+
+def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
+    """Return the tools of a request, of the legacy `functions` and of a search model."""
+    tools: list[AnyTool] = []
+    for path, value in objects_in(body, "tools"):
+        try:
+            tool = _tool(value)
+        except DecodeError as exc:
+            raise within(exc, path) from exc
+        tools.append(structs.replace(tool, source=Source(DIALECT, value, tool)))
+    for path, value in objects_in(body, "functions"):
+        try:
+            tools.append(_function(value, {}))
+        except DecodeError as exc:
+            raise within(exc, path) from exc
+    options = object_of(body, _SEARCH_FIELD)
+    if options is not None:
+        search = ServerTool(_SEARCH, DIALECT, options)
+        tools.append(structs.replace(search, source=Source(DIALECT, options, search)))
+    return tuple(tools)
+
+
+def _tool(value: dict[str, Any]) -> AnyTool:
+    kind = text_in(value, "type")
+    if kind == "custom":
+        return _custom(object_at(value.get("custom"), "$.custom"), unmapped(value, {"type", kind}))
+    function = value.get("function")
+    if kind in ("function", None) and function is not None:
+        try:
+            return _function(object_at(function, "$"), unmapped(value, {"type", "function"}))
+        except DecodeError as exc:
+            raise within(exc, "$.function") from exc
+    if kind in ("function", None):  # as Responses has it, which Cursor sends
+        return _function({k: v for k, v in value.items() if k != "type"}, {})
+    return ServerTool(kind, DIALECT, value)
+
+
+def _function(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
+    """Return a function; one without parameters takes none."""
+    schema = object_of(function, "parameters")
+    if inner := unmapped(function, _FUNCTION):
+        rest["function"] = inner
+    return Tool(
+        required_text(function, "name"),
+        text_in(function, "description"),
+        {"type": "object", "properties": {}} if schema is None else schema,
+        boolean_in(function, "strict"),
+        extra=extra_of(rest),
+    )
+
+
+def _custom(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
+    try:
+        grammar = _grammar(custom.get("format"))
+        if inner := unmapped(custom, _CUSTOM):
+            rest["custom"] = inner
+        return CustomTool(
+            required_text(custom, "name"),
+            text_in(custom, "description"),
+            grammar,
+            extra=extra_of(rest),
+        )
+    except DecodeError as exc:
+        raise within(exc, "$.custom") from exc
+
+
+def _grammar(format: object) -> Grammar | None:
+    """Return the grammar of a custom tool; None if it takes any text."""
+    if not is_object(format) or format.get("type") != "grammar":
+        return None
+    grammar = object_at(format.get("grammar"), "$.format.grammar")
+    try:
+        return Grammar(required_text(grammar, "syntax"), required_text(grammar, "definition"))
+    except DecodeError as exc:
+        raise within(exc, "$.format.grammar") from exc
+
+
+def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
+    """Return the fields of a request that offer tools."""
+    fields: dict[str, Any] = {}
+    offered: list[Any] = []
+    for tool in tools:
+        match tool:
+            # Of other tools that the provider executes, each is an object with a type.
+            case ServerTool(_, dialect, data) if dialect != DIALECT or "type" not in data:
+                fields[_SEARCH_FIELD] = data if dialect == DIALECT else {}
+            case _:
+                source = unchanged_source(tool, DIALECT)
+                offered.append(_tool_to_wire(tool) if source is None else source)
+    return {"tools": offered, **fields} if offered else fields
+
+
+def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
+    value: dict[str, Any]
+    match tool:
+        case Tool(name, description, schema, strict):
+            # What is not strict goes without saying.
+            function = {"description": description, "parameters": schema, "strict": strict or None}
+            value = {"type": "function", "function": {"name": name, **_said(function)}}
+        case CustomTool(name, description, grammar):
+            custom: dict[str, Any] = {"name": name, **_said({"description": description})}
+            if grammar is not None:
+                form = {"syntax": grammar.syntax, "definition": grammar.definition}
+                custom["format"] = {"type": "grammar", "grammar": form}
+            value = {"type": "custom", "custom": custom}
+        case ServerTool(data=data):
+            value = dict(data)
+        case other:
+            found = type(other).__name__
+            raise EncodeError(f"{found} among the tools, expected a function", path="tools")
+    return add_extra(value, tool.extra)
+
+
+def _said(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def choice_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> ToolChoice | None:
+    """Return which tools the model may call.
+
+    A choice of another form stays as it is in `rest`, the unmapped fields of the request.
+    """
+    for field in ("tool_choice", "function_call"):
+        value = body.get(field)
+        if value is None:
+            continue
+        choice = _choice(value)
+        if choice is not None:
+            return choice
+        rest[field] = value
+    return None
+
+
+def _choice(value: object) -> ToolChoice | None:
+    if isinstance(value, str):
+        mode = _MODES.get(value)
+        return None if mode is None else ToolChoice(mode)
+    if not is_object(value):
+        return None
+    kind = value.get("type", "function")
+    if kind == "allowed_tools":
+        return _allowed(value.get("allowed_tools"))
+    if kind not in ("function", "custom"):
+        return None
+    name = _name_in(value, kind)
+    return None if name is None else ToolChoice("named", (name,), kind)
+
+
+def _allowed(value: object) -> ToolChoice | None:
+    """Return a choice among some of the tools; None if one of them is no function."""
+    if not is_object(value):
+        return None
+    tools, mode = value.get("tools"), value.get("mode")
+    if not is_array(tools) or not isinstance(mode, str) or _MODES.get(mode) in (None, "none"):
+        return None
+    names = [
+        _name_in(tool, kind)
+        for tool in tools
+        if is_object(tool) and (kind := tool.get("type")) in ("function", "custom")
+    ]
+    known = tuple(name for name in names if name is not None)
+    if not known or len(known) < len(tools):
+        return None
+    return ToolChoice(_MODES[mode], known)
+
+
+def _name_in(value: dict[str, Any], kind: str) -> str | None:
+    """Return the name of a tool, which stands within an object, or beside its type."""
+    owner = value.get(kind, value)
+    name = owner.get("name") if is_object(owner) else None
+    return clean(name) if isinstance(name, str) else None
+
+
+def choice_to_wire(choice: ToolChoice, tools: Sequence[AnyTool]) -> str | dict[str, Any]:
+    """Return which of the tools the model may call."""
+    custom = {tool.name for tool in tools if isinstance(tool, CustomTool)}
+    named = [
+        {"type": kind, kind: {"name": name}}
+        for name in choice.names
+        for kind in ["custom" if name in custom else "function"]
+    ]
+    if choice.mode == "named":
+        return named[0] if named else "required"
+    if not named or choice.mode == "none":
+        return choice.mode
+    return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}

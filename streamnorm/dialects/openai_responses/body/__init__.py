@@ -1,0 +1,22 @@
+"""Whole bodies of OpenAI Responses: requests and responses.
+
+https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23).
+"""
+
+from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_responses.body.request import read_request, write_request
+from streamnorm.dialects.openai_responses.body.response import read_response, write_response
+
+__all__ = ["codec"]
+
+
+def codec() -> BodyCodec:
+    """Return the codec of whole bodies."""
+    return BodyCodec(
+        capabilities=CAPABILITIES,
+        read_request=read_request,
+        write_request=write_request,
+        read_response=read_response,
+        write_response=write_response,
+    )

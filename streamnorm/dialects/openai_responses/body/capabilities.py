@@ -1,0 +1,53 @@
+"""Capabilities of Responses requests."""
+
+from __future__ import annotations
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm.dialects.openai_responses.wire import DIALECT
+
+__all__ = ["CAPABILITIES"]
+
+_TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
+
+CAPABILITIES = BodyCapabilities(
+    dialect=DIALECT,
+    fields=frozenset(
+        {
+            *("model", "system", "messages", "tools", "tool_choice", "parallel_tool_calls"),
+            *("max_tokens", "temperature", "top_p", "logprobs", "top_logprobs", "output"),
+            *("verbosity", "reasoning", "user", "safety_identifier", "metadata"),
+            *("service_tier", "cache", "cache_key", "compact_at_tokens", "stream", "store"),
+            "state",
+        }
+    ),
+    roles=frozenset({"user", "assistant", "system", "developer"}),
+    system="text",
+    inline_system="message",
+    prefill=False,
+    image_details=frozenset({"low", "high", "original", "auto"}),
+    file_issuer="openai",
+    refusal=True,
+    citations=frozenset({"container_file_citation", "file_citation", "file_path", "url_citation"}),
+    split_results=True,
+    result_media=frozenset({"image", "document"}),
+    max_id_chars=64,
+    # 64 is the bound of Chat Completions; the specification of Responses has this one.
+    name_pattern="[a-zA-Z0-9_-]{1,128}",
+    custom_tools=True,
+    namespaces=True,
+    deferred_tools=True,
+    server_tools={
+        "web_search": frozenset({"allowed_domains"}),
+        "code_execution": frozenset(),
+        "image_generation": frozenset(),
+        "tool_search": frozenset(),
+    },
+    mcp_servers=frozenset({"url", "authorization", "headers", "allowed_tools", "require_approval"}),
+    server_history=True,
+    restricted_choice=True,
+    reasoning_issuer="openai",
+    marks=frozenset({"text", "image", "document", "request"}),
+    mark_ttls={"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"},
+    service_tiers={tier: tier for tier in _TIERS},
+    max_user_chars=128,
+)

@@ -1,0 +1,230 @@
+"""Content parts of messages and tool results, in both directions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Literal, TypeAlias
+
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Refusal,
+    Text,
+    Video,
+)
+from streamnorm._core.bodies.fields import array_in, object_at, required_text, text_in, within
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import clean, object_in, objects_of
+from streamnorm.dialects.openai_responses.body.extra import (
+    extra_of,
+    mark_and_extra,
+    mark_to_wire,
+    own_fields,
+)
+from streamnorm.dialects.openai_responses.citations import citation_from_wire, citation_to_wire
+from streamnorm.dialects.openai_responses.opaque import block_from_wire
+from streamnorm.dialects.openai_responses.wire import DIALECT
+
+__all__ = ["ISSUER", "Owner", "blocks_from_wire", "content_to_wire", "output_part_to_wire"]
+
+Owner: TypeAlias = Literal["message", "call", "custom"]
+"""What content stands in: a message, or the result of a function or of a custom call."""
+
+ISSUER = "openai"
+"""Vendor of uploaded files and of encrypted reasoning."""
+
+_TEXTS = frozenset({"input_text", "output_text", "text"})
+_TEXT = frozenset({"type", "text"})
+_OUTPUT_TEXT = frozenset({"type", "text", "annotations", "logprobs"})
+_REFUSAL = frozenset({"type", "refusal"})
+_IMAGE = frozenset({"type", "image_url", "file_id", "detail"})
+_FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
+_PDF_START = "JVBERi0"  # `%PDF-` in Base64
+_FILE_NAMES = {"application/pdf": "document.pdf"}
+
+
+def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
+    """Return the content in a field of an item, which is text or parts, as blocks."""
+    content = item.get(name)
+    if isinstance(content, str):
+        return (Text(clean(content)),)
+    blocks: list[InputBlock] = []
+    for number, part in enumerate(array_in(item, name) or ()):
+        try:
+            blocks.append(_block_from_wire(object_at(part, "$")))
+        except DecodeError as exc:
+            raise within(exc, f"$.{name}[{number}]") from None
+    return tuple(blocks)
+
+
+def _block_from_wire(part: dict[str, Any]) -> InputBlock:
+    kind = required_text(part, "type")
+    if kind in _TEXTS:
+        return _text_from_wire(part)
+    if kind == "input_image":
+        return _image_from_wire(part)
+    if kind == "input_file":
+        return _file_from_wire(part)
+    if kind == "refusal":
+        return Refusal(required_text(part, "refusal"), extra=extra_of(part, _REFUSAL))
+    return block_from_wire(part)
+
+
+def _text_from_wire(part: dict[str, Any]) -> Text:
+    text = required_text(part, "text")
+    if len(part) == len(_TEXT):
+        return Text(text)
+    if part["type"] != "output_text":
+        mark, extra = mark_and_extra(part, _TEXT)
+        return Text(text, cache=mark, extra=extra)
+    annotations = array_in(part, "annotations") or ()
+    mapped = _OUTPUT_TEXT if not part.get("logprobs") else _OUTPUT_TEXT - {"logprobs"}
+    mark, extra = mark_and_extra(part, mapped)
+    citations = tuple(map(citation_from_wire, objects_of([*annotations])))
+    return Text(text, citations, cache=mark, extra=extra)
+
+
+def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
+    url, file_id, detail = (text_in(part, name) for name in ("image_url", "file_id", "detail"))
+    if not (url or file_id):
+        return block_from_wire(part)
+    mark, extra = mark_and_extra(part, _IMAGE)
+    inline = _split_data_url(url) if url else None
+    if inline is not None:
+        return Image(*inline, detail=detail, cache=mark, extra=extra)
+    if url:
+        return Image(url=url, detail=detail, cache=mark, extra=extra)
+    return Image(file_id=file_id, detail=detail, issuer=ISSUER, cache=mark, extra=extra)
+
+
+def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
+    data, url, file_id = (text_in(part, name) for name in ("file_data", "file_url", "file_id"))
+    title = text_in(part, "filename")
+    mark, extra = mark_and_extra(part, _FILE)
+    if data:
+        inline = _split_data_url(data)
+        if inline is None and data.startswith(_PDF_START):
+            inline = ("application/pdf", data)
+        if inline is not None and inline[0].startswith("text/"):
+            inline = _decoded(*inline)
+        if inline is None:
+            return block_from_wire(part)
+        return Document(*inline, title=title, cache=mark, extra=extra)
+    if url:
+        return Document(url=url, title=title, cache=mark, extra=extra)
+    if file_id:
+        return Document(file_id=file_id, title=title, issuer=ISSUER, cache=mark, extra=extra)
+    return block_from_wire(part)
+
+
+def _split_data_url(url: str) -> tuple[str, str] | None:
+    """Return media type and Base64 of a `data:` URL; None if it is none."""
+    if not url.startswith("data:"):
+        return None
+    head, _, data = url.partition(",")
+    media_type = head[len("data:") : -len(";base64")]
+    return (media_type, data) if media_type and head.endswith(";base64") else None
+
+
+def _decoded(media_type: str, data: str) -> tuple[str, str] | None:
+    """Return a file of text with its text; None if it is no Base64 of UTF-8."""
+    try:
+        return media_type, base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+# To the wire
+
+
+def content_to_wire(
+    blocks: list[InputBlock], context: WriteContext, *, of: Owner
+) -> str | list[dict[str, Any]]:
+    """Return content as text, if it is one text without other fields, else as parts.
+
+    Args:
+        blocks: The content.
+        context: Counts what has no part.
+        of: What it stands in.
+    """
+    if not blocks:
+        return "" if of != "message" else []
+    first = blocks[0]
+    if (
+        len(blocks) == 1
+        and isinstance(first, Text)
+        and not (first.cache or own_fields(first.extra))
+    ):
+        return first.text
+    parts = (_part_to_wire(block, context, of=of) for block in blocks)
+    return [part for part in parts if part is not None]
+
+
+def _part_to_wire(block: InputBlock, context: WriteContext, *, of: Owner) -> dict[str, Any] | None:
+    """Return a block as an input part; None if it has none, which is counted."""
+    match block:
+        case Text(text):
+            part: dict[str, Any] = {"type": "input_text", "text": text}
+        case Image():
+            part = _image_to_wire(block)
+            if of != "call":  # required by the types, but not in results of functions
+                part.setdefault("detail", "auto")
+        case Document():
+            part = _file_to_wire(block)
+        case OpaqueBlock(dialect=dialect, data=data) if dialect == DIALECT:
+            return object_in(data)
+        case _:
+            where = "messages" if of == "message" else "tool result"
+            context.losses.add(_feature_of(block), where, "no content part has it")
+            return None
+    return {**part, **mark_to_wire(block.cache), **own_fields(block.extra)}
+
+
+def _feature_of(block: InputBlock) -> str:
+    if isinstance(block, Audio):
+        return "audio_dropped"
+    return "video_dropped" if isinstance(block, Video) else type(block).__name__
+
+
+def _image_to_wire(image: Image) -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "input_image"}
+    if image.data is not None:
+        part["image_url"] = f"data:{image.media_type or 'image/png'};base64,{image.data}"
+    elif image.url is not None:
+        part["image_url"] = image.url
+    else:
+        part["file_id"] = image.file_id
+    if image.detail is not None:
+        part["detail"] = image.detail
+    return part
+
+
+def _file_to_wire(file: Document) -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "input_file"}
+    if file.title is not None:
+        part["filename"] = file.title
+    if file.data is not None:
+        media_type, data = file.media_type or "application/pdf", file.data
+        if media_type.startswith("text/"):
+            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
+        # The API refuses content without a name.
+        part.setdefault("filename", _FILE_NAMES.get(media_type, "document"))
+        part["file_data"] = f"data:{media_type};base64,{data}"
+    elif file.url is not None:
+        part["file_url"] = file.url
+    else:
+        part["file_id"] = file.file_id
+    return part
+
+
+def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
+    """Return text or a refusal of the assistant as a part of an output message."""
+    if isinstance(block, Refusal):
+        return {"type": "refusal", "refusal": block.text}
+    citations = [citation_to_wire(citation, len(block.text)) for citation in block.citations]
+    return {"type": "output_text", "text": block.text, "annotations": citations}

@@ -1,0 +1,77 @@
+"""Whole responses, in both directions.
+
+A response is read as the only event of a stream, and written as the last event of one, so that
+it says what the stream of the same answer says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.accumulate import message_events
+from streamnorm._core.bodies.fields import array_in, objects_in, required_text, unexpected, within
+from streamnorm._core.codec import ReadContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.events import Event, MessageStart, StreamError
+from streamnorm._core.json import dumps, object_in
+from streamnorm._core.losses import Losses
+from streamnorm._core.messages import Message
+from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
+from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+
+__all__ = ["read_response", "write_response"]
+
+_OBJECT = "response"
+
+
+def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
+    """Return the events of a whole response.
+
+    Raises:
+        DecodeError: It is no Responses response, contradicts itself, or exceeds a bound.
+    """
+    _check(body)
+    decoder = ResponsesDecoder(limits=context.limits, server=context.server)
+    events = decoder.read_body(body)
+    last = events[-1]
+    if isinstance(last, StreamError) and last.kind in ("malformed", "too_large"):
+        raise DecodeError(last.message, path="$.output")
+    return events
+
+
+def _check(body: dict[str, Any]) -> None:
+    """Check the shapes that the reader of streams takes for empty where they are others."""
+    name = body.get("object", _OBJECT)
+    if name != _OBJECT:
+        raise unexpected(name, "response", "$.object")
+    if array_in(body, "output") is None:
+        raise DecodeError("missing, expected an array", path="$.output")
+    for path, item in objects_in(body, "output"):
+        try:
+            if required_text(item, "type") == "message":
+                for _ in objects_in(item, "content"):
+                    pass
+        except DecodeError as exc:
+            raise within(exc, path) from None
+
+
+def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
+    """Return a message as a whole response.
+
+    Raises:
+        EncodeError: The message has not ended.
+        LossyEncoding: The losses are strict, and there is one.
+    """
+    if message.stop_reason is None:
+        raise EncodeError("message without a stop reason, expected one", path="stop_reason")
+    extra = message.extra or {}
+    encoder = ResponsesEncoder(
+        on_loss=lambda loss: losses.add(loss.feature, loss.where, loss.detail),
+        extras=extra.get("object") == _OBJECT,  # else it comes from another dialect
+    )
+    start, *rest = message_events(message)
+    if created is not None:
+        start = MessageStart(message.id, message.model, {**extra, "created_at": created})
+    for event in (start, *rest):
+        encoder.encode(event)
+    return object_in(dumps(encoder.complete).decode())

@@ -1,0 +1,356 @@
+"""Tools and the choice among them, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import structs
+
+from streamnorm._core.bodies.fields import (
+    boolean_in,
+    object_at,
+    object_of,
+    objects_in,
+    required_text,
+    text_in,
+    texts_in,
+    unexpected,
+    within,
+)
+from streamnorm._core.bodies.request import Source, unchanged_source
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import is_object, objects_of
+from streamnorm._core.tools import (
+    AnyTool,
+    CustomTool,
+    Grammar,
+    MCPServer,
+    Namespace,
+    ServerTool,
+    Tool,
+    ToolChoice,
+)
+from streamnorm.dialects.openai_responses.body.extra import extra_of, own_fields
+from streamnorm.dialects.openai_responses.wire import DIALECT
+
+__all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
+
+_Value: TypeAlias = dict[str, Any]
+
+_FUNCTION = frozenset(
+    {"type", "name", "description", "parameters", "strict", "defer_loading", "function"}
+)
+_CUSTOM = frozenset({"type", "name", "description", "format", "defer_loading"})
+_GRAMMAR = frozenset({"type", "syntax", "definition"})
+_MCP = frozenset(
+    {"type", "server_label", "server_url", "authorization", "headers", "allowed_tools"}
+)
+_KINDS = {
+    "web_search": "web_search",
+    "web_search_2025_08_26": "web_search",
+    "web_search_preview": "web_search",
+    "web_search_preview_2025_03_11": "web_search",
+    "code_interpreter": "code_execution",
+    "computer": "computer",
+    "computer_use": "computer",
+    "computer_use_preview": "computer",
+}
+"""The unified word for server tools whose type is another."""
+_HOSTED: dict[str, _Value] = {
+    "web_search": {"type": "web_search"},
+    "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "image_generation": {"type": "image_generation"},
+    "tool_search": {"type": "tool_search"},
+}
+"""The tools that stand for server tools of other dialects."""
+_NO_PARAMETERS: _Value = {"type": "object", "properties": {}}
+
+
+def tools_from_wire(body: _Value) -> list[AnyTool]:
+    """Return the `tools` of a request or of an item that adds tools.
+
+    Raises:
+        DecodeError: A tool is not of the dialect.
+    """
+    tools: list[AnyTool] = []
+    for path, value in objects_in(body, "tools"):
+        try:
+            if value.get("type") == "namespace":
+                tools += _namespace_from_wire(value)
+            else:
+                tools.append(_tool_from_wire(value, None))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return tools
+
+
+def _namespace_from_wire(value: _Value) -> list[AnyTool]:
+    namespace = Namespace(required_text(value, "name"), text_in(value, "description") or "")
+    tools: list[AnyTool] = []
+    for path, tool in objects_in(value, "tools"):
+        try:
+            tools.append(_tool_from_wire(tool, namespace))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return tools
+
+
+def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:
+    kind = required_text(value, "type")
+    part: AnyTool
+    if kind == "function":
+        part = _function_from_wire(value, namespace)
+    elif kind == "custom":
+        part = _custom_from_wire(value, namespace)
+    elif kind == "mcp":
+        part = _mcp_from_wire(value)
+    else:
+        part = _hosted_from_wire(value, kind)
+    return structs.replace(part, source=Source(DIALECT, value, part))
+
+
+def _function_from_wire(value: _Value, namespace: Namespace | None) -> Tool:
+    """Return a function; some clients nest its fields, as Chat Completions does."""
+    fields = {**(object_of(value, "function") or {}), **value}
+    mapped = _FUNCTION - {name for name in ("strict", "parameters") if value.get(name, ...) is None}
+    return Tool(
+        required_text(fields, "name"),
+        text_in(fields, "description"),
+        object_of(fields, "parameters"),
+        boolean_in(fields, "strict"),
+        bool(boolean_in(fields, "defer_loading")),
+        namespace,
+        extra=extra_of(value, mapped),
+    )
+
+
+def _custom_from_wire(value: _Value, namespace: Namespace | None) -> CustomTool:
+    form, grammar = object_of(value, "format"), None
+    mapped = _CUSTOM
+    if form is not None and form.get("type") == "grammar" and form.keys() <= _GRAMMAR:
+        try:
+            grammar = Grammar(required_text(form, "syntax"), required_text(form, "definition"))
+        except DecodeError as exc:
+            raise within(exc, "$.format") from None
+    elif form is not None and form != {"type": "text"}:
+        mapped -= {"format"}
+    return CustomTool(
+        required_text(value, "name"),
+        text_in(value, "description"),
+        grammar,
+        bool(boolean_in(value, "defer_loading")),
+        namespace,
+        extra=extra_of(value, mapped),
+    )
+
+
+def _mcp_from_wire(value: _Value) -> MCPServer:
+    mapped, allowed = _MCP, value.get("allowed_tools")
+    names: tuple[str, ...] | None = None
+    if is_object(allowed) and allowed.keys() == {"tool_names"}:
+        names = texts_in(allowed, "tool_names")
+    elif is_object(allowed):
+        mapped -= {"allowed_tools"}
+    else:
+        names = texts_in(value, "allowed_tools")
+    approval = value.get("require_approval")
+    if isinstance(approval, str):
+        mapped |= {"require_approval"}
+    headers = object_of(value, "headers") or {}
+    for text in headers.values():
+        if not isinstance(text, str):
+            raise unexpected(text, "a string", "$.headers")
+    return MCPServer(
+        required_text(value, "server_label"),
+        text_in(value, "server_url"),
+        text_in(value, "authorization"),
+        headers,
+        names,
+        approval if isinstance(approval, str) else None,
+        extra=extra_of(value, mapped),
+    )
+
+
+def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:
+    filters = value.get("filters")
+    domains: tuple[str, ...] | None = None
+    unified = _KINDS.get(kind, kind)
+    if unified == "web_search" and is_object(filters):
+        domains = texts_in(filters, "allowed_domains")
+    return ServerTool(unified, DIALECT, value, domains)
+
+
+# To the wire
+
+
+def tools_to_wire(tools: Iterable[AnyTool]) -> list[_Value]:
+    """Return the `tools` of a request; consecutive tools of a namespace are one entry."""
+    values: list[_Value] = []
+    last: Namespace | None = None
+    for tool in tools:
+        namespace = tool.namespace if isinstance(tool, (Tool, CustomTool)) else None
+        value = unchanged_source(tool, DIALECT)
+        if value is None:
+            value = _tool_to_wire(tool)
+        if namespace is None:
+            values.append(value)
+        elif namespace == last:
+            values[-1]["tools"].append(value)
+        else:
+            group = {"type": "namespace", "name": namespace.name}
+            values.append({**group, "description": namespace.description, "tools": [value]})
+        last = namespace
+    return values
+
+
+def _tool_to_wire(tool: AnyTool) -> _Value:
+    if isinstance(tool, Tool):
+        value = _function_to_wire(tool)
+    elif isinstance(tool, CustomTool):
+        value = _custom_to_wire(tool)
+    elif isinstance(tool, MCPServer):
+        value = _mcp_to_wire(tool)
+    else:
+        value = _hosted_to_wire(tool)
+    return {**value, **own_fields(tool.extra)}
+
+
+def _function_to_wire(tool: Tool) -> _Value:
+    value: _Value = {"type": "function", "name": tool.name}
+    if tool.description is not None:
+        value["description"] = tool.description
+    schema = tool.input_schema
+    value["parameters"] = _NO_PARAMETERS if schema is None else schema
+    # The API enforces the schema where this is absent, and other dialects do not.
+    value["strict"] = bool(tool.strict)
+    return value | _deferred(tool.deferred)
+
+
+def _custom_to_wire(tool: CustomTool) -> _Value:
+    value: _Value = {"type": "custom", "name": tool.name}
+    if tool.description is not None:
+        value["description"] = tool.description
+    if tool.grammar is not None:
+        grammar = {"syntax": tool.grammar.syntax, "definition": tool.grammar.definition}
+        value["format"] = {"type": "grammar", **grammar}
+    return value | _deferred(tool.deferred)
+
+
+def _deferred(deferred: bool) -> _Value:
+    return {"defer_loading": True} if deferred else {}
+
+
+def _mcp_to_wire(server: MCPServer) -> _Value:
+    fields: _Value = {
+        "server_url": server.url,
+        "authorization": server.authorization,
+        "headers": server.headers or None,
+        "allowed_tools": None if server.allowed_tools is None else [*server.allowed_tools],
+        "require_approval": server.require_approval,
+    }
+    said = {name: field for name, field in fields.items() if field is not None}
+    return {"type": "mcp", "server_label": server.name, **said}
+
+
+def _hosted_to_wire(tool: ServerTool) -> _Value:
+    if tool.data:  # which only tools of this dialect have here
+        return tool.data
+    value = _HOSTED[tool.kind]
+    if tool.kind == "web_search" and tool.allowed_domains is not None:
+        return {**value, "filters": {"allowed_domains": [*tool.allowed_domains]}}
+    return value
+
+
+# The choice
+
+_Mode: TypeAlias = Literal["auto", "required", "none"]
+
+_MODES: dict[str, _Mode] = {"auto": "auto", "required": "required", "none": "none"}
+_CHOICE_TYPES = {
+    "web_search": "web_search_preview",
+    "code_execution": "code_interpreter",
+}
+"""Types in a choice of server tools, where they are not the unified word."""
+
+
+def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
+    """Return the `tool_choice` of a request, and the value itself if a choice cannot hold it.
+
+    Raises:
+        DecodeError: It is not of the dialect.
+    """
+    value = body.get("tool_choice")
+    if value is None:
+        return None, None
+    if isinstance(value, str):
+        mode = _MODES.get(value)
+        if mode is None:
+            raise unexpected(value, "auto, required or none", "$.tool_choice")
+        return ToolChoice(mode), None
+    try:
+        choice = _choice(object_at(value, "$"))
+    except DecodeError as exc:
+        raise within(exc, "$.tool_choice") from None
+    return choice, None if _is_exact(value) else value
+
+
+def _choice(value: _Value) -> ToolChoice:
+    kind = required_text(value, "type")
+    if kind in ("function", "custom"):
+        return ToolChoice("named", (required_text(value, "name"),), kind)
+    if kind == "mcp":
+        return ToolChoice("named", (required_text(value, "server_label"),), kind)
+    if kind != "allowed_tools":
+        return ToolChoice("named", (), _KINDS.get(kind, kind))
+    mode = _MODES.get(required_text(value, "mode"))
+    if mode is None:
+        raise unexpected(value["mode"], "auto or required", "$.mode")
+    names: list[str] = []
+    kinds: set[str] = set()
+    for path, tool in objects_in(value, "tools"):
+        try:
+            kinds.add(required_text(tool, "type"))
+            if _is_client_tool(tool):
+                names.append(required_text(tool, "name"))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return ToolChoice(mode, tuple(names), "custom" if kinds == {"custom"} else "function")
+
+
+def _is_client_tool(tool: _Value) -> bool:
+    return tool.get("type") in ("function", "custom")
+
+
+def _is_exact(value: _Value) -> bool:
+    """Return whether a choice holds all of its value."""
+    kind, fields = value["type"], {"type", "name"}
+    if kind == "allowed_tools":
+        tools = objects_of(value.get("tools"))
+        fields = {"type", "mode", "tools"}
+        if not tools or not all(_is_client_tool(t) and t.keys() <= {"type", "name"} for t in tools):
+            return False
+    elif kind == "mcp":
+        fields = {"type", "server_label"}
+    return value.keys() <= fields
+
+
+def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
+    """Return a choice as `tool_choice`."""
+    names, mode = choice.names, choice.mode
+    if mode == "named":
+        return _named_to_wire(choice)
+    if not names:
+        return mode
+    custom = {tool.name for tool in tools if isinstance(tool, CustomTool)}
+    allowed = [{"type": "custom" if name in custom else "function", "name": name} for name in names]
+    return {"type": "allowed_tools", "mode": mode, "tools": allowed}
+
+
+def _named_to_wire(choice: ToolChoice) -> _Value:
+    kind, name = choice.kind, next(iter(choice.names), "")
+    if kind in ("function", "custom"):
+        return {"type": kind, "name": name}
+    if kind == "mcp":
+        return {"type": "mcp", "server_label": name}
+    return {"type": _CHOICE_TYPES.get(kind, kind)}

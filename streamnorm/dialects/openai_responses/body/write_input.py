@@ -1,0 +1,219 @@
+"""The input of a request: messages to items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from streamnorm._core.blocks import (
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.bodies.error_marks import mark_error
+from streamnorm._core.bodies.request import InputMessage, unchanged_source
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.ids import mint_id
+from streamnorm._core.json import object_in
+from streamnorm.dialects.openai_responses.body.content import (
+    ISSUER,
+    Owner,
+    content_to_wire,
+    output_part_to_wire,
+)
+from streamnorm.dialects.openai_responses.body.extra import own_fields
+from streamnorm.dialects.openai_responses.items.server_tools import result_to_wire
+from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.openai_responses.wire import DIALECT
+
+__all__ = ["input_to_wire"]
+
+_Item: TypeAlias = dict[str, Any]
+_Part: TypeAlias = Text | Refusal | OpaqueBlock
+
+_USER_ITEMS = frozenset(
+    {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
+)
+"""Types of items that stand in messages of the user's side."""
+
+
+def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:
+    """Return messages as items; an unchanged one is written as it was read."""
+    writer = _InputWriter(context)
+    for number, message in enumerate(messages):
+        source = unchanged_source(message, DIALECT)
+        if source is not None:
+            writer.add_read(message, source)
+        elif message.role == "assistant":
+            writer.add_answer(message.blocks, number)
+        else:
+            writer.add_message(message)
+    return writer.items
+
+
+class _InputWriter:
+    """Writer of the items of one request.
+
+    Args:
+        context: Counts what has no item.
+
+    Attributes:
+        items: The items so far.
+    """
+
+    def __init__(self, context: WriteContext) -> None:
+        self.items: list[_Item] = []
+        self._context = context
+        self._custom_calls: set[str] = set()
+
+    def add_read(self, message: InputMessage, items: list[_Item]) -> None:
+        """Append a message that was read from these items."""
+        self.items += items
+        for block in message.blocks:
+            if isinstance(block, ToolCall) and block.kind == "custom":
+                self._custom_calls.add(block.id)
+
+    # Messages of the user's side
+
+    def add_message(self, message: InputMessage) -> None:
+        """Append a message of the user, the system or the developer, and the results in it."""
+        content: list[InputBlock] = []
+        for block in message.blocks:
+            item: _Item | None = None
+            if isinstance(block, ToolResult):
+                item = self._result(block)
+            elif isinstance(block, OpaqueBlock) and block.kind in _USER_ITEMS:
+                item = object_in(block.data)
+            if item is None:
+                content.append(block)
+                continue
+            self._add_content(message, content)
+            self.items.append(item)
+            content = []
+        self._add_content(message, content)
+
+    def _add_content(self, message: InputMessage, content: list[InputBlock]) -> None:
+        if not content:
+            return
+        item: _Item = {"role": message.role}
+        own = own_fields(message.extra)
+        if own:
+            item = {"type": "message", **item}
+        item["content"] = content_to_wire(content, self._context, of="message")
+        self.items.append({**item, **own})
+
+    def _result(self, result: ToolResult) -> _Item:
+        is_custom = result.tool_call_id in self._custom_calls
+        own = own_fields(result.extra)
+        kind = own.get("type", "custom_tool_call_output" if is_custom else "function_call_output")
+        item: _Item = {"type": kind}
+        if result.tool_call_id:
+            item["call_id"] = result.tool_call_id
+        if result.name and not is_custom:
+            item["name"] = result.name
+        of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
+        item["output"] = content_to_wire([*mark_error(result)], self._context, of=of)
+        return item | own
+
+    # Messages of the assistant
+
+    def add_answer(self, blocks: Iterable[InputBlock], number: int) -> None:
+        """Append a message of the assistant.
+
+        Args:
+            blocks: Its blocks.
+            number: Its number among the messages.
+        """
+        before: _Item = {}  # fields of the message of the last block
+        for position, block in enumerate(blocks):
+            if not isinstance(block, (Text, Refusal, OpaqueBlock)):
+                before = {}
+                self._add_item(block, f"{number}_{position}")
+                continue
+            fields = {**own_fields(block.extra)}
+            is_part = fields.pop("role", None) is not None
+            if isinstance(block, OpaqueBlock) and not is_part:
+                before = {}
+                self.items.append(object_in(block.data))
+                continue
+            part = fields.pop("part", {})
+            is_continued = "id" in fields and fields == before
+            before = fields
+            if is_continued:
+                self.items[-1]["content"].append(_part(block, part))
+            else:
+                self.items.append(self._message(block, fields, part, f"msg_sn_{number}_{position}"))
+
+    def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
+        """Return the item of a block of text; one that is plain text is an easy message."""
+        if isinstance(block, Text) and not (block.citations or part or "id" in fields):
+            return {"role": "assistant", "content": block.text, **fields}
+        head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
+        return {**head, "content": [_part(block, part)], **fields}
+
+    def _add_item(self, block: InputBlock, number: str) -> None:
+        match block:
+            case ToolCall():
+                self.items.append(self._call(block))
+            case Reasoning() | RedactedReasoning():
+                self.items.append(_reasoning(block))
+            case ServerToolCall():
+                self.items.append(_hosted_call(block))
+            case ServerToolResult():
+                self.items.append(result_to_wire(block, None))
+            case _:
+                name = type(block).__name__
+                self._context.losses.add(name, "messages", "no item of the assistant has it")
+
+    def _call(self, call: ToolCall) -> _Item:
+        item: _Item = {"type": "function_call", "call_id": call.id, "name": call.name}
+        if call.kind == "custom":
+            self._custom_calls.add(call.id)
+            item = {**item, "type": "custom_tool_call", "input": call.arguments}
+        else:
+            item["arguments"] = call.arguments or "{}"
+        if call.namespace is not None:
+            item["namespace"] = call.namespace
+        return item | own_fields(call.extra)
+
+
+def _part(block: _Part, part: _Item) -> _Item:
+    if isinstance(block, OpaqueBlock):
+        return object_in(block.data)
+    return {**output_part_to_wire(block), **part}
+
+
+def _reasoning(block: Reasoning | RedactedReasoning) -> _Item:
+    parts: tuple[str, ...] = ()
+    encrypted: str | None = None
+    if isinstance(block, Reasoning):
+        parts = block.parts
+        if block.signature is not None:
+            encrypted = signature_to_wire(block.signature, block.issuer)
+    elif block.issuer == ISSUER:
+        encrypted = block.data
+    else:
+        encrypted = redacted_to_wire(block)
+    # The types demand an id; one that is made of the content never changes.
+    id = mint_id(*parts, encrypted).replace("call_", "rs_sn_")
+    item: _Item = {"type": "reasoning", "id": id}
+    item["summary"] = [{"type": "summary_text", "text": text} for text in parts]
+    if encrypted is not None:
+        item["encrypted_content"] = encrypted
+    return item | own_fields(block.extra)
+
+
+def _hosted_call(block: ServerToolCall) -> _Item:
+    item: _Item = {"type": block.kind}
+    if block.id:
+        item["id"] = block.id
+    if block.kind.endswith("_call"):
+        item["status"] = "completed"
+    return {**item, **object_in(block.arguments or "{}"), **own_fields(block.extra)}

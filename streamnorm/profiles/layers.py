@@ -1,0 +1,119 @@
+"""Profiles in layers: those of a version, of a model and of a server narrow a dialect in turn."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.errors import EncodeError, ProfileError
+from streamnorm.profiles.reader import Rule, read_rules
+
+__all__ = ["Profiles", "shipped_profiles"]
+
+_MAX_FILE_BYTES = 1024 * 1024
+
+
+class Profiles:
+    """What models, servers and versions of an API refuse or name otherwise.
+
+    Those that streamnorm ships are used where none are given; `load` adds files to them.
+
+    Args:
+        rules: The rules; a later one wins.
+
+    Attributes:
+        servers: Names of the servers that are known.
+    """
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self._rules = rules
+        self.servers = frozenset(name for rule in rules for name in rule.servers)
+
+    @classmethod
+    def load(cls, *paths: str | Path) -> Profiles:
+        """Return the profiles that streamnorm ships, and those of TOML files.
+
+        A file wins over those before it, and over what is shipped.
+
+        Raises:
+            ProfileError: A file cannot be read, or holds no valid profiles.
+        """
+        rules = _shipped_rules()
+        for path in paths:
+            rules += _layered(read_rules(_read(Path(path)), str(path)))
+        return cls(tuple(rules))
+
+    def knows(self, server: str | None, dialect: str) -> bool:
+        """Return whether there are profiles of a server for a dialect."""
+        return any(server in rule.servers and dialect in rule.dialects for rule in self._rules)
+
+    def resolve(
+        self,
+        base: BodyCapabilities,
+        *,
+        server: str | None = None,
+        model: str = "",
+        version: str | None = None,
+    ) -> BodyCapabilities:
+        """Return the capabilities of a dialect, narrowed to a target.
+
+        Args:
+            base: Capabilities of the dialect.
+            server: Name of the server; None, or one that is not known, is the vendor.
+            model: Name of the model.
+            version: Version of the API; None is the vendor's current one, and that of no other
+                server.
+
+        Raises:
+            EncodeError: The version is not known.
+        """
+        rules = [rule for rule in self._rules if base.dialect in rule.dialects]
+        versions = sorted({rule.version for rule in rules if rule.version is not None})
+        if version is not None and version not in versions:
+            known = ", ".join(versions) or "none"
+            raise EncodeError(f"not known, expected one of {known}", path="version")
+        is_vendor = not any(server in rule.servers for rule in rules)
+        for rule in rules:
+            if rule.servers and server not in rule.servers:
+                continue
+            if rule.version is not None and rule.version != version:
+                is_default = version is None and is_vendor and rule.is_default
+                if not is_default:
+                    continue
+            if rule.names_model(model):
+                base = rule.apply(base)
+        return base
+
+
+@cache
+def shipped_profiles() -> Profiles:
+    """Return the profiles that streamnorm ships."""
+    return Profiles(tuple(_shipped_rules()))
+
+
+def _shipped_rules() -> list[Rule]:
+    rules: list[Rule] = []
+    for file in sorted(files("streamnorm.profiles").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".toml"):
+            rules += read_rules(file.read_text(encoding="utf-8"), file.name)
+    return _layered(rules)
+
+
+def _layered(rules: list[Rule]) -> list[Rule]:
+    return sorted(rules, key=lambda rule: rule.layer)
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise ProfileError(f"{path}: {exc.strerror or 'cannot be read'}") from exc
+    if len(data) > _MAX_FILE_BYTES:
+        raise ProfileError(f"{path}: more than {_MAX_FILE_BYTES} bytes, expected at most that")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        raise ProfileError(f"{path}: byte {exc.start} is not UTF-8, expected TOML") from exc

@@ -1,0 +1,275 @@
+"""The reader of profiles: TOML in, validated rules out.
+
+A file is a list of `[[profile]]` tables.  Each says where it applies (`dialect`, `server`,
+`model`, `version`) and what it changes: `set`, `add` and `remove` hold capabilities by name, and
+`unset` lists those that become None.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from fnmatch import translate
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct, structs
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.field_paths import parse_path
+from streamnorm._core.bodies.request import OutputFormat, Request, Role
+from streamnorm._core.errors import ProfileError, UnknownDialect
+from streamnorm._core.json import is_object
+from streamnorm._core.tools import ToolChoice
+from streamnorm._registry import lookup
+
+__all__ = ["Rule", "read_rules"]
+
+Names: TypeAlias = str | tuple[str, ...]
+Change: TypeAlias = Literal["set", "add", "remove", "unset"]
+
+# A client names the model; no name is longer.
+_MAX_MODEL_CHARS = 256
+
+_FIELDS = {
+    field.name: field for field in structs.fields(BodyCapabilities) if field.name != "dialect"
+}
+_MODES = get_args(get_type_hints(ToolChoice)["mode"])
+# The words of capabilities that have a fixed set of them.
+_WORDS: dict[str, tuple[str, ...]] = {
+    "choices_of_tool": _MODES,
+    "efforts": _FIELDS["efforts"].default,
+    "exclusive_fields": Request.__struct_fields__,
+    "fields": Request.__struct_fields__,
+    "off_efforts": _FIELDS["efforts"].default,
+    "output_kinds": get_args(get_type_hints(OutputFormat)["kind"]),
+    "reasoning_choices": _MODES,
+    "reasoning_excludes": Request.__struct_fields__,
+    "roles": get_args(Role),
+}
+_PATHS = ("denied_fields", "renamed_fields", "replaced_values")
+_PATTERNS = ("id_pattern", "name_pattern")
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """What one profile changes, and where.
+
+    Attributes:
+        dialects: Dialects that it applies to.
+        servers: Servers that it applies to; empty = any.
+        models: Pattern of the models that it applies to; None = any.
+        version: Version of the API that it applies to; None = any.
+        is_default: Whether it applies where no version and no known server is named.
+        changes: New values of capabilities.
+        added: Elements to add to sets and tables.
+        removed: Elements to remove from them.
+    """
+
+    dialects: frozenset[str]
+    servers: frozenset[str]
+    models: re.Pattern[str] | None
+    version: str | None
+    is_default: bool
+    changes: dict[str, Any]
+    added: dict[str, Any]
+    removed: dict[str, frozenset[str]]
+
+    @property
+    def layer(self) -> tuple[bool, bool, bool]:
+        """Where the rule stands among others: those of servers are last, of versions first."""
+        return bool(self.servers), self.models is not None, self.version is not None
+
+    def names_model(self, model: str) -> bool:
+        """Return whether the rule applies to a model."""
+        if self.models is None:
+            return True
+        return self.models.match(model[:_MAX_MODEL_CHARS].lower()) is not None
+
+    def apply(self, can: BodyCapabilities) -> BodyCapabilities:
+        """Return capabilities with the changes."""
+        changes = dict(self.changes)
+        for name, added in self.added.items():
+            changes[name] = changes.get(name, getattr(can, name)) | added
+        for name, removed in self.removed.items():
+            before = changes.get(name, getattr(can, name))
+            changes[name] = _without(before, removed)
+        return structs.replace(can, **changes)
+
+
+def _without(before: Any, removed: frozenset[str]) -> Any:
+    if is_object(before):
+        return {name: value for name, value in before.items() if name not in removed}
+    return type(before)(value for value in before if value not in removed)
+
+
+class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[profile]]` of a file."""
+
+    dialect: Names
+    server: Names = ()
+    model: Names = ()
+    version: str | None = None
+    default: bool = False
+    set: dict[str, Any] = {}
+    add: dict[str, Any] = {}
+    remove: dict[str, Any] = {}
+    unset: tuple[str, ...] = ()
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    profile: tuple[_Table, ...] = ()
+
+
+def read_rules(text: str, name: str) -> list[Rule]:
+    """Return the rules of a file.
+
+    Args:
+        text: The TOML.
+        name: Name of the file, for errors.
+
+    Raises:
+        ProfileError: It is no TOML, or no file of profiles.
+    """
+    try:
+        tables = msgspec.convert(tomllib.loads(text), _File).profile
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as exc:
+        raise ProfileError(f"{name}: {_lower(exc)}") from exc
+    return [_rule(table, f"{name}: profile[{number}]") for number, table in enumerate(tables)]
+
+
+def _rule(table: _Table, where: str) -> Rule:
+    if table.default and table.version is None:
+        raise ProfileError(f"{where}.default: no version, expected one")
+    changes = {
+        name: _read("set", name, value, f"{where}.set.{name}") for name, value in table.set.items()
+    }
+    for name in table.unset:
+        _read("unset", name, None, f"{where}.unset: {name}")
+        changes[name] = None
+    return Rule(
+        dialects=frozenset(_dialect(name, where) for name in _names(table.dialect)),
+        servers=frozenset(_names(table.server)),
+        models=_models(_names(table.model), where),
+        version=table.version,
+        is_default=table.default,
+        changes=changes,
+        added={
+            name: _read("add", name, value, f"{where}.add.{name}")
+            for name, value in table.add.items()
+        },
+        removed={
+            name: _read("remove", name, value, f"{where}.remove.{name}")
+            for name, value in table.remove.items()
+        },
+    )
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
+
+
+def _dialect(name: str, where: str) -> str:
+    try:
+        return lookup(name).name
+    except UnknownDialect as exc:
+        raise ProfileError(f"{where}.dialect: {exc}") from exc
+
+
+def _models(globs: tuple[str, ...], where: str) -> re.Pattern[str] | None:
+    """Return the pattern of globs; those with a `!` before them exclude what they match."""
+    if not globs:
+        return None
+    wanted = [glob for glob in globs if not glob.startswith("!")]
+    if not wanted:
+        raise ProfileError(f"{where}.model: nothing but exclusions, expected a name")
+    excluded = [glob[1:] for glob in globs if glob.startswith("!")]
+    # Gateways put vendors before names: `openai/gpt-5`, `us.anthropic.claude-opus-4-5`.
+    start = r"(?:.*[/.])?"
+    refusal = f"(?!{start}(?:{_any_of(excluded)}))" if excluded else ""
+    return re.compile(f"{refusal}{start}(?:{_any_of(wanted)})")
+
+
+def _any_of(globs: Iterable[str]) -> str:
+    return "|".join(translate(glob.lower()) for glob in globs)
+
+
+# Capabilities
+
+
+def _read(change: Change, name: str, value: Any, where: str) -> Any:
+    """Return the value of one change to a capability, as the capability has it."""
+    field = _FIELDS.get(name)
+    if field is None:
+        raise ProfileError(f"{where}: no such capability, expected one of {', '.join(_FIELDS)}")
+    kinds = [kind for kind in _alternatives(field.type) if kind is not NoneType]
+    is_optional = len(kinds) < len(_alternatives(field.type))
+    if change == "unset":
+        if not is_optional:
+            raise ProfileError(f"{where}: always has a value, expected one that may have none")
+        return None
+    kind = _with_words(name, kinds[0] if len(kinds) == 1 else field.type)
+    if change != "set":
+        kind = _elements(change, kind, is_optional, where)
+    try:
+        converted = msgspec.convert(value, kind)
+    except msgspec.ValidationError as exc:
+        raise ProfileError(f"{where}: {_lower(exc)}") from exc
+    if change != "remove":
+        _check(name, converted, where)
+    return converted
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    origin = get_origin(kind)
+    return get_args(kind) if origin in (Union, UnionType) else (kind,)
+
+
+def _with_words(name: str, kind: Any) -> Any:
+    words = _WORDS.get(name)
+    if words is None:
+        return kind
+    word: Any = Literal[words]
+    if get_origin(kind) is tuple:
+        return GenericAlias(tuple, (word, ...))
+    return GenericAlias(frozenset, word)
+
+
+def _elements(change: Change, kind: Any, is_optional: bool, where: str) -> Any:
+    """Return the type of what is added to a capability, or removed from it."""
+    origin = get_origin(kind)
+    if is_optional or origin not in (frozenset, dict, tuple):
+        raise ProfileError(f"{where}: no set, expected it under set")
+    if change == "add":
+        if origin is tuple:
+            raise ProfileError(f"{where}: has an order, expected it under set")
+        return kind
+    return GenericAlias(frozenset, get_args(kind)[0])
+
+
+def _check(name: str, value: Any, where: str) -> None:
+    """Check what types cannot say: patterns, and paths of fields."""
+    try:
+        if name in _PATTERNS:
+            re.compile(value)
+        elif name == "beta_fields":
+            for paths in value.values():
+                for path in paths:
+                    parse_path(path)
+        elif name in _PATHS:
+            for path in value:
+                last = parse_path(path)[-1]
+                if last.field and name != "denied_fields":
+                    raise ValueError("a choice of elements, expected the name of a field last")
+        if name in ("prefill_fields", "renamed_fields"):
+            for path in value if name == "prefill_fields" else value.values():
+                if not re.fullmatch(r"[^.\[\]]+(\.[^.\[\]]+)?", path):
+                    raise ValueError("no name of a field, expected one with at most one dot")
+    except (ValueError, re.error) as exc:
+        raise ProfileError(f"{where}: {_lower(exc)}") from exc
+
+
+def _lower(exc: Exception) -> str:
+    text = str(exc)
+    return text[:1].lower() + text[1:]

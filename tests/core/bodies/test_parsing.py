@@ -1,0 +1,74 @@
+"""Bodies as JSON text, and the bounds that they must stay within."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamnorm import DecodeError, Limits
+from streamnorm._core.bodies.parsing import body_object
+
+FEW = Limits(max_event_bytes=12, max_json_depth=2)
+
+
+@pytest.mark.parametrize("body", [{"a": 1}, '{"a":1}', b'{"a":1}', b' {"a":1}\r\n'])
+def test_body_is_an_object_in_every_form(body: dict[str, Any] | bytes | str) -> None:
+    assert body_object(body, Limits()) == {"a": 1}
+
+
+def test_decoded_object_is_the_one_that_was_given() -> None:
+    body = {"a": 1}
+    assert body_object(body, Limits()) is body
+
+
+def test_last_of_duplicate_keys_counts() -> None:
+    assert body_object('{"a":1,"a":2}', Limits()) == {"a": 2}
+
+
+def test_what_only_lenient_parsers_read_is_read() -> None:
+    """Half a surrogate pair becomes U+FFFD, and what is no finite number null."""
+    body = '{"a":"\\ud83d","b":NaN,"c":1e999,"d":12345678901234567890123}'
+    expected = {"a": "\ufffd", "b": None, "c": None, "d": 12345678901234567890123}
+    assert body_object(body, Limits()) == body_object(body.encode(), Limits()) == expected
+
+
+@pytest.mark.parametrize("body", ["[]", "null", "1", '"a"', b"[{}]"])
+def test_other_value_is_refused(body: bytes | str) -> None:
+    with pytest.raises(DecodeError, match=r"^\$: no JSON object, expected one$"):
+        body_object(body, Limits())
+
+
+@pytest.mark.parametrize("body", ["", "{", '{"a":1}{}', b"data: {}\n\n"])
+def test_text_that_is_no_json_is_refused(body: bytes | str) -> None:
+    message = rf"^\$: no JSON in {len(body)} characters, expected a JSON object$"
+    with pytest.raises(DecodeError, match=message):
+        body_object(body, Limits())
+
+
+def test_bytes_that_are_no_utf_8_are_refused() -> None:
+    with pytest.raises(DecodeError, match=r"^\$: byte 2 is not UTF-8, expected JSON$"):
+        body_object(b'{"\xff":1}', Limits())
+
+
+def test_size_is_bounded() -> None:
+    body = b'{"a":"12345"}'
+    assert body_object(body[:-3] + b'"}', FEW) == {"a": "1234"}
+    for form in (body, body.decode()):
+        with pytest.raises(DecodeError, match=r"^\$: 13 bytes, expected at most 12$"):
+            body_object(form, FEW)
+
+
+def test_depth_is_bounded() -> None:
+    nested: dict[str, Any] = {"a": [1]}
+    for form in (nested, '{"a":[1]}'):
+        assert body_object(form, FEW) == nested
+    message = r"^\$: nested deeper than 2, expected at most that$"
+    for form in ({"a": [[1]]}, '{"a":[[1]]}'):
+        with pytest.raises(DecodeError, match=message):
+            body_object(form, FEW)
+
+
+def test_depth_at_which_parsers_give_up_is_refused() -> None:
+    with pytest.raises(DecodeError, match="nested deeper than 128, expected a JSON object"):
+        body_object("[" * 100_000, Limits())

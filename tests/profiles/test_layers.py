@@ -1,0 +1,161 @@
+"""Profiles in layers, and files of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from support.request_targets import EVERYTHING
+
+from streamnorm import ProfileError, Profiles
+from streamnorm._core.errors import EncodeError
+from streamnorm.profiles import shipped_profiles
+
+CHAT = structs.replace(EVERYTHING, dialect="openai_chat", max_tools=None)
+ANTHROPIC = structs.replace(EVERYTHING, dialect="anthropic")
+
+
+def profile(max_tools: int, where: str) -> str:
+    return f'[[profile]]\ndialect = "openai_chat"\nset.max_tools = {max_tools}\n{where}\n'
+
+
+MODEL, SERVER, VERSION = 'model = "m"', 'server = "s"', 'version = "v"'
+
+
+def load(tmp_path: Path, *texts: str) -> Profiles:
+    paths = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return Profiles.load(*paths)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("", VERSION),
+        ("", MODEL),
+        (VERSION, MODEL),
+        (VERSION, f"{MODEL}\n{VERSION}"),
+        (MODEL, f"{MODEL}\n{VERSION}"),
+        (f"{MODEL}\n{VERSION}", SERVER),
+        (MODEL, SERVER),
+        (SERVER, f"{SERVER}\n{VERSION}"),
+        (SERVER, f"{SERVER}\n{MODEL}"),
+    ],
+)
+def test_server_wins_over_model_and_model_over_version(
+    tmp_path: Path, earlier: str, later: str
+) -> None:
+    """Whatever the order in the file."""
+    for text in (
+        profile(1, earlier) + profile(2, later),
+        profile(2, later) + profile(1, earlier),
+    ):
+        profiles = load(tmp_path, text)
+        can = profiles.resolve(CHAT, server="s", model="m", version=version_of(text))
+        assert can.max_tools == 2
+
+
+def version_of(text: str) -> str | None:
+    return "v" if "version" in text else None
+
+
+def test_later_of_one_layer_wins(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(1, MODEL) + profile(2, 'model = "*"'))
+    assert profiles.resolve(CHAT, model="m").max_tools == 2
+
+
+def test_file_wins_over_files_before_it_and_over_what_is_shipped(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(1, SERVER), profile(2, MODEL))
+    assert profiles.resolve(CHAT, server="s", model="m").max_tools == 2
+    assert not shipped_profiles().resolve(ANTHROPIC, model="claude-opus-5").prefill
+    own = '[[profile]]\ndialect = "anthropic"\nset.prefill = true'
+    assert load(tmp_path, own).resolve(ANTHROPIC, model="claude-opus-5").prefill
+
+
+def test_profiles_are_for_their_dialect_alone(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(1, ""))
+    assert profiles.resolve(ANTHROPIC).max_tools is None
+    assert profiles.resolve(CHAT).max_tools == 1
+
+
+def test_profiles_say_what_they_know(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(1, SERVER))
+    assert profiles.servers == shipped_profiles().servers | {"s"}
+    assert profiles.knows("s", "openai_chat")
+    assert not profiles.knows("s", "anthropic")
+    assert not profiles.knows("another", "openai_chat")
+    assert not profiles.knows(None, "openai_chat")
+
+
+def test_unknown_server_is_the_vendor(tmp_path: Path) -> None:
+    """As it is where streams are decoded."""
+    profiles = load(tmp_path, profile(1, SERVER))
+    assert profiles.resolve(CHAT, server="another") == profiles.resolve(CHAT)
+
+
+def test_default_version_is_that_of_the_vendor_alone(tmp_path: Path) -> None:
+    text = profile(1, f"{VERSION}\ndefault = true") + '[[profile]]\ndialect = "openai_chat"\n'
+    profiles = load(tmp_path, f'{text}{SERVER}\n[[profile]]\ndialect = "anthropic"\nserver = "t"')
+    assert profiles.resolve(CHAT).max_tools == 1
+    assert profiles.resolve(CHAT, server="another").max_tools == 1
+    assert profiles.resolve(CHAT, server="t").max_tools == 1, "known for another dialect"
+    assert profiles.resolve(CHAT, server="s").max_tools is None
+    assert profiles.resolve(CHAT, server="s", version="v").max_tools == 1
+
+
+def test_unknown_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EncodeError) as caught:
+        shipped_profiles().resolve(ANTHROPIC, version="2026-12-10")
+    assert str(caught.value) == "version: not known, expected one of 2023-06-01, 2026-10-21"
+    with pytest.raises(EncodeError, match="version: not known, expected one of none"):
+        shipped_profiles().resolve(CHAT, version="v1")
+    assert load(tmp_path, profile(1, VERSION)).resolve(CHAT, version="v").max_tools == 1
+
+
+# Files
+
+
+def test_shipped_profiles_are_read_once() -> None:
+    assert shipped_profiles() is shipped_profiles()
+    assert Profiles.load().servers == shipped_profiles().servers
+
+
+def test_own_files_change_nothing_for_others(tmp_path: Path) -> None:
+    before = shipped_profiles().resolve(CHAT)
+    assert load(tmp_path, profile(1, "")).resolve(CHAT) != before
+    assert shipped_profiles().resolve(CHAT) == before
+
+
+def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    with pytest.raises(ProfileError) as caught:
+        Profiles.load(missing)
+    assert str(caught.value) == f"{missing}: No such file or directory"
+
+
+def test_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes(b"x = '\xff'")
+    with pytest.raises(ProfileError, match="byte 5 is not UTF-8, expected TOML"):
+        Profiles.load(path)
+
+
+@pytest.mark.parametrize(("excess", "is_read"), [(-1, True), (0, True), (1, False)])
+def test_file_is_bounded(tmp_path: Path, excess: int, is_read: bool) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes(b"#" * (1024 * 1024 + excess))
+    if is_read:
+        assert Profiles.load(path).servers == shipped_profiles().servers
+    else:
+        with pytest.raises(ProfileError, match="more than 1048576 bytes"):
+            Profiles.load(path)
+
+
+def test_file_of_profiles_is_named_in_errors(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError) as caught:
+        load(tmp_path, profile(1, "set.x = 1"))
+    assert str(caught.value).startswith(f"{tmp_path / '0.toml'}: profile[0].set.x: no such")

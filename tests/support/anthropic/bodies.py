@@ -1,0 +1,90 @@
+"""Requests of Anthropic as bodies and as values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from streamnorm import InputMessage, Request
+from streamnorm._core.bodies.request import is_own
+from streamnorm._core.codec import ReadContext, WriteContext
+from streamnorm._core.losses import Losses
+from streamnorm.dialects.anthropic.body import codec
+from streamnorm.dialects.anthropic.body.request import read_request, write_request
+
+__all__ = ["Body", "Wrote", "asked", "block_in", "parts_of", "read", "rewritten", "write"]
+
+Body = dict[str, Any]
+
+HELLO: Body = {"role": "user", "content": "Hello"}
+
+
+def asked(**fields: Any) -> Body:
+    """Return the body of a request with some fields."""
+    return {"model": "claude-1", "max_tokens": 9, "messages": [HELLO], **fields}
+
+
+def read(headers: dict[str, str] | None = None, **fields: Any) -> Request:
+    """Return the request that a body with some fields is."""
+    return read_request(asked(**fields), ReadContext(headers=headers or {}))
+
+
+def block_in(block: Body, role: str = "user") -> Any:
+    """Return what a block of a message is read as."""
+    (message,) = read(messages=[{"role": role, "content": [block]}]).messages
+    (found,) = message.blocks
+    return found
+
+
+def parts_of(request: Request) -> Request:
+    """Return a request of the same parts that was not decoded from anything."""
+    return structs.replace(
+        request,
+        source=None,
+        messages=tuple(structs.replace(message, source=None) for message in request.messages),
+        tools=tuple(structs.replace(tool, source=None) for tool in request.tools),
+    )
+
+
+class Wrote(NamedTuple):
+    """A request as it was written.
+
+    Attributes:
+        body: The body.
+        betas: The betas in the header.
+        losses: Features that were lost, each with its detail.
+    """
+
+    body: Body
+    betas: list[str]
+    losses: list[tuple[str, str]]
+
+
+def write(request: Request, **narrowed: Any) -> Wrote:
+    """Return a request as it is written, for a target with some other capabilities."""
+    losses = Losses()
+    can = structs.replace(codec().capabilities, **narrowed)
+    written = write_request(request, WriteContext(can, losses))
+    assert written.path == "/v1/messages"
+    header = written.headers.get("anthropic-beta", "")
+    assert set(written.headers) <= {"anthropic-beta"}
+    return Wrote(
+        written.body,
+        header.split(",") if header else [],
+        [(loss.feature, loss.detail) for loss in losses.list()],
+    )
+
+
+def rewritten(**fields: Any) -> Body:
+    """Return a body with some fields, read and written anew; nothing may be lost."""
+    request = parts_of(read(**fields))
+    assert not any(map(is_own_message, request.messages))
+    body, _, losses = write(request)
+    assert losses == []
+    return body
+
+
+def is_own_message(message: InputMessage) -> bool:
+    """Return whether a message would be written as it was read."""
+    return is_own(message, "anthropic")

@@ -1,0 +1,209 @@
+"""Bodies of requests against the types of the official SDKs.
+
+Pydantic alone proves little here: it allows unknown keys in a `TypedDict`, never looks into an
+`Iterable`, and takes a block for one of the response models that some unions also hold.  The
+types of OpenAI and Anthropic are therefore walked one by one; those of google-genai are models
+that forbid unknown keys themselves.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import json
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
+
+import typing_extensions
+from anthropic.types import message_create_params as anthropic_types
+from anthropic.types.beta import message_create_params as anthropic_beta_types
+from google.genai import types as genai
+from openai.types.chat import completion_create_params as chat_types
+from openai.types.responses import response_create_params as responses_types
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel
+
+__all__ = ["problems", "problems_of_type"]
+
+# The modules have one type for requests of streams and one for all others.
+_MODULES: dict[str, tuple[Any, str]] = {
+    "openai_chat": (chat_types, "CompletionCreateParams"),
+    "openai_responses": (responses_types, "ResponseCreateParams"),
+    "anthropic": (anthropic_types, "MessageCreateParams"),
+    "anthropic_beta": (anthropic_beta_types, "MessageCreateParams"),
+}
+_ARRAYS = (list, collections.abc.Iterable, collections.abc.Sequence)
+_SCALARS: dict[Any, tuple[type, ...]] = {
+    str: (str,),
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    type(None): (type(None),),
+}
+# Fields that tell the types of a union apart.
+_DISCRIMINATORS = ("type", "role")
+
+
+def problems(dialect: str, body: dict[str, Any], *, beta: bool = False) -> list[str]:
+    """Return what the SDK's own types refuse in a request: a path and a reason each.
+
+    Args:
+        dialect: Name of the dialect.
+        body: The decoded body.
+        beta: Whether the body may use Anthropic's betas, whose names stand in a header.
+    """
+    if dialect == "gemini":
+        return _problems_of_model(_GenerateContent, body)
+    module, name = _MODULES["anthropic_beta" if beta and dialect == "anthropic" else dialect]
+    kind = "Streaming" if body.get("stream") is True else "NonStreaming"
+    expected = getattr(module, name + kind)
+    # Betas are a header; the SDK has them beside the fields of the body.
+    unsent = [f"$.{key}: sent as a header" for key in ("betas", "extra_headers") if key in body]
+    return unsent + problems_of_type(expected, body)
+
+
+def problems_of_type(expected: Any, value: object, path: str = "$") -> list[str]:
+    """Return what a type of an SDK's request refuses in a decoded JSON value."""
+    expected = _bare(expected)
+    if expected is Any or expected is object:
+        return []
+    if typing_extensions.is_typeddict(expected):
+        return _problems_of_object(expected, value, path)
+    origin, inner = get_origin(expected), get_args(expected)
+    if origin in (Union, types.UnionType):
+        return _problems_of_union(inner, value, path)
+    if origin is Literal:
+        same = any(type(value) is type(word) and value == word for word in inner)
+        return [] if same else [f"{path}: not one of the words of the type"]
+    if origin in _ARRAYS or getattr(origin, "__name__", "") == "SequenceNotStr":
+        if not isinstance(value, list):
+            return [f"{path}: no array"]
+        parts = (problems_of_type(inner[0], v, f"{path}[{i}]") for i, v in enumerate(value))
+        return [problem for part in parts for problem in part]
+    if origin in (dict, collections.abc.Mapping):
+        if not isinstance(value, dict):
+            return [f"{path}: no object"]
+        parts = (problems_of_type(inner[1], v, f"{path}.{key}") for key, v in value.items())
+        return [problem for part in parts for problem in part]
+    if expected in _SCALARS:
+        fits = isinstance(value, _SCALARS[expected])
+        if isinstance(value, bool) and expected is not bool:
+            fits = False
+        return [] if fits else [f"{path}: no {expected.__name__}"]
+    if _is_in_memory(expected):
+        return [f"{path}: no JSON"]
+    raise TypeError(f"{expected!r} at {path}, expected a type of JSON values")
+
+
+def _bare(expected: Any) -> Any:
+    """Return a type without the names and the qualifiers around it."""
+    while True:
+        if get_origin(expected) in (Required, NotRequired, typing_extensions.Annotated):
+            expected = get_args(expected)[0]
+        elif isinstance(expected, typing_extensions.TypeAliasType):
+            expected = expected.__value__
+        else:
+            return expected
+
+
+def _is_in_memory(expected: Any) -> bool:
+    """Return whether only Python values are of a type: files, and models of responses."""
+    origin = get_origin(expected) or expected
+    return inspect.isclass(origin) and (
+        issubclass(origin, BaseModel | bytes) or origin.__name__ in ("IO", "PathLike")
+    )
+
+
+class _Fields(NamedTuple):
+    types: dict[str, Any]
+    required: frozenset[str]
+    words: dict[str, tuple[Any, ...]]
+
+
+@functools.cache
+def _fields(expected: Any) -> _Fields:
+    """Return the fields of a `TypedDict`.
+
+    Its own account of what is required is wrong where annotations are strings.
+    """
+    hints = typing_extensions.get_type_hints(expected, include_extras=True)
+    required = {
+        name
+        for name, hint in hints.items()
+        if get_origin(hint) is Required
+        or (name in expected.__required_keys__ and get_origin(hint) is not NotRequired)
+    }
+    bare = {name: _bare(hint) for name, hint in hints.items()}
+    words = {
+        name: get_args(bare[name])
+        for name in _DISCRIMINATORS
+        if name in bare and get_origin(bare[name]) is Literal
+    }
+    return _Fields(bare, frozenset(required), words)
+
+
+def _problems_of_object(expected: Any, value: object, path: str) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{path}: no object"]
+    fields = _fields(expected)
+    found = [f"{path}.{name}: missing" for name in sorted(fields.required - value.keys())]
+    for name, item in value.items():
+        if name not in fields.types:
+            found.append(f"{path}.{name}: unknown key of {expected.__name__}")
+        else:
+            found += problems_of_type(fields.types[name], item, f"{path}.{name}")
+    return found
+
+
+def _problems_of_union(members: Iterable[Any], value: object, path: str) -> list[str]:
+    """Return no problem if one member has none, else those of the most likely one."""
+    bare = [_bare(member) for member in members]
+    if isinstance(value, dict):
+        bare = [member for member in bare if _has_discriminators_of(member, value)] or bare
+    candidates = [problems_of_type(member, value, path) for member in bare]
+    return min(
+        candidates,
+        key=lambda found: (any(text.startswith(f"{path}:") for text in found), len(found)),
+    )
+
+
+def _has_discriminators_of(expected: Any, value: Mapping[str, Any]) -> bool:
+    if not typing_extensions.is_typeddict(expected):
+        return True
+    words = _fields(expected).words
+    return all(value[name] in words[name] for name in words if name in value)
+
+
+class _GenerationConfig(genai.GenerationConfig):
+    # The SDK has these among the options of a call, and sends them within this object.
+    image_config: genai.ImageConfig | None = None
+    continuation_token: str | None = None
+    generation_output_config: genai.GenerationOutputConfig | None = None
+
+
+class _GenerateContent(BaseModel, extra="forbid", alias_generator=to_camel):
+    contents: list[genai.Content]
+    system_instruction: genai.Content | None = None
+    tools: list[genai.Tool] | None = None
+    tool_config: genai.ToolConfig | None = None
+    generation_config: _GenerationConfig | None = None
+    safety_settings: list[genai.SafetySetting] | None = None
+    cached_content: str | None = None
+    labels: dict[str, str] | None = None
+    service_tier: genai.ServiceTier | None = None
+    store: bool | None = None
+
+
+def _problems_of_model(model: type[BaseModel], body: dict[str, Any]) -> list[str]:
+    try:
+        model.model_validate_json(json.dumps(body), strict=True)
+    except ValidationError as exc:
+        return [
+            "$"
+            + "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in error["loc"])
+            + f": {error['msg']}"
+            for error in exc.errors()
+        ]
+    return []

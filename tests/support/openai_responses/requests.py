@@ -1,0 +1,61 @@
+"""Responses requests, read and written."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.codec import ReadContext, WriteContext
+from streamnorm._core.losses import Loss, Losses
+from streamnorm._core.tools import AnyTool
+from streamnorm.dialects.openai_responses.body import codec
+
+__all__ = ["bare", "read", "read_items", "read_tool", "unread", "write", "write_items"]
+
+P = TypeVar("P", bound=Struct)
+
+
+def read(body: dict[str, Any], **context: Any) -> Request:
+    """Return the request that a body is."""
+    return codec().read_request(body, ReadContext(**context))
+
+
+def read_items(*items: Any, **fields: Any) -> tuple[InputMessage, ...]:
+    """Return the messages of items, without their sources."""
+    request = read({"input": [*items], **fields})
+    return tuple(map(bare, request.messages))
+
+
+def read_tool(tool: dict[str, Any]) -> AnyTool:
+    """Return the only tool of a request, without its source."""
+    (found,) = read({"input": [], "tools": [tool]}).tools
+    return bare(found)
+
+
+def write(request: Request, losses: Losses | None = None) -> dict[str, Any]:
+    """Return a request as a body; nothing may be lost unless `losses` counts it."""
+    known = Losses() if losses is None else losses
+    written = codec().write_request(request, WriteContext(codec().capabilities, known))
+    assert written.path == "/v1/responses"
+    lost: tuple[Loss, ...] = () if losses is not None else known.list()
+    assert lost == ()
+    return written.body
+
+
+def write_items(*messages: InputMessage, losses: Losses | None = None) -> list[dict[str, Any]]:
+    """Return messages as items."""
+    items: list[dict[str, Any]] = write(Request(messages=messages), losses)["input"]
+    return items
+
+
+def bare(part: P) -> P:
+    """Return a part of a request as if it had not been read."""
+    return structs.replace(part, source=None)
+
+
+def unread(request: Request) -> Request:
+    """Return a request without the sources of its parts, so that each is written anew."""
+    messages = tuple(map(bare, request.messages))
+    return bare(structs.replace(request, messages=messages, tools=tuple(map(bare, request.tools))))

@@ -1,0 +1,234 @@
+"""Whole bodies of a dialect that is added from outside, by the public functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+from support.telegraph import TELEGRAPH
+from support.telegraph_bodies import codec
+
+from streamnorm import (
+    DecodeError,
+    EncodeError,
+    InputMessage,
+    Limits,
+    Loss,
+    LossyEncoding,
+    Message,
+    Request,
+    StreamError,
+    Text,
+    ToolCall,
+    ToolResult,
+    UnknownDialect,
+    UpstreamError,
+    Usage,
+    decode_message,
+    decode_request,
+    encode_message,
+    encode_request,
+    translate_message,
+    translate_request,
+)
+from streamnorm._core.codec import BodyCodec
+from streamnorm._registry import register
+
+ASKED: dict[str, Any] = {
+    "telegraph": "ask",
+    "model": "fast-1",
+    "say": [{"who": "user", "text": "Hello"}],
+    "mood": "glad",
+}
+REQUEST = Request(model="fast-1", messages=(InputMessage("user", (Text("Hello"),)),))
+ANSWERED: dict[str, Any] = {
+    "telegraph": "answer",
+    "id": "t1",
+    "model": "fast-1",
+    "blocks": [
+        {"kind": "text", "text": "Hi"},
+        {"kind": "call", "id": "c", "name": "f", "text": '{"a":1}'},
+    ],
+    "reason": "tool_use",
+    "tokens": {"in": 3, "out": 2},
+}
+MESSAGE = Message(
+    "t1", "fast-1", (Text("Hi"), ToolCall("c", "f", '{"a":1}')), "tool_use", "tool_use"
+)
+MESSAGE = structs.replace(MESSAGE, usage=Usage(3, 2))
+FEW = Limits(max_blocks=5)
+
+
+@pytest.fixture(autouse=True)
+def telegraph() -> Iterator[None]:
+    remove = register(TELEGRAPH)
+    yield
+    remove()
+
+
+@pytest.mark.parametrize("dialect", ["telegraph", "wire", None])
+def test_request_is_decoded(dialect: str | None) -> None:
+    decoded = decode_request(json.dumps(ASKED), dialect)
+    extra = {"telegraph": {"mood": "glad"}}
+    assert structs.replace(decoded, source=None) == structs.replace(REQUEST, extra=extra)
+
+
+def test_request_is_encoded_with_its_path_and_headers() -> None:
+    encoded = encode_request(structs.replace(REQUEST, betas=("fast",), max_tokens=9), "wire")
+    assert encoded.body == {
+        "telegraph": "ask",
+        "model": "fast-1",
+        "say": [{"who": "user", "text": "Hello"}],
+        "limit": 9,
+    }
+    assert (encoded.path, encoded.headers) == (
+        "/telegraph/fast-1/send",
+        {"x-telegraph-beta": "fast"},
+    )
+    assert encoded.losses == ()
+
+
+def test_request_of_the_same_dialect_is_an_equal_body() -> None:
+    assert translate_request(ASKED, to="telegraph").body == ASKED
+
+
+def test_path_decides_the_dialect_of_a_request() -> None:
+    bare = {"model": "fast-1", "say": []}
+    with pytest.raises(DecodeError, match="request of no known dialect, expected one that can be"):
+        decode_request(bare)
+    for path in ("/v1/models", "/telegraph/fast-1/send?x=1"):
+        with pytest.raises(DecodeError, match="request of no known dialect"):
+            decode_request(bare, path=path)
+    assert decode_request(bare, path="/telegraph/fast-1/send").model == "fast-1"
+    assert translate_request(bare, to="wire", path="/telegraph/fast-1/send").body == bare
+
+
+def test_reader_is_given_what_is_known_beside_the_body() -> None:
+    known: list[Any] = []
+
+    def noting() -> BodyCodec:
+        def read_request(body: dict[str, Any], context: Any) -> Request:
+            known.append((context.path, context.headers, context.limits))
+            return REQUEST
+
+        def read_response(body: dict[str, Any], context: Any) -> list[Any]:
+            known.append((context.server, context.limits))
+            return []
+
+        return structs.replace(codec(), read_request=read_request, read_response=read_response)
+
+    remove = register(structs.replace(TELEGRAPH, name="noting", aliases=(), body=noting))
+    try:
+        decode_request({}, "noting", path="/p", headers={"X-Beta": "b"}, limits=FEW)
+        decode_request({}, "noting")
+        decode_message({}, "noting", server="western", limits=FEW)
+    finally:
+        remove()
+    assert known == [
+        ("/p", {"x-beta": "b"}, FEW),
+        ("", {}, Limits()),
+        ("western", FEW),
+    ]
+
+
+def test_request_that_is_not_of_its_dialect_says_where() -> None:
+    said = [{"who": "user", "text": "Hello"}, {"who": "user", "text": 1}]
+    with pytest.raises(DecodeError, match=r"^\$\.say\[1\]\.text: .*, expected a string$"):
+        decode_request({**ASKED, "say": said})
+
+
+def test_losses_of_a_request_are_reported_or_refused() -> None:
+    asked = structs.replace(REQUEST, temperature=1.0)
+    loss = Loss("temperature", "request", 1, "dropped")
+    assert encode_request(asked, "telegraph").losses == (loss,)
+    with pytest.raises(LossyEncoding) as raised:
+        encode_request(asked, "telegraph", strict=True)
+    assert raised.value.losses == (loss,)
+
+
+def test_policy_for_arguments_reaches_the_writer() -> None:
+    call = InputMessage("assistant", (ToolCall("c", "f", "[1]"),))
+    result = InputMessage("user", (ToolResult("c", (Text("1"),)),))
+    asked = structs.replace(REQUEST, messages=(call, result))
+    with pytest.raises(EncodeError, match="arguments of 3 characters are no JSON object"):
+        encode_request(asked, "telegraph")
+    losses = encode_request(asked, "telegraph", arguments="raw").losses
+    assert [loss.feature for loss in losses] == ["arguments_raw", "tool_call"]
+
+
+@pytest.mark.parametrize("dialect", ["telegraph", "wire", None])
+def test_message_is_decoded(dialect: str | None) -> None:
+    assert decode_message(json.dumps(ANSWERED).encode(), dialect) == MESSAGE
+
+
+def test_message_is_encoded() -> None:
+    assert encode_message(MESSAGE, "telegraph").body == ANSWERED
+    assert translate_message(ANSWERED, to="wire").body == ANSWERED
+
+
+def test_model_of_an_encoded_message_can_be_named() -> None:
+    renamed = {**ANSWERED, "model": "asked"}
+    assert encode_message(MESSAGE, "telegraph", model="asked").body == renamed
+    assert translate_message(ANSWERED, to="telegraph", model="asked").body == renamed
+
+
+def test_losses_of_a_message_are_reported_or_refused() -> None:
+    signed = structs.replace(MESSAGE, blocks=(Text("Hi", signature="s", issuer="i"),))
+    (loss,) = encode_message(signed, "telegraph").losses
+    assert loss.feature == "signature"
+    with pytest.raises(LossyEncoding):
+        encode_message(signed, "telegraph", strict=True)
+
+
+def test_unfinished_message_has_no_legal_form() -> None:
+    with pytest.raises(EncodeError):
+        encode_message(structs.replace(MESSAGE, stop_reason=None), "telegraph")
+
+
+def test_error_of_the_provider_is_raised_as_one() -> None:
+    for translate in (decode_message, lambda body: translate_message(body, to="wire")):
+        with pytest.raises(UpstreamError) as raised:
+            translate({"telegraph": "fault", "message": "try later", "status": 529})
+        assert (raised.value.message, raised.value.status) == ("try later", 529)
+        assert raised.value.retryable
+
+
+def test_other_failure_of_an_answer_is_no_message() -> None:
+    def failing() -> BodyCodec:
+        failed = StreamError("malformed", "no answer")
+        return structs.replace(codec(), read_response=lambda body, context: [failed])
+
+    remove = register(structs.replace(TELEGRAPH, name="failing", aliases=(), body=failing))
+    try:
+        with pytest.raises(DecodeError, match=r"^\$: no answer$"):
+            decode_message({}, "failing")
+    finally:
+        remove()
+
+
+def test_response_of_no_known_dialect_is_refused() -> None:
+    with pytest.raises(DecodeError, match="response of no known dialect, expected one that can be"):
+        decode_message(ASKED)
+
+
+def test_dialect_without_bodies_is_refused() -> None:
+    remove = register(structs.replace(TELEGRAPH, name="mute", aliases=(), body=None))
+    try:
+        for use in (
+            lambda: decode_request({}, "mute"),
+            lambda: encode_request(REQUEST, "mute"),
+            lambda: decode_message({}, "mute"),
+            lambda: encode_message(MESSAGE, "mute"),
+        ):
+            with pytest.raises(
+                UnknownDialect,
+                match=r"^no whole bodies of dialect 'mute', expected one of .*telegraph$",
+            ):
+                use()
+    finally:
+        remove()
+    with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon', expected one of"):
+        decode_request({}, "klingon")
