@@ -24,9 +24,11 @@ from streamnorm import (
     CustomTool,
     Event,
     Grammar,
+    InputMessage,
     Namespace,
     Reply,
     Request,
+    Text,
     Tool,
     ToolCall,
     Transcoder,
@@ -40,6 +42,7 @@ from streamnorm._core.losses import Losses
 CRM = Namespace("crm", "CRM")
 REQUEST = Request(
     model="m",
+    messages=(InputMessage("user", (Text("Fix"),)),),
     tools=(
         CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/")),
         Tool("get", input_schema={"type": "object"}, namespace=CRM),
