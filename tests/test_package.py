@@ -21,6 +21,13 @@ def test_source_distribution_names_what_is_there() -> None:
     assert all((ROOT / path).exists() for path in included)
 
 
+def test_wheel_holds_every_file_of_the_package() -> None:
+    """Profiles are data, and read from the package."""
+    wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["streamnorm"]}
+    assert [*(ROOT / "streamnorm" / "profiles").glob("*.toml")]
+
+
 def test_index_links_to_code_pages_changes_and_issues() -> None:
     assert list(PROJECT["urls"]) == ["Homepage", "Documentation", "Changelog", "Issues"]
     pages = PROJECT["urls"]["Documentation"]

@@ -11,6 +11,7 @@ from streamnorm._core.errors import (
     DecodeError,
     EncodeError,
     LossyEncoding,
+    ProfileError,
     RecordingError,
     UnknownDialect,
     UpstreamError,
@@ -32,6 +33,7 @@ from streamnorm.inspect.survey import writable
 
 if TYPE_CHECKING:
     from streamnorm._bodies import Encoded
+    from streamnorm.profiles import Profiles
 
 __all__ = ["add_commands"]
 
@@ -70,6 +72,13 @@ def add_commands(add_parser: AddParser) -> None:
         help="server to write for, such as vertex or vllm (default: the vendor's own)",
     )
     request.add_argument("--api-version", metavar="VERSION", help="version of the API to write for")
+    request.add_argument(
+        "--profiles",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="TOML file that says what models and servers refuse; several are read in order",
+    )
     request.add_argument(
         "--repair",
         choices=("error", "fill"),
@@ -129,7 +138,7 @@ def _request(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_request
 
     source = Source(arguments)
-    _check_server(arguments.server)
+    profiles = _profiles(arguments.profiles, arguments.server)
 
     def translate() -> Encoded:
         asked = _asked(source, arguments.path)
@@ -141,6 +150,7 @@ def _request(arguments: argparse.Namespace) -> int:
             headers=asked.headers,
             server=arguments.server,
             version=arguments.api_version,
+            profiles=profiles,
             repair=arguments.repair,
             arguments=arguments.arguments,
             strict=arguments.strict,
@@ -149,14 +159,18 @@ def _request(arguments: argparse.Namespace) -> int:
     return _write(translate, arguments.to)
 
 
-def _check_server(name: str | None) -> None:
-    """Raise `UsageError` for a server that would be written for as for the vendor."""
-    from streamnorm.profiles import shipped_profiles
+def _profiles(files: list[str], server: str | None) -> Profiles:
+    """Return the profiles of a command, which name the server that is written for."""
+    from streamnorm.profiles import Profiles
 
-    known = shipped_profiles().servers
-    if name is not None and name not in known:
-        names = ", ".join(sorted(known))
-        raise UsageError(f"server {name!r}, expected {names}, or none: no other changes the body")
+    try:
+        profiles = Profiles.load(*files)
+    except ProfileError as exc:
+        raise UsageError(str(exc)) from exc
+    if server is not None and server not in profiles.servers:
+        names = ", ".join(sorted(profiles.servers))
+        raise UsageError(f"server {server!r}, expected {names}, or none: no other changes the body")
+    return profiles
 
 
 def _message(arguments: argparse.Namespace) -> int:

@@ -197,6 +197,25 @@ def test_unknown_server_is_refused_with_the_known_ones(name: str) -> None:
     assert "or none: no other changes the body" in err
 
 
+def test_profiles_of_ones_own_name_servers(tmp_path: Path) -> None:
+    profiles = tmp_path / "own.toml"
+    text = '[[profile]]\ndialect = "openai_chat"\nserver = "ours"\nremove.fields = ["seed"]'
+    profiles.write_text(text, encoding="utf-8")
+    options = ["--to", "chat", "--profiles", str(profiles), "--server", "ours"]
+    status, out, err = piped("request", "-", *options, body=ASKED_OF_CHAT)
+    assert (status, err) == (0, "streamnorm: loss: seed in request, 1 × dropped\n")
+    assert "seed" not in json.loads(out)
+
+
+def test_profiles_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    profiles = tmp_path / "own.toml"
+    profiles.write_text('[[profile]]\ndialect = "chat"\nset.x = 1', encoding="utf-8")
+    options = ["--to", "chat", "--profiles", str(profiles)]
+    status, out, err = piped("request", "-", *options, body=ASKED_OF_CHAT)
+    assert (status, out) == (2, b"")
+    assert err.startswith(f"streamnorm: {profiles}: profile[0].set.x: no such capability")
+
+
 def test_unknown_version_is_refused_with_the_known_ones() -> None:
     options = ["--to", "anthropic", "--api-version", "2020-01-01"]
     status, _, err = piped("request", "-", *options, body=ASKED_OF_CHAT)

@@ -65,11 +65,54 @@ def test_version_before_2026_10_21_has_a_name_of_the_cloud(
     assert lost == []
 
 
-def test_vertex_has_no_mark_at_the_top_and_no_context_management() -> None:
-    body = {"messages": MESSAGES, "cache_control": {"type": "ephemeral"}, "context_management": {}}
-    fitted, lost = fitted_for(body, "anthropic", "vertex")
-    assert fitted.body == {"messages": MESSAGES, "anthropic_version": "vertex-2023-10-16"}
-    assert lost == ["cache_control", "context_management"]
+@pytest.mark.parametrize("cloud", ["vertex", "bedrock"])
+def test_clouds_have_no_mark_at_the_top(cloud: str) -> None:
+    body = {"messages": MESSAGES, "cache_control": {"type": "ephemeral"}}
+    fitted, lost = fitted_for(body, "anthropic", cloud)
+    assert {*fitted.body} == {"messages", "anthropic_version"}
+    assert lost == ["cache_control"]
+
+
+@pytest.mark.parametrize(
+    ("cloud", "known"),
+    [
+        ("vertex", ["context-management-2025-06-27"]),
+        ("bedrock", ["context-management-2025-06-27"]),
+        ("azure", ["context-management-2025-06-27", "mcp-client-2025-11-20"]),
+    ],
+)
+def test_clouds_have_some_betas(cloud: str, known: list[str]) -> None:
+    """`Unexpected value(s)` on Vertex (claude-code#56970), `invalid beta flag` on Bedrock."""
+    names = ["context-management-2025-06-27", "mcp-client-2025-11-20", "advisor-tool-2026-03-01"]
+    body = {"messages": MESSAGES, "context_management": {"edits": [{}]}, "mcp_servers": [{}]}
+    headers = {"anthropic-beta": ",".join(names)}
+    fitted, lost = fitted_for(body, "anthropic", cloud, headers=headers)
+    has_servers = names[1] in known
+    assert "context_management" in fitted.body
+    assert ("mcp_servers" in fitted.body) is has_servers
+    listed = fitted.headers.get("anthropic-beta") or ",".join(fitted.body["anthropic_beta"])
+    assert listed == ",".join(known)
+    assert lost == [*["mcp_servers"] * (not has_servers), "beta"]
+
+
+def test_bedrock_has_no_lifetimes_of_marks() -> None:
+    """litellm#17250: "cache_control.ephemeral.ttl: Extra inputs are not permitted"."""
+    mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    left = {"cache_control": {"type": "ephemeral"}}
+    body = {
+        "system": [{"text": "a", **mark}],
+        "tools": [{"name": "f", **mark}],
+        "messages": [{"role": "user", "content": [{"type": "tool_result", "content": [mark]}]}],
+    }
+    fitted, lost = fitted_for(body, "anthropic", "bedrock")
+    assert fitted.body == {
+        "system": [{"text": "a", **left}],
+        "tools": [{"name": "f", **left}],
+        "messages": [{"role": "user", "content": [{"type": "tool_result", "content": [left]}]}],
+        "anthropic_version": "bedrock-2023-05-31",
+    }
+    assert lost == ["ttl", "ttl", "ttl"]
+    assert {*capabilities_for("anthropic", "bedrock").mark_ttls.values()} == {""}
 
 
 def test_bedrock_refuses_what_it_does_not_know() -> None:
@@ -92,14 +135,13 @@ def test_body_for_one_cloud_goes_to_the_other() -> None:
     assert lost == ["anthropic_version"]
 
 
-@pytest.mark.parametrize("server", ["vertex", "bedrock", "copilot", "qwen", "deepseek"])
+@pytest.mark.parametrize("server", ["copilot", "qwen", "deepseek"])
 def test_context_management_goes_with_its_beta(server: str) -> None:
     """claude-code#21612 #39589 #51700, litellm#26240, copilot-api#217."""
     body = {"messages": MESSAGES, "context_management": {"edits": [{"type": "clear_x"}]}}
     headers = {"anthropic-beta": "context-management-2025-06-27"}
     fitted, lost = fitted_for(body, "anthropic", server, headers=headers)
-    assert "context_management" not in fitted.body
-    assert "anthropic_beta" not in fitted.body
+    assert fitted.body == {"messages": MESSAGES}
     assert fitted.headers == {}
     assert lost == ["context_management", "beta"]
 

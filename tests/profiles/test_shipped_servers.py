@@ -255,6 +255,7 @@ ROWS = [
                 **WRAPS,
                 "reasoning_form": "extra_content",
                 "reasoning_issuer": "google",
+                "signed": {"tool_call"},
                 "signature_placeholder": "skip_thought_signature_validator",
             },
         )

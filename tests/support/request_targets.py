@@ -41,6 +41,7 @@ EVERYTHING = BodyCapabilities(
     restricted_choice=True,
     thinking="adaptive",
     reasoning_issuer="vendor",
+    signed=frozenset({"text", "tool_call"}),
     marks=frozenset(
         [
             "system",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support.anthropic import frames as anthropic
-from support.chunkings import CHUNKINGS
+from support.chunkings import CHUNKINGS, events_of
 from support.corpus import recordings
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, chunk, content
@@ -360,6 +360,44 @@ def test_text_is_the_same_in_every_chunking_and_without_the_run(d: Draws) -> Non
     (patch,) = [block for block in message.blocks if block.kind == "custom"]
     assert patch.arguments == text
     assert isinstance(reading.outcome, Completed)
+
+
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+def test_recorded_calls_become_custom_calls(source: str) -> None:
+    """Hardly any has the wrapped form: each has its arguments as text, in any chunking."""
+    found = 0
+    for recording in recordings(source):
+        options = {"verbatim": False, "server": recording.server}
+        plain = Transcoder(source, "openai_responses", **options)
+        plain.feed(recording.body)
+        plain.close()
+        calls = plain.message.tool_calls
+        if not calls:
+            continue
+        reply = Reply(tools={call.name: ToolName(call.name, "n", is_custom=True) for call in calls})
+        for name in ("one event", "bytes" if len(recording.body) < 3000 else "halves of events"):
+            chunks = CHUNKINGS[name](events_of(recording.body))
+            route = Route(source, "openai_responses", {**options, "reply": reply})
+            reading = assert_same_without_run(chunks, route)
+            restored = reading.states[-1]["message"].tool_calls
+            if isinstance(plain.outcome, Completed):
+                expected = [
+                    call.arguments if call.kind == "custom" else text_of(call.arguments)
+                    for call in calls
+                ]
+                assert [call.arguments for call in restored] == expected, recording.name
+        found += 1
+    assert found > 5
+
+
+def text_of(arguments: str) -> str:
+    """Return the text of a call by the plainest means."""
+    try:
+        value = json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
+    wrapped = isinstance(value, dict) and isinstance(value.get("input"), str)
+    return str(value["input"]) if wrapped else "" if value == {} else arguments
 
 
 @pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses", "gemini"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from json import JSONDecoder
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -48,10 +50,25 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
 
 
 def _lenient(text: str) -> Any:
+    """Return the value of JSON that msgspec refuses for half of a character; None of any other."""
     try:
+        _STANDARD.decode(text)
         return decode_any(text, max_depth=Limits().max_json_depth)
-    except InvalidJSON:
+    except (InvalidJSON, ValueError, RecursionError):
         return None
+
+
+def _refused(number: str) -> float:
+    raise ValueError(f"number of {len(number)} characters that no double is near to")
+
+
+def _near(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _refused(number)
+
+
+# Where a double has no such number, null would stand in its place.
+_STANDARD = JSONDecoder(parse_constant=_refused, parse_float=_near)
 
 
 def _repaired(text: str, path: str) -> dict[str, object]:

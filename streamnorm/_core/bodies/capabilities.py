@@ -88,7 +88,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         off_efforts: Efforts beside reasoning that is switched off; None = all.
         reasons_by_default: The model reasons where the request does not say.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
-        reasoning_issuer: Vendor whose signed reasoning goes back; None = none does.
+        reasoning_issuer: Vendor whose signatures go back; None = none do.
+        signed: Tags of the blocks beside reasoning that have a field for a signature.
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
             of the content, in `<think>` tags before the text, or as `extra_content` of calls.
@@ -186,6 +187,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasons_by_default: bool = False
     reasoning_excludes: frozenset[str] = frozenset()
     reasoning_issuer: str | None = None
+    signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
     reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
     reasoning_required: Literal["calls"] | bool = False

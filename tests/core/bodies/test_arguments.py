@@ -30,10 +30,23 @@ def test_no_arguments_are_the_empty_object(text: str) -> None:
 
 
 def test_half_a_character_becomes_the_replacement_character() -> None:
-    assert object_of('{"a":"\\ud83d"}') == ({"a": "\ufffd"}, [])
+    assert object_of('{"a":"\\ud83d","b":1.5}') == ({"a": "\ufffd", "b": 1.5}, [])
 
 
-@pytest.mark.parametrize("text", ["[1]", "null", '{"a":', "x", '{"a":1}}', "[" * 9999])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        "null",
+        '{"a":',
+        "x",
+        '{"a":1}}',
+        "[" * 9999,
+        '{"a":NaN}',
+        '{"a":1e400}',
+        '{"a":-Infinity}',
+    ],
+)
 def test_anything_else_is_an_error_without_its_text(text: str) -> None:
     with pytest.raises(EncodeError, match=f"arguments of {len(text)} characters") as caught:
         object_of(text)

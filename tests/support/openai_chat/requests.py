@@ -13,7 +13,16 @@ from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.openai_chat.body import codec
 
-__all__ = ["asked", "body_of", "lost_by", "message", "read", "read_message", "without_source", "write"]
+__all__ = [
+    "asked",
+    "body_of",
+    "lost_by",
+    "message",
+    "read",
+    "read_message",
+    "without_source",
+    "write",
+]
 
 
 def body_of(*messages: Any, **fields: Any) -> dict[str, Any]:

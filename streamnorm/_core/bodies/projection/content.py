@@ -39,7 +39,6 @@ from streamnorm._core.losses import Losses
 __all__ = ["ContentProjector"]
 
 _MAX_KIND_CHARS = 40
-_ERROR = "<tool_error>{}</tool_error>"
 
 B = TypeVar("B", bound=InputBlock)
 
@@ -70,6 +69,7 @@ class ContentProjector:
         self._fills = fills
         self._native = native
         self._ids: dict[str, str] = {}
+        self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
@@ -189,7 +189,7 @@ class ContentProjector:
         if len(known) < len(block.citations):
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)
-        if block.signature is not None and not (own or self._can.reasoning_issuer == block.issuer):
+        if block.signature is not None and not (own or self._is_known(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
@@ -199,17 +199,22 @@ class ContentProjector:
         can = self._can
         name = self._names.of(call.name, call.namespace)
         id = call.id if own and self._native else self._id(call.id)
+        self._called[call.id] = name
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not can.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and not (own or can.reasoning_issuer == call.issuer):
+        if call.signature is not None and not (own or self._is_known(call, "tool_call")):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
         if call.kind == "custom" and not can.custom_tools:
             arguments = compact({"input": call.arguments})
             call = structs.replace(call, kind="function", arguments=arguments)
         return call
+
+    def _is_known(self, block: Text | ToolCall, tag: str) -> bool:
+        """Return whether the target can verify the signature of a block, and has a field for it."""
+        return block.issuer == self._can.reasoning_issuer and tag in self._can.signed
 
     def _reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
@@ -245,13 +250,9 @@ class ContentProjector:
         id = result.tool_call_id
         if not (own and self._native):
             id = self._id(id)
-        name = self._names.of(result.name, None) if result.name else ""
-        if result.is_error and not can.error_results:
+        name = result.name and self._called.get(result.tool_call_id, result.name)
+        if result.is_error and not (own or can.error_results):
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")
-            text = "".join(item.text for item in content if isinstance(item, Text))
-            files = [item for item in content if not isinstance(item, Text)]
-            content = [Text(_ERROR.format(text)), *files]
-            result = structs.replace(result, is_error=False)
         after = same_parts(result.content, tuple(content))
         if (id, name) == (result.tool_call_id, result.name) and after is result.content:
             return result

@@ -59,6 +59,8 @@ def project_request(
     messages = _in_order(request.messages, can, losses, repair)
     content = ContentProjector(can, names, losses, fills=repair == "fill", native=native)
     system, messages = place_instructions(request.system, content.project(messages), can, losses)
+    if not messages and not own:
+        raise EncodeError("no messages, expected at least one", path="messages")
     if not can.prefill and messages and _is_prefill(messages[-1], can):
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
     projected = project_marks(

@@ -39,6 +39,7 @@ CAPABILITIES = BodyCapabilities(
     thinking="level",
     efforts=("minimal", "low", "medium", "high", "xhigh"),
     reasoning_issuer=ISSUER,
+    signed=frozenset({"text", "tool_call"}),
     signature_placeholder="skip_thought_signature_validator",
     service_tiers={"default": "standard", "flex": "flex", "priority": "priority"},
 )

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Refusal, Text, ToolResult
+from streamnorm._core.bodies.error_marks import mark_error, unmark_error
 from streamnorm._core.bodies.fields import object_at, text_in, unexpected, within
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -30,7 +31,6 @@ __all__ = ["messages_from_wire", "messages_to_wire"]
 
 _PLAIN = frozenset({"role", "content", "name"})
 _RESULT = _PLAIN | {"tool_call_id"}
-_ERROR_START, _ERROR_END = "<tool_error>", "</tool_error>"
 
 
 def messages_from_wire(messages: Sequence[object]) -> tuple[InputMessage, ...]:
@@ -96,14 +96,9 @@ def _result(value: dict[str, Any]) -> InputMessage:
     if mark is None and content and content[-1].cache is not None:
         mark = content[-1].cache
         content[-1] = structs.replace(content[-1], cache=None)
-    is_error = False
-    if len(content) == 1 and isinstance(text := content[0], Text):
-        written = text.text
-        if written.startswith(_ERROR_START) and written.endswith(_ERROR_END):
-            is_error = True
-            content = [structs.replace(text, text=written[len(_ERROR_START) : -len(_ERROR_END)])]
     id, name = text_in(value, "tool_call_id") or "", text_in(value, "name") or ""
-    result = ToolResult(id, tuple(content), is_error, name, cache=mark, extra=extra)
+    is_error, unmarked = unmark_error(tuple(content))
+    result = ToolResult(id, unmarked, is_error, name, cache=mark, extra=extra)
     return InputMessage("user", (result,))
 
 
@@ -170,7 +165,7 @@ def _plain_to_wire(
 
 
 def _result_to_wire(result: ToolResult, context: WriteContext) -> dict[str, Any]:
-    content = content_to_wire(result.content, context, result.cache)
+    content = content_to_wire(mark_error(result), context, result.cache)
     value: dict[str, Any] = {
         "role": "tool",
         "tool_call_id": result.tool_call_id,

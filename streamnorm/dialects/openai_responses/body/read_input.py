@@ -17,10 +17,10 @@ from streamnorm._core.blocks import (
     Reasoning,
     ServerToolCall,
     ServerToolResult,
-    Text,
     ToolCall,
     ToolResult,
 )
+from streamnorm._core.bodies.error_marks import unmark_error
 from streamnorm._core.bodies.fields import (
     object_at,
     objects_in,
@@ -54,7 +54,6 @@ _CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
 _CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
 _RESULT = frozenset({"type", "call_id", "name", "output"})
 _RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
-_ERROR_START, _ERROR_END = "<tool_error>", "</tool_error>"
 
 
 class InputReader:
@@ -151,7 +150,7 @@ class InputReader:
     def _read_result(self, item: _Item) -> None:
         id = text_in(item, "call_id") or ""
         content: Any = blocks_from_wire(item, "output")  # whose parts are those of a message
-        is_error, content = _unmarked(content)
+        is_error, content = unmark_error(content)
         extra = extra_of(item, _RESULT)
         if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
             extra = {DIALECT: {**own_fields(extra), "type": item["type"]}}
@@ -260,17 +259,6 @@ class InputReader:
 
 
 _UNFINISHED = InputMessage("assistant")
-
-
-def _unmarked(content: tuple[InputBlock, ...]) -> tuple[bool, tuple[InputBlock, ...]]:
-    """Return whether a result is marked as an error, and its content without the mark."""
-    if len(content) != 1 or not isinstance(block := content[0], Text):
-        return False, content
-    text = block.text
-    if not (text.startswith(_ERROR_START) and text.endswith(_ERROR_END)):
-        return False, content
-    inner = text[len(_ERROR_START) : -len(_ERROR_END)]
-    return True, (structs.replace(block, text=inner),)
 
 
 def _with_fields(block: InputBlock, fields: _Item) -> InputBlock:

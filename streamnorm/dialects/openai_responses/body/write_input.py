@@ -17,6 +17,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
+from streamnorm._core.bodies.error_marks import mark_error
 from streamnorm._core.bodies.request import InputMessage, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.ids import mint_id
@@ -118,7 +119,7 @@ class _InputWriter:
         if result.name and not is_custom:
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
-        item["output"] = content_to_wire([*result.content], self._context, of=of)
+        item["output"] = content_to_wire([*mark_error(result)], self._context, of=of)
         return item | own
 
     # Messages of the assistant

@@ -69,11 +69,12 @@ def test_unknown_citations_are_dropped() -> None:
 
 def test_signatures_go_to_their_vendor_alone() -> None:
     mine = (Text("a", signature="s", issuer="vendor"), call("c", signature="t", issuer="vendor"))
-    kept = Projection(request(assistant(*mine), user(result("c"))))
-    assert kept.messages[0][1] == mine
-    done = Projection(request(assistant(*mine), user(result("c"))), reasoning_issuer="other")
-    assert done.messages[0][1] == (Text("a"), call("c"))
-    assert done.lost == {"signature_dropped": 2}
+    asked = request(assistant(*mine), user(result("c")))
+    assert Projection(asked).request is asked
+    for can in ({"reasoning_issuer": "other"}, {"signed": frozenset()}):
+        done = Projection(asked, **can)
+        assert done.messages[0][1] == (Text("a"), call("c"))
+        assert done.lost == {"signature_dropped": 2}
     empty = blocks_of(Text(signature="s", issuer="vendor"), role="assistant")
     assert empty.messages == [("assistant", (Text(signature="s", issuer="vendor"),))]
 

@@ -205,14 +205,15 @@ def test_images_move_behind_the_results_where_results_have_none() -> None:
     assert Projection(kept).request is kept
 
 
-def test_an_error_is_marked_in_the_text_where_there_is_no_field() -> None:
-    image = Image("image/png", "aGk=")
-    failed = ToolResult("a", (Text("time"), image, Text("out")), is_error=True)
-    done = Projection(request(assistant(call("a")), user(failed)), error_results=False)
-    assert done.messages[1][1] == (
-        ToolResult("a", (Text("<tool_error>timeout</tool_error>"), image)),
-    )
+def test_an_error_is_a_loss_where_there_is_no_field() -> None:
+    failed = ToolResult("a", (Text("timeout"),), is_error=True)
+    asked = request(assistant(call("a")), user(failed))
+    done = Projection(asked, error_results=False)
+    assert done.request is asked  # the room writes the mark
     assert done.lost == {"is_error": 1}
+    assert Projection(asked).lost == {}
+    mine = request(assistant(call("a")), own(user(failed)))
+    assert Projection(mine, error_results=False).lost == {}
 
 
 def test_files_that_the_target_cannot_carry_leave_the_result() -> None:
@@ -225,3 +226,11 @@ def test_files_that_the_target_cannot_carry_leave_the_result() -> None:
 def test_an_unanswered_call_with_only_its_message_is_missing_a_result() -> None:
     with pytest.raises(EncodeError, match="call without a result"):
         Projection(request(InputMessage("assistant", (call("a"),))))
+
+
+def test_a_request_that_says_nothing_is_an_error() -> None:
+    with pytest.raises(EncodeError, match="no messages, expected at least one") as caught:
+        Projection(request(user(" ")))
+    assert caught.value.path == "messages"
+    mine = own(request())
+    assert Projection(mine).request is mine

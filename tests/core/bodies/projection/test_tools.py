@@ -11,7 +11,6 @@ from streamnorm import (
     CustomTool,
     EncodeError,
     Grammar,
-    InputMessage,
     MCPServer,
     Namespace,
     ServerTool,
@@ -78,13 +77,17 @@ def test_calls_of_a_wrapped_tool_have_its_text_as_input() -> None:
 def test_namespaces_are_flattened_in_tools_history_and_choice() -> None:
     asked = request(
         assistant(ToolCall("c", "get", "{}", namespace="crm"), ToolCall("d", "get", "{}")),
-        user(ToolResult("c", name="get"), ToolResult("d")),
+        user(ToolResult("c", name="get"), ToolResult("d", name="get")),
         tools=(Tool("get", namespace=CRM), CustomTool("put", namespace=CRM)),
         tool_choice=ToolChoice("named", ("get",)),
     )
     done = Projection(asked, **FLAT)
     assert done.request.tools == (Tool("crm__get"), CustomTool("crm__put"))
     assert done.messages[0][1] == (ToolCall("c", "crm__get", "{}"), ToolCall("d", "get", "{}"))
+    assert done.messages[1][1] == (
+        ToolResult("c", name="crm__get"),
+        ToolResult("d", name="get"),
+    )
     assert done.request.tool_choice == ToolChoice("named", ("crm__get",))
     assert done.reply.tools == {
         "crm__get": ToolName("get", "crm"),
@@ -207,7 +210,7 @@ def test_a_choice_falls_with_the_last_tool() -> None:
     assert done.lost == {"server_tool_dropped": 1, "tool_choice": 1}
     none = offered(dropped, choice=ToolChoice("none"))
     assert none.request.tool_choice == ToolChoice("none")
-    alone = Projection(request(InputMessage("user"), tool_choice=ToolChoice("auto")))
+    alone = Projection(request(user("Go"), tool_choice=ToolChoice("auto")))
     assert alone.request.tool_choice == ToolChoice("auto")
 
 

@@ -80,9 +80,7 @@ SERVERS: dict[str, tuple[dict[str, Any], InputMessage]] = {
         message("assistant", Text("{"), extra={"openai_chat": {"prefix": True}}),
     ),
     "signed call of Google": (
-        assistant(
-            tool_calls=[function(extra_content={"google": {"thought_signature": "c2ln"}})]
-        ),
+        assistant(tool_calls=[function(extra_content={"google": {"thought_signature": "c2ln"}})]),
         message("assistant", ToolCall("c1", "f", '{"t":1}', signature="c2ln", issuer="google")),
     ),
     "signed call of another vendor": (
@@ -97,9 +95,7 @@ SERVERS: dict[str, tuple[dict[str, Any], InputMessage]] = {
     ),
     "call with a number": (
         assistant(tool_calls=[function(index=0)]),
-        message(
-            "assistant", ToolCall("c1", "f", '{"t":1}', extra={"openai_chat": {"index": 0}})
-        ),
+        message("assistant", ToolCall("c1", "f", '{"t":1}', extra={"openai_chat": {"index": 0}})),
     ),
     "details": (
         assistant(
@@ -151,7 +147,10 @@ READ: dict[str, tuple[dict[str, Any], InputMessage]] = {
         assistant(reasoning="Hm."),
         message("assistant", Reasoning(("Hm.",))),
     ),
-    "reasoning that is empty": (assistant(reasoning_content="", content="Hi"), message("assistant", Text("Hi"))),
+    "reasoning that is empty": (
+        assistant(reasoning_content="", content="Hi"),
+        message("assistant", Text("Hi")),
+    ),
     "parts": (
         assistant(
             content=[
