@@ -199,7 +199,8 @@ class ContentProjector:
         can = self._can
         name = self._names.of(call.name, call.namespace)
         id = call.id if own and self._native else self._id(call.id)
-        self._called[call.id] = name
+        if call.id:
+            self._called[call.id] = name
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not can.namespaces:

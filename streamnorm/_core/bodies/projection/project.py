@@ -80,10 +80,31 @@ def _in_order(
     repair: RepairPolicy,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
-    # A conversation that is in the dialect already is the client's affair.
-    if repair == "error" and all(is_own(message, can.dialect) for message in messages):
+    # A conversation that is in the dialect already is the client's affair; what is added to it
+    # must not change it.
+    settled = 0 if repair == "fill" else _settled(messages, can)
+    if settled == len(messages):
         return messages
-    return place_results(mint_ids(messages, losses), can, losses, repair)
+    minted = mint_ids(messages, losses, settled=settled)
+    return place_results(minted, can, losses, repair, settled=settled)
+
+
+def _settled(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
+    """Return the number of the first messages that are in the dialect, with all their results."""
+    foreign = (n for n, message in enumerate(messages) if not is_own(message, can.dialect))
+    count = next(foreign, len(messages))
+    last = count - 1
+    while last >= 0 and messages[last].role != "assistant":
+        last -= 1
+    if last < 0 or count == len(messages) or not messages[last].tool_calls:
+        return count
+    end = count
+    while end < len(messages) and messages[end].role != "assistant":
+        end += 1
+    answered = sum(len(message.tool_results) for message in messages[last:count])
+    is_answered = answered >= len(messages[last].tool_calls)
+    more = any(message.tool_results for message in messages[count:end])
+    return count if is_answered and not more else last
 
 
 def _is_prefill(message: InputMessage, can: BodyCapabilities) -> bool:

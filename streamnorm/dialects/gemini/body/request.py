@@ -150,7 +150,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
         body[_SYSTEM] = {"parts": parts}
     if request.tools and _TOOLS not in known:
-        body[_TOOLS] = tools_to_wire(request.tools)
+        body[_TOOLS] = tools_to_wire(request.tools, context)
     if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
         body[TOOL_CONFIG] = choice
     if CONFIG not in known and (options := options_to_wire(request, context)):

@@ -145,10 +145,7 @@ def _call(value: dict[str, Any]) -> ToolCall:
     except DecodeError as exc:
         raise within(exc, f"$.{kind}") from exc
     sent = owner.get("arguments" if kind == "function" else "input")
-    if isinstance(sent, str):
-        arguments = clean(sent)
-    else:
-        arguments = "" if sent is None else compact(sent)
+    arguments = clean(sent) if isinstance(sent, str) else "" if sent is None else compact(sent)
     id = value.get("id")
     if isinstance(id, str):
         id = clean(id)
