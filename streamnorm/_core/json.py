@@ -187,11 +187,11 @@ def objects_of(value: object) -> list[dict[str, Any]]:
 
 
 def compact(value: Any) -> str:
-    """Return a decoded JSON value as JSON text without white space or lone surrogates."""
+    """Return a JSON value or a struct as JSON text without white space or lone surrogates."""
     try:
         return dumps(value).decode()
     except UnicodeEncodeError:
-        return dumps(_clean_tree(value, frozenset())).decode()
+        return dumps(_clean_tree(msgspec.to_builtins(value), frozenset())).decode()
 
 
 def clean(text: str) -> str:

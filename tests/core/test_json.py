@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnorm import Citation
 from streamnorm._core.json import (
     InvalidJSON,
     clean,
@@ -146,6 +147,9 @@ def test_lone_surrogate_in_a_wrongly_typed_value_is_refused() -> None:
 def test_compact_text_has_no_white_space_and_no_half_characters() -> None:
     value = {"a": [1, "\ud83d"], "\ude00": {"b": "x"}}
     assert compact(value) == '{"a":[1,"�"],"�":{"b":"x"}}'
+    assert compact(Citation("k", url="\ud800", extra={"a": "\udfff"})) == (
+        '{"kind":"k","url":"�","extra":{"a":"�"}}'
+    )
 
 
 @given(st.text(st.characters()))

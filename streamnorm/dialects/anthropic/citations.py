@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import Citation
-from streamnorm._core.json import string_of
+from streamnorm._core.json import clean, string_of
 from streamnorm.dialects.anthropic.wire import unmapped
 
 __all__ = ["citation_from_wire", "citation_to_wire"]
@@ -25,7 +25,7 @@ def citation_from_wire(citation: dict[str, Any]) -> Citation:
     extra = unmapped(citation, "type")
 
     def pop_string(key: str) -> str | None:
-        return extra.pop(key) if isinstance(extra.get(key), str) else None
+        return clean(extra.pop(key)) if isinstance(extra.get(key), str) else None
 
     return Citation(
         kind,

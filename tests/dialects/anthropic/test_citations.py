@@ -25,6 +25,11 @@ def test_citations_arrive_in_the_start_or_by_deltas() -> None:
     ]
 
 
+def test_half_characters_are_replaced() -> None:
+    wire = {"type": "a\ud800", "url": "b\ud800", "title": "\udfff", "cited_text": "\ud83d\ude00"}
+    assert citation_from_wire(wire) == Citation("a�", "b�", "�", "😀")
+
+
 CITATIONS: dict[str, tuple[dict[str, Any], Citation]] = {
     "characters": (
         {

@@ -12,6 +12,7 @@ from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.anthropic.body import codec
 from streamnorm.dialects.anthropic.body.request import read_request, write_request
+from support.body_types import problems
 
 __all__ = ["Body", "Wrote", "asked", "block_in", "parts_of", "read", "rewritten", "write"]
 
@@ -77,11 +78,17 @@ def write(request: Request, **narrowed: Any) -> Wrote:
 
 
 def rewritten(**fields: Any) -> Body:
-    """Return a body with some fields, read and written anew; nothing may be lost."""
+    """Return a body with some fields, read and written anew.
+
+    Nothing may be lost, and where the SDK's types accept what was read, they must accept what
+    is written.
+    """
     request = parts_of(read(**fields))
     assert not any(map(is_own_message, request.messages))
     body, _, losses = write(request)
     assert losses == []
+    if not problems("anthropic", asked(**fields), beta=True):
+        assert problems("anthropic", body, beta=True) == []
     return body
 
 

@@ -134,11 +134,9 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
             "schema": output.schema or {},
             **own_fields(output.extra),
         }
-        for field in ("name", "description"):
+        for field in ("name", "description", "strict"):  # the schema is always enforced
             if getattr(output, field) is not None:
                 context.losses.add(f"schema_{field}", "request", "dropped")
-        if output.strict is False:
-            context.losses.add("schema_strict", "request", "the schema is enforced")
     if config:
         body["output_config"] = config
 

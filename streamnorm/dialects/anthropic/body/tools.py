@@ -15,7 +15,7 @@ from streamnorm._core.bodies.fields import (
     text_in,
     within,
 )
-from streamnorm._core.bodies.request import Request, Source, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
@@ -104,7 +104,7 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
     """Add `tools` and `mcp_servers` to a body."""
     tools: list[dict[str, Any]] = []
     servers: list[dict[str, Any]] = []
-    for tool in request.tools:
+    for tool in _with_one_loaded(request.tools, context):
         value = unchanged_source(tool, DIALECT)
         if value is None:
             value = _tool_to_wire(tool, context)
@@ -119,6 +119,18 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
         body["tools"] = tools
     if servers:
         body["mcp_servers"] = servers
+
+
+def _with_one_loaded(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
+    """Return tools of which at least one is not deferred, as the API demands."""
+    loaded: list[Tool] = []
+    for tool in tools:
+        if not isinstance(tool, Tool) or not tool.deferred or is_own(tool, DIALECT):
+            return tools
+        loaded.append(structs.replace(tool, deferred=False))
+    for _ in loaded:
+        context.losses.add("deferred_tool_loaded", "tools", "offered from the start")
+    return tuple(loaded)
 
 
 def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | MCPParts | None:

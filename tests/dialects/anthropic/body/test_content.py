@@ -33,7 +33,7 @@ FOUND: Body = {
     "encrypted_index": "Eo8C",
 }
 USE: Body = {"type": "tool_use", "id": "t1", "name": "f", "input": {"b": 1, "a": [2.5]}}
-SERVER_USE: Body = {**USE, "type": "server_tool_use", "id": "srvtoolu_1"}
+SERVER_USE: Body = {**USE, "type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}
 SEARCHED: Body = {
     "type": "web_search_tool_result",
     "tool_use_id": "srvtoolu_1",
@@ -76,13 +76,13 @@ BLOCKS: list[tuple[Body, Any]] = [
     ),
     (
         SERVER_USE,
-        ServerToolCall("srvtoolu_1", "f", '{"b":1,"a":[2.5]}', "server_tool_use"),
+        ServerToolCall("srvtoolu_1", "web_search", '{"b":1,"a":[2.5]}', "server_tool_use"),
     ),
     (
         {**SERVER_USE, "type": "mcp_tool_use", "server_name": "wiki"},
         ServerToolCall(
             "srvtoolu_1",
-            "f",
+            "web_search",
             '{"b":1,"a":[2.5]}',
             "mcp_tool_use",
             extra={"anthropic": {"server_name": "wiki"}},

@@ -61,7 +61,7 @@ def tool_in(value: Body) -> AnyTool:
 )
 def test_function_is_read_and_written_again(value: Body, expected: Tool) -> None:
     assert tool_in(value) == expected
-    assert rewritten(tools=[value])["tools"] == [value]
+    assert rewritten(tools=[value, SEARCH])["tools"] == [value, SEARCH]
 
 
 def test_tool_of_an_unknown_type_with_a_schema_is_a_function() -> None:
@@ -92,6 +92,21 @@ def test_unchanged_tool_is_written_as_it_was_read() -> None:
 def test_schema_is_always_that_of_an_object(schema: Body | None, expected: Body) -> None:
     request = Request(tools=(Tool("f", input_schema=schema, strict=False),))
     assert write(request).body["tools"] == [{"name": "f", "input_schema": expected}]
+
+
+def test_tools_are_not_all_deferred() -> None:
+    deferred = Tool("f", deferred=True)
+    loaded = {"name": "f", "input_schema": {"type": "object"}}
+    wrote = write(Request(tools=(deferred, deferred)))
+    assert wrote.body["tools"] == [loaded, loaded]
+    assert wrote.losses == [("deferred_tool_loaded", "offered from the start")]
+    search = ServerTool("tool_search", "openai_responses")
+    for beside in (Tool("g"), search):
+        wrote = write(Request(tools=(deferred, beside)))
+        assert wrote.body["tools"][0] == {**loaded, "defer_loading": True}
+        assert wrote.losses == []
+    own = {**loaded, "defer_loading": True}
+    assert write(structs.replace(read(tools=[own]), max_tokens=1)).body["tools"] == [own]
 
 
 @pytest.mark.parametrize(
