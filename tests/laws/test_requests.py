@@ -203,6 +203,6 @@ def test_no_request_is_more_than_an_error_of_ours(dialect: str, request: Request
 
 
 @pytest.mark.parametrize("dialect", BODIES)
-def test_request_without_messages_has_no_legal_form(dialect: str) -> None:
+def test_request_whose_messages_are_all_empty_has_no_legal_form(dialect: str) -> None:
     with pytest.raises(EncodeError):
         encode_request(Request(model="m", messages=(InputMessage("user"),)), dialect)

@@ -45,7 +45,17 @@ _PNG = "iVBORw0KGgo="
 _IDS = ("call_{}", "toolu_{}", "functions.f:{}", "{}" + "x" * 60, "é{}", "a b{}", "snid_{}", "")
 _ARGUMENTS = (
     *("", "{}", '{"a":1}', '{"z":"é","a":[1,{"b":null}]}', '{"n":12345678901234567890}'),
-    *('{ "a" : 1.50 }', '{"a":1,"a":2}', '{"big":1e400}', '{"s":"\\ud83d\\ude00"}'),
+    *('{ "a" : 1.50 }', '{"a":1,"a":2}', '{"s":"\\ud83d\\ude00"}'),
+)
+_NO_OBJECTS = (
+    '{"big":1e400}',
+    "{",
+    "null",
+    "[1]",
+    '"a"',
+    '{"a":1} x',
+    '{"a":"\\ud83d"}',
+    "[" * 200,
 )
 _WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 _NAMES = ("f", "get_weather", "search-web", "a" * 64)
@@ -97,13 +107,14 @@ def _spoken(d: Draws) -> InputBlock:
     return d.pick(options)
 
 
-def _call(d: Draws, number: int) -> ToolCall:
+def _call(d: Draws, number: int, *, hostile: bool) -> ToolCall:
     id, name = make_id(d, number), d.pick(_NAMES)
     if d.flag(6):
         return ToolCall(id, "patch", d.pick(_TEXTS), "custom")
     if d.flag(6):
         return ToolCall(id, "f", "{}", namespace="ns")
-    return ToolCall(id, name, d.pick(_ARGUMENTS), **_signed(d))
+    arguments = d.pick(_NO_OBJECTS if hostile and d.flag(6) else _ARGUMENTS)
+    return ToolCall(id, name, arguments, **_signed(d))
 
 
 def _result(d: Draws, call: ToolCall) -> ToolResult:
@@ -123,10 +134,11 @@ def make_turn(d: Draws, number: int, *, hostile: bool = False) -> list[InputMess
     Args:
         d: Random draws.
         number: Number of the turn, for the ids of its calls.
-        hostile: Whether results may be late, missing, doubled, of no call, in any order.
+        hostile: Whether results may be late, missing, doubled, of no call, in any order, and
+            arguments no JSON object.
     """
     spoken = d.some(2, lambda: _spoken(d))
-    calls = [_call(d, 10 * number + n) for n in range(d.below(4))]
+    calls = [_call(d, 10 * number + n, hostile=hostile) for n in range(d.below(4))]
     if calls and d.flag(3):  # one id, or none, and texts between the calls
         spoken.insert(d.below(len(spoken) + 1), calls.pop())
     blocks = (*spoken, *calls)

@@ -75,7 +75,7 @@ def same(request: Request, dialect: str) -> Request:
         tool_choice=_same_choice(request.tool_choice),
         # Several calls are allowed unless a request says otherwise.
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        output=_same_output(request.output),
+        output=_same_output(request.output, dialect),
         reasoning=_same_reasoning(request.reasoning),
         betas=(),  # of which those of its fields are added
         source=None,
@@ -101,12 +101,14 @@ def _same_choice(choice: ToolChoice | None) -> ToolChoice | None:
     return choice
 
 
-def _same_output(output: OutputFormat | None) -> OutputFormat | None:
+def _same_output(output: OutputFormat | None, dialect: str) -> OutputFormat | None:
     if output is None or output.kind == "text":
         return None
     if output.kind == "json_schema":
         name = None if output.name == "response" else output.name
-        return structs.replace(output, name=name, strict=bool(output.strict))
+        # Anthropic enforces every schema.
+        strict = bool(output.strict) and dialect != "anthropic"
+        return structs.replace(output, name=name, strict=strict)
     return output
 
 
@@ -179,10 +181,15 @@ def _without_items(extra: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _error(is_error: bool, content: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
-    """Return whether a result is an error, and its content without the mark that says so."""
+    """Return whether a result is an error, and its content without the mark that says so.
+
+    The mark is around all texts of a result, which stand before its files then.
+    """
     if content and isinstance(content[0], Text) and (found := _ERROR.fullmatch(content[0].text)):
         first = (structs.replace(content[0], text=found[1]),) if found[1] else ()
-        return True, (*first, *content[1:])
+        is_error, content = True, (*first, *content[1:])
+    if is_error:
+        content = _joined(tuple(sorted(content, key=lambda item: not isinstance(item, Text))))
     return is_error, content
 
 
