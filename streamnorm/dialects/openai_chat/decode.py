@@ -90,6 +90,8 @@ class ChatDecoder(Decoder):
     def read_body(self, body: dict[str, Any]) -> list[Event]:
         """Return the events of a whole response, read as a stream of one chunk.
 
+        Each choice has a message.
+
         Raises:
             InvalidJSON: A field is of another type.
             Fatal: The body is an error, contradicts itself, or exceeds a bound.
@@ -99,6 +101,9 @@ class ChatDecoder(Decoder):
             choice.index = number if choice.index is None else choice.index
         events: list[Event] = []
         self._read_chunk(Frame("message", compact(body)), chunk, events)
+        for choice in chunk.choices or ():
+            extra = self._choices[choice.index or 0].extra
+            extra.update(_unknown(choice.message, wire.DELTA_FIELDS))
         self._finish(events)
         return events
 
@@ -230,9 +235,8 @@ class ChatDecoder(Decoder):
     def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any], data: str) -> None:
         """Store the unknown fields of a choice that finishes."""
         self._store(blocks.extra, _unknown(value, wire.CHOICE_FIELDS), data)
-        for name in ("delta", "message"):  # Vercel's gateway puts the cost here
-            if is_object(delta := value.get(name)):
-                self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
+        if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
+            self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
         before = self._usage.usage

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
@@ -13,7 +15,13 @@ from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, p
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import InputMessage, Request, is_own, replaced
+from streamnorm._core.bodies.request import (
+    InputMessage,
+    Request,
+    is_own,
+    replaced,
+    unchanged_source,
+)
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -44,6 +52,8 @@ def project_request(
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
+    if native and repair == "error" and unchanged_source(request, can.dialect) is not None:
+        return request, Reply()
     own = is_own(request, can.dialect)
     if request.state and not own:
         name = next(iter(request.state))
@@ -51,7 +61,8 @@ def project_request(
             "state of another provider, expected the whole conversation in the request",
             path=f"state.{name}",
         )
-    names = ToolNames(request.tools, can, losses)
+    known = structs.replace(can, name_pattern=None) if native else can
+    names = ToolNames(request.tools, known, losses)
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
     tools = project_tools(request.tools, can, names, losses)
@@ -80,10 +91,31 @@ def _in_order(
     repair: RepairPolicy,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
-    # A conversation that is in the dialect already is the client's affair.
-    if repair == "error" and all(is_own(message, can.dialect) for message in messages):
+    # A conversation that is in the dialect already is the client's affair; what is added to it
+    # must not change it.
+    settled = 0 if repair == "fill" else _settled(messages, can)
+    if settled == len(messages):
         return messages
-    return place_results(mint_ids(messages, losses), can, losses, repair)
+    minted = mint_ids(messages, losses, settled=settled)
+    return place_results(minted, can, losses, repair, settled=settled)
+
+
+def _settled(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
+    """Return the number of the first messages that are in the dialect, with all their results."""
+    foreign = (n for n, message in enumerate(messages) if not is_own(message, can.dialect))
+    count = next(foreign, len(messages))
+    last = count - 1
+    while last >= 0 and messages[last].role != "assistant":
+        last -= 1
+    if last < 0 or count == len(messages) or not messages[last].tool_calls:
+        return count
+    end = count
+    while end < len(messages) and messages[end].role != "assistant":
+        end += 1
+    answered = sum(len(message.tool_results) for message in messages[last:count])
+    is_answered = answered >= len(messages[last].tool_calls)
+    more = any(message.tool_results for message in messages[count:end])
+    return count if is_answered and not more else last
 
 
 def _is_prefill(message: InputMessage, can: BodyCapabilities) -> bool:

@@ -27,15 +27,22 @@ in and what stands in the wrong place is moved."""
 NO_RESULT = "No result was recorded for this tool call."
 
 
-def mint_ids(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+def mint_ids(
+    messages: tuple[InputMessage, ...], losses: Losses, *, settled: int = 0
+) -> tuple[InputMessage, ...]:
     """Return messages whose calls and results all have ids.
 
     A result without an id, or with one that no call has, answers the first call without an id
     that has its name, if it names one, else the first.
+
+    Args:
+        messages: The messages.
+        losses: Counts results that are matched so.
+        settled: Number of the first messages, which stay as they are.
     """
     if all(
         block.id if isinstance(block, ToolCall) else block.tool_call_id
-        for message in messages
+        for message in messages[settled:]
         for block in message.blocks
         if isinstance(block, ToolCall | ToolResult)
     ):
@@ -44,6 +51,9 @@ def mint_ids(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputM
     known: set[str] = set()  # ids of the last calls
     waiting: dict[str, str] = {}  # names of those that had no id and have no result, by their id
     for position, message in enumerate(messages):
+        if position < settled:
+            minted.append(message)
+            continue
         if message.role == "assistant":
             waiting = {}
             blocks = _with_call_ids(message.blocks, position, waiting)
@@ -93,16 +103,25 @@ def place_results(
     can: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
+    *,
+    settled: int = 0,
 ) -> tuple[InputMessage, ...]:
     """Return messages in which every call is answered where the target wants it.
 
     Messages that are in order already stay the same objects.
 
+    Args:
+        messages: The messages; each call has an id.
+        can: Capabilities of the target.
+        losses: Counts what is moved, dropped or filled in.
+        repair: Policy for results that are missing or out of place.
+        settled: Number of the first messages, which stay as they are.
+
     Raises:
         EncodeError: A result is missing, late, of no call, or contradicts another one, and
             `repair` is `error`.
     """
-    placed = _Placement(messages, can, losses, repair).place()
+    placed = _Placement(messages, can, losses, repair).place(settled)
     return same_parts(messages, tuple(placed))
 
 
@@ -121,8 +140,10 @@ class _Placement:
         self._placed: list[InputMessage] = []
         self._known: set[str] = set()  # ids of all calls so far
 
-    def place(self) -> list[InputMessage]:
-        messages, start, end = self._messages, 0, len(self._messages)
+    def place(self, start: int) -> list[InputMessage]:
+        messages, end = self._messages, len(self._messages)
+        self._placed += messages[:start]
+        self._known.update(call.id for message in self._placed for call in message.tool_calls)
         while start < end:
             message = messages[start]
             stop = start + 1

@@ -26,7 +26,8 @@ from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["call_from_wire", "call_to_wire", "count_inexact_numbers"]
 
-_MAPPED = frozenset({"id", "name", "args", "partialArgs"})
+_PLAIN = frozenset({"id", "name", "args"})
+_MAPPED = _PLAIN | {"partialArgs"}
 
 
 def call_from_wire(
@@ -42,24 +43,21 @@ def call_from_wire(
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    wire = camel(value)
-    name = text_in(wire, "name")
+    is_plain = value.keys() == _PLAIN and None not in value.values()
+    wire = value if is_plain else camel(value)
+    id, name = text_in(wire, "id") or "", text_in(wire, "name")
     if not name or wire.get("willContinue"):
         return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=extra_of(modifiers))
     args = object_of(wire, "args")
     arguments = "" if args is None else compact(args)
     if args is None and wire.get("partialArgs"):
         arguments = _joined(objects_of(wire["partialArgs"]))
-    unmapped = rest(wire, _MAPPED)
+    unmapped = {} if is_plain else rest(wire, _MAPPED)
     if unmapped:
         modifiers = {f"functionCall.{key}": item for key, item in unmapped.items()} | modifiers
     signature, issuer = signed
-    return ToolCall(
-        *(text_in(wire, "id") or "", name, arguments),
-        signature=signature,
-        issuer=issuer,
-        extra=extra_of(modifiers),
-    )
+    extra = extra_of(modifiers)
+    return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)
 
 
 def _joined(entries: list[dict[str, Any]]) -> str:

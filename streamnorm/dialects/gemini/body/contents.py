@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import array_in, object_at, unexpected, within
+from streamnorm._core.bodies.fields import array_in, unexpected, within
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -52,7 +52,8 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     Raises:
         DecodeError: It is none of the dialect.
     """
-    wire = camel(content)
+    is_plain = content.keys() == _MAPPED and None not in content.values()
+    wire = content if is_plain else camel(content)
     word = wire.get("role")
     role = _ROLES.get(word) if isinstance(word, str | None) else None
     if role is None:
@@ -61,10 +62,10 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     blocks: list[InputBlock] = []
     for number, part in enumerate(parts):
         try:
-            read_part(object_at(part, "$"), blocks)
+            read_part(part, blocks)
         except DecodeError as exc:
             raise within(exc, f"$.parts[{number}]") from None
-    fields: dict[str, Any] = {} if wire.keys() == _MAPPED else rest(wire, _MAPPED)
+    fields: dict[str, Any] = {} if is_plain else rest(wire, _MAPPED)
     if word in _FORMER_ROLES:
         fields["role"] = word
     if role == "assistant" and len(blocks) > 1:
@@ -102,20 +103,27 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
 def _joined(blocks: list[InputBlock]) -> list[InputBlock]:
     """Return the blocks of the model with adjacent pieces of one text or thought as one."""
     joined: list[InputBlock] = []
+    run: list[InputBlock] = []
     for block in blocks:
-        last = joined[-1] if joined else None
-        if not _continues(last, block):
-            joined.append(block)
-        elif isinstance(last, Text) and isinstance(block, Text):
-            joined[-1] = Text(last.text + block.text)
-        elif isinstance(last, Reasoning) and isinstance(block, Reasoning):
-            text = last.text + block.text
-            parts = (text,) if text else ()
-            joined[-1] = Reasoning(parts, block.signature, block.issuer, extra=block.extra)
-    return joined
+        if run and not _continues(run[-1], block):
+            joined.append(_whole(run))
+            run = []
+        run.append(block)
+    return [*joined, _whole(run)]
 
 
-def _continues(last: InputBlock | None, block: InputBlock) -> bool:
+def _whole(pieces: list[InputBlock]) -> InputBlock:
+    last = pieces[-1]
+    if len(pieces) == 1:
+        return last
+    text = "".join([piece.text for piece in pieces if isinstance(piece, Text | Reasoning)])
+    if isinstance(last, Reasoning):
+        parts = (text,) if text else ()
+        return Reasoning(parts, last.signature, last.issuer, extra=last.extra)
+    return Text(text)
+
+
+def _continues(last: InputBlock, block: InputBlock) -> bool:
     """Return whether a block of the model is a piece of the last one."""
     match last, block:
         case (Text(), Text()):

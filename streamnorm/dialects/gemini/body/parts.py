@@ -23,7 +23,7 @@ from streamnorm._core.blocks import (
     Text,
     Video,
 )
-from streamnorm._core.bodies.fields import text_in, within
+from streamnorm._core.bodies.fields import text_in, unexpected, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean, compact, is_object, string_of
@@ -51,31 +51,39 @@ _PLACEHOLDERS = frozenset(
 """Documented values that stand for a signature, and are none."""
 
 
-def read_part(part: dict[str, Any], blocks: list[InputBlock]) -> None:
+def read_part(part: Any, blocks: list[InputBlock]) -> None:
     """Append the blocks of one part.
 
     Raises:
-        DecodeError: It has several data, or a field of another type than the vendor's.
+        DecodeError: It is no part, has several data, or a field of another type than the
+            vendor's.
     """
+    if not is_object(part):
+        raise unexpected(part, "an object", "$")
     text = part.get("text")
     if type(text) is str and len(part) == 1:
         blocks.append(Text(clean(text)))
         return
-    part = camel(part)
-    field, modifiers = _datum(part)
+    field, value, others = _datum(camel(part))
     if field == "text":
-        _read_text(part, blocks)
+        blocks += _texts(value, others)
         return
     try:
-        blocks.append(_block(field, part[field], modifiers))
+        blocks.append(_block(field, value, others))
     except DecodeError as exc:
         raise within(exc, f"$.{field}") from None
 
 
-def _datum(part: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the field with the data of a part, and its other fields."""
-    if len(part) == 1 and (field := next(iter(part))) in _FREQUENT and part[field] is not None:
-        return field, {}
+def _datum(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+    """Return the field with the data of a part, its value, and the other fields."""
+    for field in _FREQUENT:
+        value = part.get(field)
+        if value is None:
+            continue
+        if len(part) == 1:
+            return field, value, {}
+        if len(part) == 2 and "thoughtSignature" in part:
+            return field, value, {"thoughtSignature": part["thoughtSignature"]}
     try:
         field = data_field(part)
     except Fatal as fatal:
@@ -83,7 +91,7 @@ def _datum(part: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     others = {
         key: item for key, item in part.items() if key != field and (key, item) != ("text", "")
     }
-    return field, others
+    return field, part.get(field), others
 
 
 def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
@@ -113,27 +121,21 @@ def _signature(value: object) -> tuple[str | None, str | None]:
     return signature_from_wire(clean(value))
 
 
-def _read_text(part: dict[str, Any], blocks: list[InputBlock]) -> None:
-    text = text_in(part, "text") or ""
-    modifiers = {
-        key: item
-        for key, item in part.items()
-        if key != "text" and (key not in _MODIFIERS or item is None)
-    }
-    extra = extra_of(modifiers)
-    thought = part.get("thought") is True
-    wire = part.get("thoughtSignature")
+def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
+    """Return the blocks of text or of a thought."""
+    text = text_in({"text": value}, "text") or ""
+    thought, wire = others.get("thought") is True, others.get("thoughtSignature")
     redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
     if redacted is not None:
-        if text:
-            blocks.append(Reasoning((text,)) if thought else Text(text))
-        blocks.append(redacted)
-        return
+        plain = Reasoning((text,)) if thought else Text(text)
+        return [plain, redacted] if text else [redacted]
     signature, issuer = _signature(wire)
-    if not thought:
-        blocks.append(Text(text, signature=signature, issuer=issuer, extra=extra))
-        return
-    blocks.append(Reasoning((text,) if text else (), signature, issuer, extra=extra))
+    extra = extra_of(
+        {key: item for key, item in others.items() if key not in _MODIFIERS or item is None}
+    )
+    if thought:
+        return [Reasoning((text,) if text else (), signature, issuer, extra=extra)]
+    return [Text(text, signature=signature, issuer=issuer, extra=extra)]
 
 
 def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:

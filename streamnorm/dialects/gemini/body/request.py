@@ -7,7 +7,7 @@ is a stream stand in the path.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import structs
 
@@ -94,7 +94,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def _model(path: str, wire: dict[str, Any]) -> str:
-    in_path = ENDPOINTS.model(path, None)
+    in_path = unquote(ENDPOINTS.model(path, None))
     return in_path or (text_in(wire, "model") or "").removeprefix("models/")
 
 
@@ -150,7 +150,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
         body[_SYSTEM] = {"parts": parts}
     if request.tools and _TOOLS not in known:
-        body[_TOOLS] = tools_to_wire(request.tools)
+        body[_TOOLS] = tools_to_wire(request.tools, context)
     if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
         body[TOOL_CONFIG] = choice
     if CONFIG not in known and (options := options_to_wire(request, context)):

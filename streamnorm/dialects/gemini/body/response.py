@@ -144,9 +144,11 @@ class _ResponseWriter:
         self._parts: list[dict[str, Any]] = []
         self._open: dict[int, _OpenBlock] = {}
         self._part_of: dict[int, int] = {}  # by the indexes of blocks of text
+        self._texts: dict[int, list[str]] = {}  # of the parts, by their numbers
+        self._chars: dict[int, int] = {}  # lengths of these
         self._cited: list[_OpenBlock] = []
         self._usage = Usage()
-        self._end: MessageStop | StreamError | None = None
+        self._end: MessageStop | StreamError = MessageStop("other")  # replaced by the last event
 
     def push(self, event: Event) -> None:
         """Add an event of the message."""
@@ -195,21 +197,23 @@ class _ResponseWriter:
         before = self._projector.merged.get(index)
         if before is None:
             thought = {"thought": True} if isinstance(block.block, Reasoning) else {}
+            block.part = len(self._parts)
             self._parts.append({"text": "", **thought})
-            block.part = len(self._parts) - 1
         else:
             block.part = self._part_of[before]
         self._part_of[index] = block.part
-        part = self._parts[block.part]
-        block.start = len(part["text"])
-        part["text"] += block.text
+        self._texts.setdefault(block.part, []).append(block.text)
+        block.start = self._chars.get(block.part, 0)
+        self._chars[block.part] = block.start + len(block.text)
         if block.signature is not None:
-            part["thoughtSignature"] = block.signature
+            self._parts[block.part]["thoughtSignature"] = block.signature
         if block.citations:
             self._cited.append(block)
 
     def response(self, message: Message, created: float | None) -> dict[str, Any]:
         """Return the response."""
+        for number, texts in self._texts.items():
+            self._parts[number]["text"] = "".join(texts)
         chunk = _own(message.extra, CHUNK_LEVEL_FIELDS)
         chunk |= _own(message.stop_extra, CHUNK_LEVEL_FIELDS)
         if created is not None:
@@ -230,27 +234,22 @@ class _ResponseWriter:
     def _candidate(self, message: Message) -> dict[str, Any]:
         parts = self._parts or [{"text": ""}]
         candidate: dict[str, Any] = {"index": 0, **_own(message.stop_extra, _CANDIDATE_FIELDS)}
-        match self._end:
-            case MessageStop() as stop:
-                candidate["finishReason"] = stop_reason_to_wire(stop)
-            case StreamError() as error:
-                candidate |= {"finishReason": error.code, "finishMessage": error.message}
-            case None:
-                pass
+        end = self._end
+        if isinstance(end, StreamError):
+            candidate |= {"finishReason": end.code, "finishMessage": end.message}
+        else:
+            candidate["finishReason"] = stop_reason_to_wire(end)
         return {**candidate, "content": {"role": "model", "parts": parts}, **self._citations()}
 
     def _citations(self) -> dict[str, Any]:
-        sizes = [
-            len(part["text"].encode("utf-8", "replace"))
-            if "text" in part and "thought" not in part
-            else 0
-            for part in self._parts
-        ]
+        starts = [0]  # of the parts, in the bytes of all text
+        for part in self._parts:
+            text = "" if "thought" in part else part.get("text", "")
+            starts.append(starts[-1] + len(text.encode("utf-8", "replace")))
         cited: list[tuple[int, dict[str, Any]]] = []
         for block in self._cited:
-            text = self._parts[block.part]["text"]
-            before = sum(sizes[: block.part])
-            fields = citations_to_wire(block.citations, text, block.start, before, extras=True)
+            text, start = self._parts[block.part]["text"], starts[block.part]
+            fields = citations_to_wire(block.citations, text, block.start, start, extras=True)
             cited.append((block.part, fields))
         return merge_citations(cited)
 

@@ -21,7 +21,8 @@ from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["result_from_wire", "result_to_wire"]
 
-_MAPPED = frozenset({"id", "name", "response", "parts"})
+_PLAIN = frozenset({"id", "name", "response"})
+_MAPPED = _PLAIN | {"parts"}
 _OUTPUT, _ERROR = "output", "error"
 _FILES = ("inlineData", "fileData")
 
@@ -36,16 +37,16 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    wire = camel(value)
+    is_plain = value.keys() == _PLAIN and None not in value.values()
+    wire = value if is_plain else camel(value)
     id, name = text_in(wire, "id") or "", text_in(wire, "name") or ""
     response = object_of(wire, "response")
-    is_error, text, original = False, "", None
-    if response is not None:
-        is_error, text, original = _response(response)
+    is_error, text, original = (False, "", None) if response is None else _response(response)
     content: tuple[Any, ...] = (Text(text),) if text else ()
-    parts = array_in(wire, "parts")
-    if parts:
-        content += tuple(_part(part, f"$.parts[{at}]") for at, part in enumerate(parts))
+    if is_plain:
+        return ToolResult(id, content, is_error, name, original, extra=extra_of(modifiers))
+    parts = array_in(wire, "parts") or ()
+    content += tuple([_part(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
     unmapped = {f"functionResponse.{key}": item for key, item in rest(wire, _MAPPED).items()}
     extra = extra_of({**unmapped, **modifiers})
     return ToolResult(id, content, is_error, name, original, extra=extra)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import structs
+
 from streamnorm._core.bodies.fields import (
     object_at,
     object_of,
@@ -120,12 +122,10 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
         fields[f"streamableHttpTransport.{name}"] = value
     tool = MCPServer(
         *(text_in(wire, "name") or "", text_in(transport, "url"), token, others),
+        require_approval="never",
         extra=extra_of(fields),
     )
-    source = Source(DIALECT, server, tool)
-    return MCPServer(
-        tool.name, tool.url, tool.authorization, tool.headers, extra=tool.extra, source=source
-    )
+    return structs.replace(tool, source=Source(DIALECT, server, tool))
 
 
 def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
@@ -136,7 +136,7 @@ def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
     return ServerTool(kind, DIALECT, data, blocked_domains=tool.blocked_domains, source=source)
 
 
-def tools_to_wire(tools: tuple[AnyTool, ...]) -> list[dict[str, Any]]:
+def tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[dict[str, Any]]:
     """Return tools as the dialect groups them: neighbours of one kind in one entry.
 
     Raises:
@@ -149,7 +149,7 @@ def tools_to_wire(tools: tuple[AnyTool, ...]) -> list[dict[str, Any]]:
             case Tool():
                 group, item = _FUNCTIONS, source or _function_to_wire(tool)
             case MCPServer():
-                group, item = _MCP_SERVERS, source or _mcp_server_to_wire(tool)
+                group, item = _MCP_SERVERS, source or _mcp_server_to_wire(tool, context)
             case ServerTool():
                 entries.append(source or _server_tool_to_wire(tool, number))
                 continue
@@ -170,7 +170,9 @@ def _function_to_wire(tool: Tool) -> dict[str, Any]:
     return add_extra(wire, tool.extra)
 
 
-def _mcp_server_to_wire(server: MCPServer) -> dict[str, Any]:
+def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, Any]:
+    if server.require_approval == "always":
+        context.losses.add("require_approval", "tools", "calls are made without approval")
     headers = dict(server.headers)
     if server.authorization is not None:
         headers["Authorization"] = f"Bearer {server.authorization}"
@@ -248,7 +250,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
             calling = {"mode": "NONE"}
         case ToolChoice("auto", names):
             calling = {"mode": _VALIDATED if strict or names else "AUTO"}
-        case ToolChoice(_, names):
+        case _:
             calling = {"mode": "ANY"}
     if choice is not None and choice.names:
         calling = {**(calling or {}), "allowedFunctionNames": list(choice.names)}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall
-from streamnorm._core.bodies.fields import array_in, unfit
+from streamnorm._core.blocks import Reasoning, Refusal, Text
+from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfit
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Usage
@@ -36,6 +36,8 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     """
     if not array_in(body, "choices"):
         raise DecodeError("no choices, expected at least one", path="$.choices")
+    for path, choice in objects_in(body, "choices"):
+        object_at(choice.get("message"), f"{path}.message")
     try:
         return ChatDecoder(server=context.server, limits=context.limits).read_body(body)
     except InvalidJSON as exc:
@@ -82,27 +84,10 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 
 def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:
     """Return the message of a choice, and whether it holds a refusal."""
-    texts: list[str] = []
-    reasoning: list[str] = []
-    refusals: list[str] = []
-    calls: list[dict[str, Any]] = []
-    annotations = Annotations()
-    for index, block in enumerate(message.blocks):
-        match block:
-            case Text(text, citations):
-                texts.append(text)
-                annotations.start_block(index)
-                annotations.stop_block(index, len(text))
-                for citation in citations:
-                    annotations.add(index, citation)
-            case Reasoning():
-                reasoning.append(block.text)
-            case Refusal(text):
-                refusals.append(text)
-            case ToolCall():
-                calls.append(call_to_wire(block))
-            case other:
-                raise AssertionError(f"{type(other).__name__} passed the projection")
+    blocks = message.blocks
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    reasoning = [block.text for block in blocks if isinstance(block, Reasoning)]
+    refusals = [block.text for block in blocks if isinstance(block, Refusal)]
     value: dict[str, Any] = {
         "role": "assistant",
         "content": "".join(texts) if texts else None,
@@ -110,11 +95,22 @@ def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:
     }
     if reasoning:
         value["reasoning_content"] = "".join(reasoning)
-    if calls:
+    if calls := [call_to_wire(call) for call in message.tool_calls]:
         value["tool_calls"] = calls
-    if written := annotations.to_wire():
-        value["annotations"] = written
+    if annotations := _annotations_of(message):
+        value["annotations"] = annotations
     return value, bool(refusals)
+
+
+def _annotations_of(message: Message) -> list[Any]:
+    annotations = Annotations()
+    for index, block in enumerate(message.blocks):
+        if isinstance(block, Text):
+            annotations.start_block(index)
+            annotations.stop_block(index, len(block.text))
+            for citation in block.citations:
+                annotations.add(index, citation)
+    return annotations.to_wire()
 
 
 def _created(message: Message) -> int:

@@ -30,7 +30,14 @@ from streamnorm.dialects.openai_responses.citations import citation_from_wire, c
 from streamnorm.dialects.openai_responses.opaque import block_from_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["ISSUER", "Owner", "blocks_from_wire", "content_to_wire", "output_part_to_wire"]
+__all__ = [
+    "ISSUER",
+    "Owner",
+    "blocks_from_wire",
+    "content_to_wire",
+    "output_part_to_wire",
+]
+
 
 Owner: TypeAlias = Literal["message", "call", "custom"]
 """What content stands in: a message, or the result of a function or of a custom call."""

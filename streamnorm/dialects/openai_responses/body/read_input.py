@@ -53,7 +53,7 @@ _SUMMARIES = frozenset({"type", "summary", "encrypted_content"})
 _CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
 _CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
 _RESULT = frozenset({"type", "call_id", "name", "output"})
-_RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
+_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
 
 
 class InputReader:
@@ -79,9 +79,11 @@ class InputReader:
         self._answer: Answer | None = None
         # Results that are still to come, by call id; "" is the id of those without one.
         self._results = Counter(
-            string_of(item, "call_id")
-            for item in items
-            if is_object(item) and str(item.get("type")) in _RESULT_TYPES
+            [
+                string_of(item, "call_id")
+                for item in items
+                if is_object(item) and item.get("type") in _RESULT_TYPES
+            ]
         )
         self._custom_calls: set[str] = set()
 
@@ -92,20 +94,26 @@ class InputReader:
             DecodeError: An item is not of the dialect.
         """
         for number, item in enumerate(self._items):
+            kind = item.get("type") if is_object(item) else None
+            read = self._READERS.get(kind) if isinstance(kind, str) else None
             try:
-                self._read(object_at(item, "$"))
+                if read is None:
+                    self._read_other(object_at(item, "$"))
+                else:
+                    read(self, item)
             except DecodeError as exc:
                 raise within(exc, f"$.input[{number}]") from None
         self._end_answer()
         return tuple(self._messages)
 
-    def _read(self, item: _Item) -> None:
+    def _read_other(self, item: _Item) -> None:
+        """Read an item that has no reader of its own."""
         kind = text_in(item, "type")
         if kind is None:
-            kind = "message" if "role" in item else "item_reference"
-        read = self._READERS.get(kind)
-        if read is not None:
-            read(self, item)
+            if "role" in item:
+                self._read_message(item)
+            else:
+                self._read_reference(item)
         elif kind in SERVER_TOOL_TYPES:
             self._append(item, _hosted_call(item))
         elif kind.endswith("_output"):
@@ -201,7 +209,8 @@ class InputReader:
 
     def _read_call(self, item: _Item) -> None:
         arguments = item.get("arguments")
-        text = compact(arguments) if is_object(arguments) else required_text(item, "arguments")
+        # Some servers and their clients have an object here, or nothing.
+        text = compact(arguments) if is_object(arguments) else text_in(item, "arguments") or ""
         self._add_call(item, text, "function", _CALL)
 
     def _read_custom_call(self, item: _Item) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 import pytest
@@ -234,3 +235,49 @@ def test_a_request_that_says_nothing_is_an_error() -> None:
     assert caught.value.path == "messages"
     mine = own(request())
     assert Projection(mine).request is mine
+
+
+# What is added to a conversation of the target's dialect leaves it as it is: its clients match
+# results without ids by their order, and its server holds it in a cache.
+
+MINE = own(assistant(call("", "f"), call("", "g")))
+ANSWERED = own(user(result("", name="f"), result("", name="g")))
+
+
+def test_a_message_that_is_added_changes_no_message_of_the_target() -> None:
+    asked = request(own(user("Go")), MINE, ANSWERED, user("More"), assistant("Yes", call("c")))
+    done = Projection(request(*asked.messages, user(result("c"))))
+    assert done.request.messages[:3] == asked.messages[:3]
+    assert all(map(is_, done.request.messages, asked.messages))
+    assert done.lost == {}
+
+
+def test_a_result_that_is_added_answers_a_call_of_the_target() -> None:
+    done = Projection(request(MINE, user(result(""), result(""))))
+    assert [block.id for block in done.request.messages[0].tool_calls] == ["call_0_0", "call_0_1"]
+    assert done.lost == {"result_matched_by_order": 2}
+    partly = request(MINE, own(user(result("", name="f"))), user(result("", name="g")))
+    assert Projection(partly).lost == {"result_matched_by_order": 2}
+
+
+def test_a_call_of_the_target_that_nothing_answers_is_refused() -> None:
+    with pytest.raises(EncodeError, match="call without a result") as caught:
+        Projection(request(own(user("Go")), MINE, user("More")))
+    assert caught.value.path == "messages[1].tool_calls[0]"
+
+
+def test_a_late_result_of_a_call_of_the_target_is_known_as_late() -> None:
+    mine = own(assistant(call("a"))), own(user(result("a"))), own(assistant("b"))
+    with pytest.raises(EncodeError, match="result after the next assistant message"):
+        Projection(request(*mine, user(result("a"))))
+
+
+def test_ids_are_minted_by_their_position_in_the_whole_conversation() -> None:
+    added = assistant(call("")), user(result("", name="f"))
+    done = Projection(request(own(user("Go")), own(assistant("a")), user("b"), *added))
+    assert done.request.messages[3].tool_calls[0].id == "call_3_0"
+
+
+def test_the_conversation_of_the_target_is_repaired_if_the_client_asks() -> None:
+    done = Projection(request(MINE, user("More")), repair="fill")
+    assert done.lost == {"result_filled": 2}

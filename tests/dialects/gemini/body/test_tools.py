@@ -98,12 +98,13 @@ def written(*tools: Any, **fields: Any) -> Written:
                 "https://w.org/mcp",
                 "tok",
                 {"X-A": "b"},
+                require_approval="never",
                 extra={"gemini": {"streamableHttpTransport.timeout": "5s"}},
             ),
         ),
         (
             {"mcpServers": [{"name": "wiki", "streamableHttpTransport": {}}]},
-            MCPServer("wiki"),
+            MCPServer("wiki", require_approval="never"),
         ),
         (
             {
@@ -114,7 +115,7 @@ def written(*tools: Any, **fields: Any) -> Written:
                     }
                 ]
             },
-            MCPServer("a", headers={"Authorization": "Basic x"}),
+            MCPServer("a", headers={"Authorization": "Basic x"}, require_approval="never"),
         ),
     ],
     ids=repr,
@@ -180,6 +181,11 @@ def test_a_server_tool_becomes_google_s(kind: str) -> None:
     ((field, value),) = body["tools"][0].items()
     assert value == {}
     assert tools_of({field: {}})[0].kind == kind
+
+
+def test_calls_of_mcp_servers_cannot_wait_for_approval() -> None:
+    assert written(MCPServer("a", require_approval="always")).lost == {"require_approval": 1}
+    assert written(MCPServer("a")).lost == {}
 
 
 def test_other_tools_have_no_legal_form() -> None:

@@ -331,11 +331,17 @@ def test_reasoning_without_text_after_it() -> None:
     assert write(request, reasoning_form="part")["messages"] == [parts]
 
 
-def test_tags_are_a_part_where_the_content_is_one() -> None:
-    image = OpaqueBlock("openai_chat", "x", '{"type":"x"}')
-    body = write(asked(message("assistant", HM, image)), reasoning_form="tags")
-    tagged = {"type": "text", "text": "<think>Hm.</think>"}
-    assert body["messages"] == [assistant(content=[tagged, {"type": "x"}])]
+@pytest.mark.parametrize(
+    ("form", "part"),
+    [
+        ("tags", {"type": "text", "text": "<think>Hm.</think>"}),
+        ("part", {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}),
+    ],
+)
+def test_reasoning_is_a_part_where_the_content_is_parts(form: str, part: dict[str, Any]) -> None:
+    opaque = OpaqueBlock("openai_chat", "x", '{"type":"x"}')
+    body = write(asked(message("assistant", HM, opaque)), reasoning_form=form)
+    assert body["messages"] == [assistant(content=[part, {"type": "x"}])]
 
 
 def test_empty_reasoning_is_written_where_a_server_demands_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -185,7 +186,7 @@ def test_a_longer_conversation_repeats_the_shorter_one() -> None:
         message("user", Text("?")),
     ]
     written = [write(asked(*turns[:count]))["messages"] for count in range(1, 6)]
-    for shorter, longer in zip(written, written[1:], strict=False):
+    for shorter, longer in pairwise(written):
         assert longer[: len(shorter)] == shorter
 
 

@@ -142,6 +142,16 @@ def test_new_result_of_a_custom_call_that_was_read_has_its_type() -> None:
     assert items == [custom, {"type": "custom_tool_call_output", "call_id": "c", "output": "a"}]
 
 
+def test_error_is_marked_before_its_files() -> None:
+    content = (Image("image/png", "iVBORw0="), Text("a"), Text("b"))
+    result = ToolResult("c", content, is_error=True)
+    (item,) = write_items(InputMessage("user", (result,)))
+    assert item["output"] == [
+        {"type": "input_text", "text": "<tool_error>ab</tool_error>"},
+        {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0="},
+    ]
+
+
 def test_result_without_an_id_has_none() -> None:
     (item,) = write_items(InputMessage("user", (ToolResult("", (Text("a"),)),)))
     assert item == {"type": "function_call_output", "output": "a"}
@@ -267,6 +277,7 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
     "results": [
         {"type": "function_call_output", "call_id": "c", "output": "a", "status": "completed"},
         {"type": "custom_tool_call_output", "call_id": "d", "output": "b"},
+        {"type": "function_call_output", "call_id": "e", "output": "<tool_error>c</tool_error>"},
     ],
     "hosted": [
         {"type": "web_search_call", "id": "ws_1", "status": "failed", "action": {"type": "x"}},

@@ -1,0 +1,101 @@
+"""Requests of real clients: in and out equal, and those of other dialects within the types."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from msgspec import structs
+from support.body_types import problems
+from support.captured_requests import (
+    CapturedRequest,
+    corpus_requests,
+    each_captured_request,
+    each_dialect_of_the_corpus,
+)
+from support.corpus import needs_corpus
+from support.openai_chat.requests import read, without_source, write
+
+from streamnorm import EncodeError, Request, ToolResult, decode_request, encode_request
+
+_PATHS = {
+    "/chat/completions": "openai_chat",
+    "/responses": "openai_responses",
+    "/messages": "anthropic",
+    "GenerateContent": "gemini",
+    "generateContent": "gemini",
+}
+
+REFERRING = {"ts_ai_responses__2"}
+"""Requests that refer to what their provider has stored."""
+
+
+def dialect_of(captured: CapturedRequest) -> str | None:
+    return next((d for end, d in _PATHS.items() if captured.path.endswith(end)), None)
+
+
+def assert_stays_equal(body: dict[str, Any]) -> None:
+    """Check that a request of this dialect is the same when it is written again."""
+    before = copy.deepcopy(body)
+    request = decode_request(body, "openai_chat")
+    encoded = encode_request(request, "openai_chat")
+    assert (encoded.body, encoded.losses) == (before, ())
+    renamed = encode_request(structs.replace(request, model="other"), "openai_chat")
+    assert renamed.body == {**before, "model": "other"}
+    anew = without_source(request)
+    again = without_source(read(write(anew)))
+    assert comparable(again) == comparable(anew)
+
+
+def comparable(request: Request) -> Request:
+    """Return a request without what is not written: names of results, and `strict: false`."""
+    messages = tuple(
+        structs.replace(
+            message,
+            blocks=tuple(
+                structs.replace(block, name="") if isinstance(block, ToolResult) else block
+                for block in message.blocks
+            ),
+        )
+        for message in request.messages
+    )
+    tools = tuple(
+        structs.replace(tool, strict=tool.strict or None) if hasattr(tool, "strict") else tool
+        for tool in request.tools
+    )
+    parallel = request.parallel_tool_calls if tools else None
+    return structs.replace(request, messages=messages, tools=tools, parallel_tool_calls=parallel)
+
+
+def assert_within_types(dialect: str, captured: CapturedRequest) -> bool:
+    """Check a request of another dialect as it is written here; False if it has no form."""
+    request = decode_request(captured.body, dialect, path=captured.path)
+    try:
+        encoded = encode_request(request, "openai_chat", repair="fill")
+    except EncodeError:  # of what its provider has stored
+        return False
+    assert problems("openai_chat", encoded.body) == [], captured.name
+    return True
+
+
+@each_captured_request
+def test_captured_requests(captured: CapturedRequest) -> None:
+    dialect = dialect_of(captured)
+    if dialect == "openai_chat":
+        assert_stays_equal(captured.body)
+    elif dialect is not None:
+        assert assert_within_types(dialect, captured) == (captured.name not in REFERRING)
+
+
+@needs_corpus
+def test_requests_of_the_corpus_stay_equal() -> None:
+    for captured in corpus_requests("openai_chat"):
+        if "messages" in captured.body:
+            assert_stays_equal(captured.body)
+
+
+@each_dialect_of_the_corpus
+def test_requests_of_the_corpus_are_within_the_types(dialect: str) -> None:
+    if dialect != "openai_chat":
+        written = [assert_within_types(dialect, known) for known in corpus_requests(dialect)]
+        assert written.count(False) <= 4

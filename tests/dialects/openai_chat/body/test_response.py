@@ -1,0 +1,453 @@
+"""Whole responses, read and written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from msgspec import structs
+from openai.types.chat import ChatCompletion
+from support.bodies import make_source
+from support.seeded import Draws, draws
+from support.streams import decode
+
+from streamnorm import (
+    Citation,
+    DecodeError,
+    EncodeError,
+    Limits,
+    LossyEncoding,
+    Message,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    Usage,
+    accumulate,
+    decode_message,
+    encode_message,
+    encoder,
+    message_events,
+    project,
+)
+from streamnorm._core.codec import ReadContext
+from streamnorm.dialects.openai_chat.body import codec
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"t":1}'}}
+
+
+def response(message: dict[str, Any], finish: str | None = "stop", **fields: Any) -> dict[str, Any]:
+    """Return a response with one choice."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": "m",
+        "choices": [choice],
+        **fields,
+    }
+
+
+def read(body: dict[str, Any], **options: Any) -> Message:
+    return decode_message(body, "openai_chat", **options)
+
+
+READ: dict[str, tuple[dict[str, Any], Message]] = {
+    "text": (
+        response({"content": "Hi", "refusal": None, "annotations": []}),
+        Message(blocks=(Text("Hi"),), stop_reason="end_turn", raw_stop_reason="stop"),
+    ),
+    "calls": (
+        response({"content": None, "tool_calls": [CALL, {**CALL, "id": "c2"}]}, "tool_calls"),
+        Message(
+            blocks=(ToolCall("c1", "f", '{"t":1}'), ToolCall("c2", "f", '{"t":1}')),
+            stop_reason="tool_use",
+            raw_stop_reason="tool_calls",
+        ),
+    ),
+    "custom call": (
+        response(
+            {"tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "p", "input": "x"}}]},
+            "tool_calls",
+        ),
+        Message(
+            blocks=(ToolCall("c1", "p", "x", "custom"),),
+            stop_reason="tool_use",
+            raw_stop_reason="tool_calls",
+        ),
+    ),
+    "refusal": (
+        response({"content": None, "refusal": "No."}),
+        Message(blocks=(Refusal("No."),), stop_reason="refusal", raw_stop_reason="stop"),
+    ),
+    "reasoning": (
+        response({"reasoning_content": "Hm.", "content": "Hi"}, "length"),
+        Message(
+            blocks=(Reasoning(("Hm.",)), Text("Hi")),
+            stop_reason="max_tokens",
+            raw_stop_reason="length",
+        ),
+    ),
+    "cited text before a call": (
+        response(
+            {
+                "content": "It rains.",
+                "annotations": [
+                    {
+                        "type": "url_citation",
+                        "url_citation": {
+                            "url": "https://a.example",
+                            "title": "A",
+                            "start_index": 0,
+                            "end_index": 9,
+                        },
+                    }
+                ],
+                "tool_calls": [CALL],
+            },
+            "tool_calls",
+        ),
+        Message(
+            blocks=(
+                Text(
+                    "It rains.",
+                    (Citation("url_citation", "https://a.example", "A", start=0, end=9),),
+                ),
+                ToolCall("c1", "f", '{"t":1}'),
+            ),
+            stop_reason="tool_use",
+            raw_stop_reason="tool_calls",
+        ),
+    ),
+    "nothing": (
+        response({"content": ""}),
+        Message(stop_reason="end_turn", raw_stop_reason="stop"),
+    ),
+    "no finish reason": (
+        response({"content": "Hi"}, None),
+        Message(blocks=(Text("Hi"),), stop_reason="end_turn"),
+    ),
+    "arguments as an object": (
+        response({"tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": {"t": 1}}}]}),
+        Message(
+            blocks=(ToolCall("c1", "f", '{"t":1}'),), stop_reason="tool_use", raw_stop_reason="stop"
+        ),
+    ),
+    "call without arguments": (
+        response({"tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": None}}]}),
+        Message(blocks=(ToolCall("c1", "f"),), stop_reason="tool_use", raw_stop_reason="stop"),
+    ),
+    "indexes that are all zero": (
+        response(
+            {"tool_calls": [{**CALL, "index": 0}, {**CALL, "id": "c2", "index": 0}]}, "tool_calls"
+        ),
+        Message(
+            blocks=(ToolCall("c1", "f", '{"t":1}'), ToolCall("c2", "f", '{"t":1}')),
+            stop_reason="tool_use",
+            raw_stop_reason="tool_calls",
+        ),
+    ),
+    "stop sequence of vLLM": (
+        {
+            **response({}),
+            "choices": [
+                {"message": {"content": "Hi"}, "finish_reason": "stop", "stop_reason": "END"}
+            ],
+        },
+        Message(
+            blocks=(Text("Hi"),),
+            stop_reason="stop_sequence",
+            raw_stop_reason="stop",
+            stop_sequence="END",
+        ),
+    ),
+    "other fields": (
+        response({"content": "Hi", "cost": 1}),
+        Message(
+            blocks=(Text("Hi"),),
+            stop_reason="end_turn",
+            raw_stop_reason="stop",
+            stop_extra={"cost": 1},
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "message"), READ.values(), ids=READ)
+def test_a_response_is_read(body: dict[str, Any], message: Message) -> None:
+    head = {"id": "chatcmpl-1", "model": "m", "extra": {"created": 1700000000}}
+    assert read(body) == structs.replace(message, **head)
+
+
+def test_a_response_without_id_model_and_object_is_read() -> None:
+    body = {"choices": [{"message": {"content": "Hi"}}], "id": None, "usage": None, "error": None}
+    assert read(body) == Message(blocks=(Text("Hi"),), stop_reason="end_turn")
+
+
+def test_a_legacy_call_is_read_with_an_id_of_its_own() -> None:
+    call = {"name": "f", "arguments": '{"t":1}'}
+    body = response({"content": None, "function_call": call}, "function_call")
+    first, again = read(body), read(body)
+    (block,) = first.blocks
+    assert isinstance(block, ToolCall)
+    assert block.id
+    assert (block.name, block.arguments) == ("f", '{"t":1}')
+    assert first == again
+    assert first.stop_reason == "tool_use"
+
+
+def test_tokens_are_counted_as_in_a_stream() -> None:
+    usage = {
+        "prompt_tokens": 130,
+        "completion_tokens": 40,
+        "total_tokens": 170,
+        "prompt_tokens_details": {"cached_tokens": 100},
+    }
+    assert read(response({"content": "Hi"}, usage=usage)).usage == Usage(130, 40, 100)
+
+
+def test_every_choice_is_read() -> None:
+    body = response({"content": "A"})
+    body["choices"].append({"message": {"content": "B"}, "finish_reason": "length"})
+    events = codec().read_response(body, ReadContext())
+    assert [accumulate(events, choice=choice).text for choice in (0, 1)] == ["A", "B"]
+    assert accumulate(events, choice=1).stop_reason == "max_tokens"
+
+
+def test_arguments_of_a_server_that_repeats_them_are_read_by_its_name() -> None:
+    assert read(response({"tool_calls": [CALL]}), server="qianfan").tool_calls[0].arguments
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({}, "$.choices: no choices, expected at least one"),
+        ({"choices": []}, "$.choices: no choices, expected at least one"),
+        ({"choices": 5}, "$.choices: an integer, expected an array"),
+        ({"choices": [5]}, "$.choices[0]: an integer, expected an object"),
+        ({"choices": [{"text": "Hi"}]}, "$.choices[0].message: null, expected an object"),
+        ({"choices": [{"message": "Hi"}]}, "$.choices[0].message: a string of 2 characters"),
+        (response({"content": 5}), "$: "),
+        (
+            response({"content": "Hi"}, error={"message": "secret", "code": 500}),
+            "$: an error of the provider, expected a response",
+        ),
+        (
+            {"choices": [{"index": 1, "message": {"content": "Hi"}}]},
+            "$: choice 1 alone, expected choice 0",
+        ),
+        (response({"tool_calls": [{"id": "c1", "function": {"arguments": "{}"}}]}), "$: "),
+    ],
+)
+def test_what_is_no_response_is_refused(body: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read(body)
+    assert str(caught.value).startswith(problem)
+    assert "secret" not in str(caught.value)
+
+
+def test_bounds_hold() -> None:
+    body = response({"tool_calls": [CALL, {**CALL, "id": "c2"}]})
+    with pytest.raises(DecodeError, match="max_tool_calls of 1 passed"):
+        read(body, limits=Limits(max_tool_calls=1))
+
+
+# Written
+
+EXAMPLE = Message(
+    id="chatcmpl-sn-1",
+    model="m",
+    blocks=(
+        Reasoning(("…",), "EqQB", "anthropic"),
+        Text("Hi"),
+        ToolCall("toolu_1", "f", '{"t":1}'),
+    ),
+    stop_reason="tool_use",
+    raw_stop_reason="tool_use",
+    usage=Usage(130, 40, 100),
+)
+
+
+def test_an_answer_of_another_vendor_is_written() -> None:
+    encoded = encode_message(EXAMPLE, "openai_chat", created=1700000000.9)
+    assert encoded.body == {
+        "id": "chatcmpl-sn-1",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls",
+                "message": {
+                    "role": "assistant",
+                    "content": "Hi",
+                    "refusal": None,
+                    "reasoning_content": "…",
+                    "tool_calls": [
+                        {
+                            "id": "toolu_1",
+                            "type": "function",
+                            "function": {"name": "f", "arguments": '{"t":1}'},
+                        }
+                    ],
+                },
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 130,
+            "completion_tokens": 40,
+            "total_tokens": 170,
+            "prompt_tokens_details": {"cached_tokens": 100},
+        },
+    }
+    assert [loss.feature for loss in encoded.losses] == ["signature"]
+
+
+def written(*blocks: Any, **fields: Any) -> dict[str, Any]:
+    """Return the only choice of a written message."""
+    message = Message(blocks=blocks, **{"stop_reason": "end_turn", **fields})
+    body = encode_message(message, "openai_chat").body
+    ChatCompletion.model_validate(body, strict=True)
+    (choice,) = body["choices"]
+    return choice
+
+
+def test_blocks_are_the_fields_of_one_message() -> None:
+    assert written()["message"] == {"role": "assistant", "content": None, "refusal": None}
+    assert written(Refusal("No."), stop_reason="refusal") == {
+        "index": 0,
+        "message": {"role": "assistant", "content": None, "refusal": "No."},
+        "finish_reason": "stop",
+    }
+    custom = written(ToolCall("c", "p", "x", "custom"), stop_reason="tool_use")["message"]
+    assert custom["tool_calls"] == [
+        {"id": "c", "type": "custom", "custom": {"name": "p", "input": "x"}}
+    ]
+    bare = written(ToolCall("c", "f"), stop_reason="tool_use")["message"]
+    assert bare["tool_calls"][0]["function"] == {"name": "f", "arguments": "{}"}
+
+
+def test_a_signed_call_is_written_with_its_signature() -> None:
+    signed = ToolCall("c", "f", "{}", signature="c2ln", issuer="google")
+    (call,) = written(signed, stop_reason="tool_use")["message"]["tool_calls"]
+    assert call["extra_content"] == {"google": {"thought_signature": "c2ln"}}
+
+
+def test_citations_are_annotations_of_the_whole_text() -> None:
+    cited = Text("It rains.", (Citation("url_citation", "https://a.example", "A", end=2),))
+    message = written(Text("Well. "), cited)["message"]
+    assert message["content"] == "Well. It rains."
+    assert message["annotations"] == [
+        {
+            "type": "url_citation",
+            "url_citation": {
+                "url": "https://a.example",
+                "title": "A",
+                "start_index": 6,
+                "end_index": 8,
+            },
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("max_tokens", "length"),
+        ("stop_sequence", "stop"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "content_filter"),
+        ("pause", "stop"),
+        ("other", "stop"),
+    ],
+)
+def test_every_stop_reason_has_a_finish_reason(reason: Any, finish: str) -> None:
+    assert written(Text("Hi"), stop_reason=reason)["finish_reason"] == finish
+
+
+def test_the_stop_sequence_stands_where_vllm_has_it() -> None:
+    choice = written(Text("Hi"), stop_reason="stop_sequence", stop_sequence="END")
+    assert choice["stop_reason"] == "END"
+
+
+@pytest.mark.parametrize(
+    ("fields", "tier"),
+    [
+        ({"extra": {"service_tier": "flex"}}, "flex"),
+        ({"usage": Usage(extra={"service_tier": "standard"})}, "default"),
+        ({"extra": {"service_tier": "flex"}, "stop_extra": {"service_tier": "auto"}}, "auto"),
+        ({"extra": {"service_tier": "batch"}}, None),
+        ({"extra": {"service_tier": 5}}, None),
+    ],
+)
+def test_the_tier_is_written_in_the_words_of_the_vendor(
+    fields: dict[str, Any], tier: str | None
+) -> None:
+    message = Message(stop_reason="end_turn", **fields)
+    body = encode_message(message, "openai_chat").body
+    assert body.get("service_tier") == tier
+
+
+@pytest.mark.parametrize(
+    ("extra", "created"),
+    [({"created": 17}, 17), ({"created_at": 18.0}, 18), ({"created": "x"}, 0), (None, 0)],
+)
+def test_the_time_is_that_of_the_answer(extra: Any, created: int) -> None:
+    message = Message(stop_reason="end_turn", extra=extra)
+    assert encode_message(message, "openai_chat").body["created"] == created
+    assert encode_message(message, "openai_chat", created=5).body["created"] == 5
+
+
+def test_an_unfinished_message_has_no_form() -> None:
+    with pytest.raises(EncodeError, match="without a stop reason, expected a finished one"):
+        encode_message(Message(blocks=(Text("Hi"),)), "openai_chat")
+
+
+def test_losses_are_refused_where_none_are_allowed() -> None:
+    sealed = Message(blocks=(RedactedReasoning("x", "anthropic"),), stop_reason="end_turn")
+    assert encode_message(sealed, "openai_chat").losses
+    with pytest.raises(LossyEncoding):
+        encode_message(sealed, "openai_chat", strict=True)
+
+
+def content(message: Message) -> dict[str, Any]:
+    """Return what a client reads of a message, whatever its order of blocks."""
+    return {
+        "text": message.text,
+        "reasoning": "".join(b.text for b in message.blocks if isinstance(b, Reasoning)),
+        "refusal": "".join(b.text for b in message.blocks if isinstance(b, Refusal)),
+        "calls": [
+            (call.id, call.name, call.arguments or "{}", call.kind, call.signature)
+            for call in message.tool_calls
+        ],
+        "stop": (message.stop_reason, message.stop_sequence),
+        "usage": message.usage,
+    }
+
+
+def cited(message: Message) -> list[Any]:
+    """Return the citations of a message, without their places in its blocks."""
+    texts = [block for block in message.blocks if isinstance(block, Text)]
+    return [(c.kind, c.url, c.title or "") for block in texts for c in block.citations]
+
+
+@given(d=draws(320))
+def test_a_body_is_read_as_the_stream_of_the_same_answer(d: Draws) -> None:
+    source = d.pick(("anthropic", "openai_chat", "openai_responses", "gemini"))
+    message = accumulate(decode(make_source(d, source).frames, source).events)
+    assume(message.stop_reason is not None)
+    encoded = encode_message(message, "openai_chat")
+    ChatCompletion.model_validate(encoded.body)
+    writer = encoder("openai_chat")
+    stream = b"".join(map(writer.encode, message_events(message))) + writer.close()
+    assert encoded.losses == writer.losses
+    streamed = accumulate(decode([stream], "openai_chat").events)
+    assert content(read(encoded.body)) == content(streamed)
+    # A stream has the citations behind its calls, where they belong to no text any more.
+    carried, _ = project(message_events(message), "openai_chat")
+    assert cited(read(encoded.body)) == cited(accumulate(carried))
