@@ -135,7 +135,7 @@ class _InputWriter:
         for position, block in enumerate(blocks):
             if not isinstance(block, (Text, Refusal, OpaqueBlock)):
                 before = {}
-                self._add_item(block, f"{number}_{position}")
+                self._add_item(block)
                 continue
             fields = {**own_fields(block.extra)}
             is_part = fields.pop("role", None) is not None
@@ -158,7 +158,7 @@ class _InputWriter:
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
         return {**head, "content": [_part(block, part)], **fields}
 
-    def _add_item(self, block: InputBlock, number: str) -> None:
+    def _add_item(self, block: InputBlock) -> None:
         match block:
             case ToolCall():
                 self.items.append(self._call(block))
