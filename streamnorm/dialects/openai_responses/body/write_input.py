@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import (
@@ -119,7 +120,10 @@ class _InputWriter:
         if result.name and not is_custom:
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
-        item["output"] = content_to_wire([*mark_error(result)], self._context, of=of)
+        content = mark_error(result)
+        if result.is_error and any(_is_text_after_file(*two) for two in pairwise(result.content)):
+            self._context.losses.add("order_lost", "messages", "text written before the files")
+        item["output"] = content_to_wire([*content], self._context, of=of)
         return item | own
 
     # Messages of the assistant
@@ -182,6 +186,10 @@ class _InputWriter:
         if call.namespace is not None:
             item["namespace"] = call.namespace
         return item | own_fields(call.extra)
+
+
+def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:
+    return isinstance(block, Text) and not isinstance(before, Text)
 
 
 def _part(block: _Part, part: _Item) -> _Item:
