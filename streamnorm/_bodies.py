@@ -23,6 +23,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import find_error
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
@@ -175,12 +176,18 @@ def decode_message(
 
     Raises:
         DecodeError: The body is not of the dialect, or exceeds a bound.
-        UpstreamError: The body is an error of the provider, or of an answer that failed.
+        UpstreamError: The body is an error, of whatever dialect, or an answer that failed.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    codec = _codec(dialect or _detected(value, "response"))
-    events = codec.read_response(value, ReadContext(server=server, limits=limits))
+    try:
+        codec = _codec(dialect or _detected(value, "response"))
+        events = codec.read_response(value, ReadContext(server=server, limits=limits))
+    except DecodeError:
+        error = find_error(value)
+        if error is None:
+            raise
+        events = [error]
     match events:
         case [*_, StreamError("upstream", message) as error]:
             raise UpstreamError(

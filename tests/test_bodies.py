@@ -196,6 +196,27 @@ def test_error_of_the_provider_is_raised_as_one() -> None:
         assert raised.value.retryable
 
 
+@pytest.mark.parametrize(
+    "dialect", ["openai_chat", "openai_responses", "anthropic", "gemini", "telegraph", None]
+)
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"error": {"message": "no key", "type": "authentication_error"}}, 401),
+        ({"error": {"message": "no key", "code": 401, "status": "UNAUTHENTICATED"}}, 401),
+        ({"type": "error", "error": {"type": "authentication_error", "message": "no key"}}, 401),
+        ({"error": "no key"}, None),
+    ],
+    ids=["OpenAI", "Google", "Anthropic", "text"],
+)
+def test_error_body_is_an_error_of_the_provider_in_every_dialect(
+    body: dict[str, Any], status: int | None, dialect: str | None
+) -> None:
+    with pytest.raises(UpstreamError) as raised:
+        decode_message(body, dialect)
+    assert (raised.value.message, raised.value.status) == ("no key", status)
+
+
 def test_other_failure_of_an_answer_is_no_message() -> None:
     def failing() -> BodyCodec:
         failed = StreamError("malformed", "no answer")
