@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnorm._core.blocks import ToolCall, ToolResult
+from streamnorm._core.blocks import Text, ToolCall, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.limits import Limits
@@ -22,8 +22,11 @@ def check_bounds(request: Request, limits: Limits) -> None:
     for number, tool in enumerate(request.tools):
         if isinstance(tool, Tool | CustomTool):
             _check_name(tool.name, f"tools[{number}].name", limits)
+    most = limits.max_blocks
     for number, message in enumerate(request.messages):
-        _check_message(message, f"messages[{number}]", limits)
+        # Most messages are one text.
+        if len(message.blocks) != 1 or most < 1 or type(message.blocks[0]) is not Text:
+            _check_message(message, f"messages[{number}]", limits)
 
 
 def _check_message(message: InputMessage, path: str, limits: Limits) -> None:
@@ -32,8 +35,7 @@ def _check_message(message: InputMessage, path: str, limits: Limits) -> None:
     for block in message.blocks:
         if isinstance(block, ToolCall):
             calls += 1
-            _check_name(block.id, path, limits)
-            _check_name(block.name, path, limits)
+            _check_name(max(block.id, block.name, key=len), path, limits)
         elif isinstance(block, ToolResult):
             _check_name(block.tool_call_id, path, limits)
             _check_count(len(block.content), limits.max_blocks, "blocks of a result", path)

@@ -30,7 +30,7 @@ from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.history import restore_signatures
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.tool_names import ToolNames
-from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact
@@ -51,7 +51,7 @@ class ContentProjector:
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
-        native: Whether ids of the target's dialect stay as they are.
+        native: Whether messages of the target's dialect stay as they are, and the ids in them.
     """
 
     def __init__(
@@ -80,6 +80,9 @@ class ContentProjector:
         """
         projected: list[InputMessage] = []
         for position, message in enumerate(messages):
+            if self._native and unchanged_source(message, self._can.dialect) is not None:
+                projected.append(message)
+                continue
             own = is_own(message, self._can.dialect)
             try:
                 blocks, moved = self._blocks(message, own=own)

@@ -241,7 +241,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         value = getattr(request, name)
         if source is not None and value is getattr(source.part, name):
             body |= {field: source.value[field] for field in fields if field in source.value}
-        elif value is not None and value != ():
+        elif (value is not None and value != ()) or name == "messages":
             write = _WRITERS.get(name)
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
