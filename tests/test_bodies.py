@@ -13,12 +13,14 @@ from support.telegraph_bodies import codec
 
 from streamnorm import (
     DecodeError,
+    Encoded,
     EncodeError,
     InputMessage,
     Limits,
     Loss,
     LossyEncoding,
     Message,
+    Reply,
     Request,
     StreamError,
     Text,
@@ -34,6 +36,7 @@ from streamnorm import (
     translate_message,
     translate_request,
 )
+from streamnorm._core.bodies.reply import ToolName
 from streamnorm._core.codec import BodyCodec
 from streamnorm._registry import register
 
@@ -173,6 +176,31 @@ def test_model_of_an_encoded_message_can_be_named() -> None:
     renamed = {**ANSWERED, "model": "asked"}
     assert encode_message(MESSAGE, "telegraph", model="asked").body == renamed
     assert translate_message(ANSWERED, to="telegraph", model="asked").body == renamed
+
+
+def test_answer_in_its_own_dialect_is_not_changed_unless_asked_to() -> None:
+    own = {**ANSWERED, "mood": "glad"}
+    reply = Reply({"f": ToolName("g")})
+    assert translate_message(own, to="wire", reply=Reply()).body == own
+    assert translate_message(own, to="telegraph", dialect="wire").body == own
+    assert "mood" not in translate_message(own, to="telegraph", model="asked").body
+    renamed = translate_message(own, to="telegraph", reply=reply).body
+    assert [block.get("name") for block in renamed["blocks"]] == [None, "g"]
+
+
+@pytest.mark.parametrize("target", ["anthropic", "gemini"])
+def test_other_answers_of_a_body_are_losses(target: str) -> None:
+    said = {"role": "assistant", "content": "Hi"}
+    choices = [{"index": n, "finish_reason": "stop", "message": said} for n in range(3)]
+    body = {"id": "c", "object": "chat.completion", "model": "m", "choices": choices}
+    losses = [each for each in translate_message(body, to=target).losses if "choice" in each.where]
+    assert losses == [
+        Loss("choices", "choice 1", 1, "dropped"),
+        Loss("choices", "choice 2", 1, "dropped"),
+    ]
+    with pytest.raises(LossyEncoding):
+        translate_message(body, to=target, strict=True)
+    assert translate_message(body, to="openai_chat") == Encoded(body)
 
 
 def test_losses_of_a_message_are_reported_or_refused() -> None:
