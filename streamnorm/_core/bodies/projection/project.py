@@ -80,7 +80,7 @@ def project_request(
         losses,
         own=own,
     )
-    projected = project_options(projected, can, losses, own=own)
+    projected = project_options(projected, can, losses, own=own, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 

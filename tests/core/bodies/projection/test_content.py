@@ -272,7 +272,7 @@ def test_what_was_written_for_the_target_stays_as_it_is() -> None:
     asked = own(request(own(assistant(call("c1", "a.b"))), failed, tools=(tool,), temperature=9))
     done = Projection(asked, native=True, **narrow)
     assert done.request is asked
-    grown = structs.replace(asked, messages=(*asked.messages, user("?")), temperature=1)
+    grown = structs.replace(asked, messages=(*asked.messages, user("?")))
     done = Projection(grown, native=True, **narrow)
     assert done.request is grown
     assert done.lost == {}

@@ -112,7 +112,9 @@ def _turn(d: Draws, number: int) -> Iterator[InputMessage]:
 
 
 def _conversation(d: Draws) -> tuple[InputMessage, ...]:
-    return tuple(message for n in range(d.below(5)) for message in _turn(d, n))
+    leading = d.some(1, lambda: InputMessage("system", _blocks(d, "system")))
+    turns = [message for n in range(d.below(5)) for message in _turn(d, n)]
+    return (*leading, InputMessage("user", (Text("Hi"),)), *turns)
 
 
 def _request(d: Draws) -> Request:
@@ -260,6 +262,5 @@ def test_a_longer_conversation_begins_as_the_shorter_one(
         bodies.append(write(projected)[0])
     before, after = bodies
     sent = before["contents"]
-    if sent:  # later instructions are not the leading ones
-        assert after["contents"][: len(sent)] == sent
-        assert {**after, "contents": sent} == before
+    assert after["contents"][: len(sent)] == sent
+    assert {**after, "contents": sent} == before

@@ -48,7 +48,11 @@ def assert_stays_equal(body: dict[str, Any]) -> None:
 
 
 def comparable(request: Request) -> Request:
-    """Return a request without what is not written: names of results, and `strict: false`."""
+    """Return a request without what is not written here.
+
+    That are the names of results, `strict: false`, and a budget to reason with, which is an
+    effort by then.
+    """
     messages = tuple(
         structs.replace(
             message,
@@ -63,8 +67,14 @@ def comparable(request: Request) -> Request:
         structs.replace(tool, strict=tool.strict or None) if hasattr(tool, "strict") else tool
         for tool in request.tools
     )
-    parallel = request.parallel_tool_calls if tools else None
-    return structs.replace(request, messages=messages, tools=tools, parallel_tool_calls=parallel)
+    reasoning = request.reasoning
+    return structs.replace(
+        request,
+        messages=messages,
+        tools=tools,
+        parallel_tool_calls=request.parallel_tool_calls if tools else None,
+        reasoning=None if reasoning is not None and reasoning.mode == "budget" else reasoning,
+    )
 
 
 def assert_within_types(dialect: str, captured: CapturedRequest) -> bool:
