@@ -30,7 +30,7 @@ from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.history import restore_signatures
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.tool_names import ToolNames
-from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact
@@ -51,7 +51,7 @@ class ContentProjector:
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
-        native: Whether ids of the target's dialect stay as they are.
+        native: Whether messages of the target's dialect stay as they are, and the ids in them.
     """
 
     def __init__(
@@ -80,6 +80,9 @@ class ContentProjector:
         """
         projected: list[InputMessage] = []
         for position, message in enumerate(messages):
+            if self._native and unchanged_source(message, self._can.dialect) is not None:
+                projected.append(message)
+                continue
             own = is_own(message, self._can.dialect)
             try:
                 blocks, moved = self._blocks(message, own=own)
@@ -106,13 +109,15 @@ class ContentProjector:
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
         """Return the blocks of a message, and those that move to a message after it."""
         before = message.blocks
+        if all(map(_is_plain, before)) and not self._can.reasoning_required:
+            return before, ()
         if message.role == "assistant" and not own:
             before = restore_signatures(before, self._can)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if (block.text and not block.text.isspace()) or own:
+                if own or not _is_blank(block):
                     blocks.append(self._extra(block))
                 continue
             try:
@@ -281,3 +286,16 @@ class ContentProjector:
         if any(map(is_not, ordered, blocks)):
             self._losses.add("order_lost", "messages", "text written before calls")
         return ordered
+
+
+def _is_blank(text: Text) -> bool:
+    return not text.text or text.text.isspace()
+
+
+def _is_plain(block: InputBlock) -> bool:
+    """Return whether a block is text that every target has."""
+    return (
+        type(block) is Text
+        and block.extra is None
+        and not (block.citations or block.signature or _is_blank(block))
+    )

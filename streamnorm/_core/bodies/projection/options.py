@@ -10,7 +10,7 @@ from msgspec import structs
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.reasoning_options import reasons
-from streamnorm._core.bodies.request import OutputFormat, Request
+from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -35,7 +35,12 @@ _FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped"}
 
 
 def project_options(
-    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
+    request: Request,
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    own: bool,
+    native: bool = False,
 ) -> Request:
     """Return a request with the options that the target has.
 
@@ -44,7 +49,11 @@ def project_options(
         can: Capabilities of the target.
         losses: Counts each option that is dropped or changed.
         own: Whether the request is in the target's dialect.
+        native: Whether the options that it was read with stay as they are.
     """
+    whole, read = request, _options_read(request) if native else {}
+    if read:
+        request = structs.replace(request, **{name: _DEFAULTS[name] for name in read})
     if not can.available:
         raise EncodeError("model of another API, expected one of this", path="model")
     if "safety_identifier" not in can.fields and "user" in can.fields:
@@ -66,7 +75,20 @@ def project_options(
     if dropped:
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses, own=own)
-    return structs.replace(request, **changes) if changes else request
+    options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
+    return replaced(whole, **options)
+
+
+def _options_read(request: Request) -> dict[str, Any]:
+    """Return the options that are those that the request was read with."""
+    source = request.source
+    if not isinstance(source, Source):
+        return {}
+    return {
+        name: value
+        for name in _OPTIONS
+        if (value := getattr(request, name)) is getattr(source.part, name)
+    }
 
 
 def _drop_exclusive(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
@@ -13,7 +15,13 @@ from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, p
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import InputMessage, Request, is_own, replaced
+from streamnorm._core.bodies.request import (
+    InputMessage,
+    Request,
+    is_own,
+    replaced,
+    unchanged_source,
+)
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -44,6 +52,8 @@ def project_request(
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
+    if native and repair == "error" and unchanged_source(request, can.dialect) is not None:
+        return request, Reply()
     own = is_own(request, can.dialect)
     if request.state and not own:
         name = next(iter(request.state))
@@ -51,7 +61,8 @@ def project_request(
             "state of another provider, expected the whole conversation in the request",
             path=f"state.{name}",
         )
-    names = ToolNames(request.tools, can, losses)
+    known = structs.replace(can, name_pattern=None) if native else can
+    names = ToolNames(request.tools, known, losses)
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
     tools = project_tools(request.tools, can, names, losses)
@@ -69,7 +80,7 @@ def project_request(
         losses,
         own=own,
     )
-    projected = project_options(projected, can, losses, own=own)
+    projected = project_options(projected, can, losses, own=own, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 

@@ -215,7 +215,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
 
 def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
     """Return texts as one string, which all servers accept; parts if one is no plain text."""
-    texts = [block.text for block in blocks if isinstance(block, Text) and not block.extra]
+    texts = [block.text for block in blocks if isinstance(block, Text) and block.extra is None]
     if len(texts) < len(blocks):
         return [part_to_wire(block, context) for block in blocks]
     if len(texts) > 1:

@@ -74,6 +74,8 @@ def mark_and_extra(
         inner: Unmapped fields of an inner object, by its name, as `{"image_url": {…}}`.
     """
     rest = unmapped(part, mapped)
+    if not rest and not inner:
+        return None, None
     mark: CacheMark | None = None
     for name, (key, word) in _MARKS.items():
         value = rest.get(name)

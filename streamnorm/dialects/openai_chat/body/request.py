@@ -31,7 +31,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean
+from streamnorm._core.json import clean, is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
@@ -73,7 +73,7 @@ _FIELDS = {
     "choices": ("n",),
     "output": ("response_format",),
     "verbosity": ("verbosity",),
-    "reasoning": ("reasoning_effort",),
+    "reasoning": ("reasoning_effort", "reasoning"),
     "user": ("user",),
     "safety_identifier": ("safety_identifier",),
     "metadata": ("metadata",),
@@ -124,7 +124,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         choices=integer_in(body, "n"),
         output=_output(body, rest),
         verbosity=text_in(body, "verbosity"),
-        reasoning=_reasoning(body),
+        reasoning=_reasoning(body, rest),
         user=text_in(body, "user"),
         safety_identifier=text_in(body, "safety_identifier"),
         metadata=_metadata(body, rest),
@@ -187,9 +187,21 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         raise within(exc, path) from exc
 
 
-def _reasoning(body: dict[str, Any]) -> ReasoningOptions | None:
-    effort = text_in(body, "reasoning_effort")
-    return None if effort is None else ReasoningOptions(effort=effort)
+def _reasoning(body: dict[str, Any], rest: dict[str, Any]) -> ReasoningOptions | None:
+    """Return how much to reason; OpenRouter has an object with an effort or a budget."""
+    effort, options = text_in(body, "reasoning_effort"), body.get("reasoning")
+    if effort is not None or not is_object(options) or len(options) != 1:
+        if options is not None:
+            rest["reasoning"] = options
+        return None if effort is None else ReasoningOptions(effort=effort)
+    match options:
+        case {"effort": str(word)}:
+            return ReasoningOptions(effort=clean(word))
+        case {"max_tokens": int(budget)} if not isinstance(budget, bool):
+            return ReasoningOptions("budget", budget_tokens=budget)
+        case _:
+            rest["reasoning"] = options
+            return None
 
 
 def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
@@ -241,7 +253,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         value = getattr(request, name)
         if source is not None and value is getattr(source.part, name):
             body |= {field: source.value[field] for field in fields if field in source.value}
-        elif value is not None and value != ():
+        elif (value is not None and value != ()) or name == "messages":
             write = _WRITERS.get(name)
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.request_targets import Projection, assistant, call, own, request, result, user
 
 from streamnorm import (
@@ -21,7 +22,9 @@ from streamnorm import (
     ServerToolCall,
     ServerToolResult,
     Text,
+    Tool,
     ToolCall,
+    ToolResult,
     Video,
 )
 from streamnorm._core.ids import Carried, carry_signature
@@ -255,6 +258,24 @@ def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
     assert isinstance(made, ToolCall)
     assert made.id.isalnum()
     assert len(made.id) == 9
+
+
+def test_what_was_written_for_the_target_stays_as_it_is() -> None:
+    """Servers of a dialect take what its vendor does not."""
+    failed = own(user(ToolResult("c1", (PNG,), is_error=True)))
+    tool = own(Tool("a.b", input_schema={}))
+    narrow: dict[str, Any] = {
+        "error_results": False,
+        "result_media": frozenset(),
+        "name_pattern": "[a-z]+",
+    }
+    asked = own(request(own(assistant(call("c1", "a.b"))), failed, tools=(tool,), temperature=9))
+    done = Projection(asked, native=True, **narrow)
+    assert done.request is asked
+    grown = structs.replace(asked, messages=(*asked.messages, user("?")))
+    done = Projection(grown, native=True, **narrow)
+    assert done.request is grown
+    assert done.lost == {}
 
 
 def test_calls_follow_text_where_a_message_has_no_order() -> None:

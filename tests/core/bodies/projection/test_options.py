@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.request_targets import ALL_FIELDS, Projection, own, request, user
 
 from streamnorm import (
@@ -293,3 +294,14 @@ def test_of_options_that_exclude_each_other_the_first_is_written() -> None:
     assert done.lost == {"top_k": 1}
     alone = asked(top_p=0.5)
     assert Projection(alone, **can).request is alone
+
+
+def test_options_that_a_request_for_this_very_target_was_read_with_stay() -> None:
+    """Servers of a dialect have fields that its vendor has not."""
+    read = own(asked(top_k=5, temperature=9))
+    changed = structs.replace(read, model="other")
+    fields = ALL_FIELDS - {"top_k", "seed"}
+    assert Projection(changed, native=True, fields=fields).request is changed
+    more = Projection(structs.replace(read, seed=1, temperature=8), native=True, fields=fields)
+    assert (more.request.top_k, more.request.seed, more.request.temperature) == (5, None, 2)
+    assert more.lost == {"seed": 1, "temperature_clamped": 1}
