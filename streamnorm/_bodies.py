@@ -19,10 +19,11 @@ from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
-from streamnorm._core.events import StreamError
+from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import find_error
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
@@ -175,21 +176,11 @@ def decode_message(
 
     Raises:
         DecodeError: The body is not of the dialect, or exceeds a bound.
-        UpstreamError: The body is an error of the provider, or of an answer that failed.
+        UpstreamError: The body is an error, of whatever dialect, or an answer that failed.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    codec = _codec(dialect or _detected(value, "response"))
-    events = codec.read_response(value, ReadContext(server=server, limits=limits))
-    match events:
-        case [*_, StreamError("upstream", message) as error]:
-            raise UpstreamError(
-                message, status=error.status_hint, code=error.code, retryable=error.retryable
-            )
-        case [*_, StreamError(message=message)]:
-            raise DecodeError(message)
-        case _:
-            return accumulate(events)
+    return accumulate(_response_events(value, dialect, server, limits))
 
 
 def encode_message(
@@ -217,12 +208,7 @@ def encode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     losses = Losses(strict=strict)
-    if reply is not None and reply.tools:
-        message = _restored(message, reply, losses)
-    if model is not None:
-        message = structs.replace(message, model=model)
-    body = _codec(dialect).write_response(message, created, losses)
-    return Encoded(body, losses=losses.list())
+    return _encoded_message(message, dialect, losses, reply=reply, model=model, created=created)
 
 
 def translate_message(
@@ -236,9 +222,63 @@ def translate_message(
     created: float | None = None,
     strict: bool = False,
 ) -> Encoded:
-    """Return a response's body in another dialect: `decode_message`, then `encode_message`."""
-    message = decode_message(body, dialect, server=server)
-    return encode_message(message, to, reply=reply, model=model, created=created, strict=strict)
+    """Return a response's body in another dialect: `decode_message`, then `encode_message`.
+
+    A body that is of the dialect already is not changed, unless `model` or `reply` changes it.
+    Of several answers the first is translated.
+    """
+    limits, losses = Limits(), Losses(strict=strict)
+    value = body_object(body, limits)
+    source = dialect or detect_body(value, "response")
+    events = _response_events(value, source, server, limits)
+    is_own = source is not None and lookup(source) is lookup(to)
+    if is_own and model is None and not (reply and reply.tools):
+        return Encoded(value)
+    for event in events:
+        if isinstance(event, MessageStop) and event.choice:
+            losses.add("choices", f"choice {event.choice}", "dropped")
+    message = accumulate(events)
+    return _encoded_message(message, to, losses, reply=reply, model=model, created=created)
+
+
+def _response_events(
+    value: dict[str, Any], dialect: str | None, server: str | None, limits: Limits
+) -> list[Event]:
+    """Return the events of a whole response that is no error."""
+    try:
+        codec = _codec(dialect or _detected(value, "response"))
+        events = codec.read_response(value, ReadContext(server=server, limits=limits))
+    except DecodeError:
+        error = find_error(value)
+        if error is None:
+            raise
+        events = [error]
+    match events:
+        case [*_, StreamError("upstream", message) as error]:
+            raise UpstreamError(
+                message, status=error.status_hint, code=error.code, retryable=error.retryable
+            )
+        case [*_, StreamError(message=message)]:
+            raise DecodeError(message)
+        case _:
+            return events
+
+
+def _encoded_message(
+    message: Message,
+    dialect: str,
+    losses: Losses,
+    *,
+    reply: Reply | None,
+    model: str | None,
+    created: float | None,
+) -> Encoded:
+    if reply is not None and reply.tools:
+        message = _restored(message, reply, losses)
+    if model is not None:
+        message = structs.replace(message, model=model)
+    body = _codec(dialect).write_response(message, created, losses)
+    return Encoded(body, losses=losses.list())
 
 
 def _restored(message: Message, reply: Reply, losses: Losses) -> Message:

@@ -13,12 +13,14 @@ from support.telegraph_bodies import codec
 
 from streamnorm import (
     DecodeError,
+    Encoded,
     EncodeError,
     InputMessage,
     Limits,
     Loss,
     LossyEncoding,
     Message,
+    Reply,
     Request,
     StreamError,
     Text,
@@ -34,6 +36,7 @@ from streamnorm import (
     translate_message,
     translate_request,
 )
+from streamnorm._core.bodies.reply import ToolName
 from streamnorm._core.codec import BodyCodec
 from streamnorm._registry import register
 
@@ -175,6 +178,31 @@ def test_model_of_an_encoded_message_can_be_named() -> None:
     assert translate_message(ANSWERED, to="telegraph", model="asked").body == renamed
 
 
+def test_answer_in_its_own_dialect_is_not_changed_unless_asked_to() -> None:
+    own = {**ANSWERED, "mood": "glad"}
+    reply = Reply({"f": ToolName("g")})
+    assert translate_message(own, to="wire", reply=Reply()).body == own
+    assert translate_message(own, to="telegraph", dialect="wire").body == own
+    assert "mood" not in translate_message(own, to="telegraph", model="asked").body
+    renamed = translate_message(own, to="telegraph", reply=reply).body
+    assert [block.get("name") for block in renamed["blocks"]] == [None, "g"]
+
+
+@pytest.mark.parametrize("target", ["anthropic", "gemini"])
+def test_other_answers_of_a_body_are_losses(target: str) -> None:
+    said = {"role": "assistant", "content": "Hi"}
+    choices = [{"index": n, "finish_reason": "stop", "message": said} for n in range(3)]
+    body = {"id": "c", "object": "chat.completion", "model": "m", "choices": choices}
+    losses = [each for each in translate_message(body, to=target).losses if "choice" in each.where]
+    assert losses == [
+        Loss("choices", "choice 1", 1, "dropped"),
+        Loss("choices", "choice 2", 1, "dropped"),
+    ]
+    with pytest.raises(LossyEncoding):
+        translate_message(body, to=target, strict=True)
+    assert translate_message(body, to="openai_chat") == Encoded(body)
+
+
 def test_losses_of_a_message_are_reported_or_refused() -> None:
     signed = structs.replace(MESSAGE, blocks=(Text("Hi", signature="s", issuer="i"),))
     (loss,) = encode_message(signed, "telegraph").losses
@@ -194,6 +222,27 @@ def test_error_of_the_provider_is_raised_as_one() -> None:
             translate({"telegraph": "fault", "message": "try later", "status": 529})
         assert (raised.value.message, raised.value.status) == ("try later", 529)
         assert raised.value.retryable
+
+
+@pytest.mark.parametrize(
+    "dialect", ["openai_chat", "openai_responses", "anthropic", "gemini", "telegraph", None]
+)
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"error": {"message": "no key", "type": "authentication_error"}}, 401),
+        ({"error": {"message": "no key", "code": 401, "status": "UNAUTHENTICATED"}}, 401),
+        ({"type": "error", "error": {"type": "authentication_error", "message": "no key"}}, 401),
+        ({"error": "no key"}, None),
+    ],
+    ids=["OpenAI", "Google", "Anthropic", "text"],
+)
+def test_error_body_is_an_error_of_the_provider_in_every_dialect(
+    body: dict[str, Any], status: int | None, dialect: str | None
+) -> None:
+    with pytest.raises(UpstreamError) as raised:
+        decode_message(body, dialect)
+    assert (raised.value.message, raised.value.status) == ("no key", status)
 
 
 def test_other_failure_of_an_answer_is_no_message() -> None:

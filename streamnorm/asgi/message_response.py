@@ -8,7 +8,7 @@ from typing import Any, Self
 from streamnorm._bodies import encode_message
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.errors import EncodeError, NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import Event, Failed, StreamError, Truncated
+from streamnorm._core.events import Event, Failed, MessageStop, StreamError, Truncated
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, lookup
@@ -31,8 +31,8 @@ class MessageResponse:
     It answers a client that asked for no stream, and is the twin of `EventStreamResponse`.
     A stream that fails or breaks off, at whatever event, becomes an error response in the
     client's dialect, with the provider's status, 504 for a timeout or 502 for all else; no
-    part of a message is ever sent.  The stream is closed on every path, as soon as the client
-    disconnects.
+    part of a message is ever sent.  Of several answers the first is sent.  The stream is closed
+    on every path, as soon as the client disconnects.
 
     If Starlette is imported, an instance is also a `starlette.responses.Response`.
 
@@ -119,8 +119,10 @@ class MessageResponse:
     async def _respond(self, exchange: Exchange) -> None:
         stream = self._stream
         try:
-            async for _ in stream:
-                pass
+            async for event in stream:
+                if isinstance(event, MessageStop) and event.choice:
+                    choice = f"choice {event.choice}"
+                    self.losses += (Loss("choices", choice, 1, "dropped"),)
         except (UpstreamError, NotAStream, ProtocolError):
             if not isinstance(stream.outcome, Failed | Truncated):
                 raise  # the caller passed a stream that was closed or broken already
@@ -142,7 +144,7 @@ class MessageResponse:
         except EncodeError as exc:
             await send_error(exchange, StreamError("malformed", str(exc)), self._error_body)
             return
-        self.losses = encoded.losses
+        self.losses += encoded.losses
         body = compact(encoded.body).encode()
         await send_json(exchange, self.status_code, self.raw_headers, body)
 

@@ -175,15 +175,19 @@ def _profiles(files: list[str], server: str | None) -> Profiles:
 
 def _message(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_message
+    from streamnorm._core.provider_errors import find_error
 
     source = Source(arguments)
 
     def translate() -> Encoded:
         _, body = _read(source)
+        dialect = source.dialect
+        if dialect is None and find_error(body) is None:
+            dialect = _detected(body, "response")
         return translate_message(
             body,
             to=arguments.to,
-            dialect=source.dialect or _detected(body, "response"),
+            dialect=dialect,
             server=source.server,
             strict=arguments.strict,
         )

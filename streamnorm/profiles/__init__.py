@@ -1,4 +1,4 @@
-"""What models, servers and versions of an API refuse or name otherwise: TOML files, one reader."""
+"""Facts about models, servers and API versions: the fields that they refuse, rename or need."""
 
 from streamnorm.profiles.layers import Profiles, shipped_profiles
 

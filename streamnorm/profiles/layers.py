@@ -16,9 +16,9 @@ _MAX_FILE_BYTES = 1024 * 1024
 
 
 class Profiles:
-    """What models, servers and versions of an API refuse or name otherwise.
+    """Facts about models, servers and API versions, which narrow the capabilities of a dialect.
 
-    Those that streamnorm ships are used where none are given; `load` adds files to them.
+    The profiles that streamnorm ships are used where none are given; `load` adds files to them.
 
     Args:
         rules: The rules; a later one wins.
@@ -61,10 +61,10 @@ class Profiles:
 
         Args:
             base: Capabilities of the dialect.
-            server: Name of the server; None, or one that is not known, is the vendor.
+            server: Name of the server; None, or a name without profiles, is the vendor.
             model: Name of the model.
-            version: Version of the API; None is the vendor's current one, and that of no other
-                server.
+            version: Version of the API; None is the default version of the vendor, and no
+                version of any other server.
 
         Raises:
             EncodeError: The version is not known.

@@ -13,39 +13,45 @@ import httpx2
 import openai
 import pytest
 from acceptance.responses_wire import broken_rules
-from msgspec import structs
+from openai.types.responses import Response
 from support.anthropic import frames as anthropic
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, chunk
 from support.openai_responses import frames as responses
-from support.request_targets import EVERYTHING
 
 from streamnorm import (
-    CustomTool,
     Event,
-    Grammar,
-    Namespace,
     Reply,
-    Request,
-    Tool,
     ToolCall,
     Transcoder,
     accumulate,
     decoder,
+    translate_message,
+    translate_request,
     validate,
 )
-from streamnorm._core.bodies.projection import project_request
-from streamnorm._core.losses import Losses
 
-CRM = Namespace("crm", "CRM")
-REQUEST = Request(
-    model="m",
-    tools=(
-        CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/")),
-        Tool("get", input_schema={"type": "object"}, namespace=CRM),
-        CustomTool("run", namespace=CRM),
-    ),
-)
+REQUEST: dict[str, Any] = {
+    "model": "m",
+    "input": "Fix",
+    "tools": [
+        {
+            "type": "custom",
+            "name": "apply_patch",
+            "description": "Edit files.",
+            "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"},
+        },
+        {
+            "type": "namespace",
+            "name": "crm",
+            "description": "CRM",
+            "tools": [
+                {"type": "function", "name": "get", "parameters": {"type": "object"}},
+                {"type": "custom", "name": "run"},
+            ],
+        },
+    ],
+}
 PATCH = '*** Begin "x"\n'
 CALLS = (
     ("c1", "apply_patch", json.dumps({"input": PATCH})),
@@ -60,9 +66,8 @@ CLIENT = [
 
 
 def reply() -> Reply:
-    """Return what the translation of the request to a provider without such tools returns."""
-    without = structs.replace(EVERYTHING, custom_tools=False, namespaces=False)
-    return project_request(REQUEST, without, Losses())[1]
+    """Return how a provider without such tools is answered for."""
+    return translate_request(REQUEST, to="anthropic", dialect="openai_responses").reply
 
 
 def cut(text: str) -> list[str]:
@@ -199,6 +204,69 @@ def test_helper_of_the_sdk_reads_them_too(source: str) -> None:
         for _ in stream:
             pass
         assert said(stream.get_final_response().output) == CLIENT
+
+
+FUNCTIONS = [(id, {"name": name, "arguments": text}) for id, name, text in CALLS]
+WHOLE: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-1",
+        "content": [
+            {"type": "tool_use", "id": id, "name": name, "input": json.loads(text)}
+            for id, name, text in CALLS
+        ],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    },
+    "openai_chat": {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls",
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {"id": id, "type": "function", "function": function}
+                        for id, function in FUNCTIONS
+                    ],
+                },
+            }
+        ],
+    },
+    "gemini": {
+        "candidates": [
+            {
+                "content": {
+                    "role": "model",
+                    "parts": [
+                        {"functionCall": {"id": id, "name": name, "args": json.loads(text)}}
+                        for id, name, text in CALLS
+                    ],
+                },
+                "finishReason": "STOP",
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("source", WHOLE)
+def test_whole_response_has_the_tools_that_the_client_has(source: str) -> None:
+    encoded = translate_message(WHOLE[source], to="openai_responses", dialect=source, reply=reply())
+    response = Response.model_validate(encoded.body)
+    # Anthropic's and Gemini's arguments are objects, whose text is ours.
+    assert [(*item[:4], item[4].replace(": ", ":")) for item in said(response.output)] == [
+        (*item[:4], item[4].replace(": ", ":")) for item in CLIENT
+    ]
+    assert response.status == "completed"
 
 
 @each_source

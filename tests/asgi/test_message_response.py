@@ -13,7 +13,7 @@ import pytest
 import starlette.responses
 from support.asgi_client import CHUNKS, Client, Message, refused
 from support.byte_source import AsyncBytes, Cut
-from support.openai_chat.chunks import frame
+from support.openai_chat.chunks import chunk, frame
 from support.telegraph import TELEGRAPH
 
 import streamnorm
@@ -127,6 +127,17 @@ async def test_losses_are_known_once_the_response_is_sent() -> None:
     assert sent.losses == ()
     await Client().request(sent)
     assert Loss("refusal", "block", 1, "written as text") in sent.losses
+
+
+async def test_first_of_several_answers_is_sent_and_the_others_are_losses() -> None:
+    others = [chunk({"content": "other"}, "stop", choice=number) for number in (1, 2)]
+    client, sent = Client(), response(AsyncBytes([CHUNKS[0], *others, *CHUNKS[1:]]))
+    await client.request(sent)
+    assert json.loads(client.bodies[0]) == ANSWER
+    assert [loss for loss in sent.losses if loss.feature == "choices"] == [
+        Loss("choices", "choice 1", 1, "dropped"),
+        Loss("choices", "choice 2", 1, "dropped"),
+    ]
 
 
 async def test_stream_that_was_read_to_its_end_is_still_sent() -> None:

@@ -2,9 +2,9 @@
 
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
-Every workload at every read size, then long streams, asynchronous layers, memory and starts.
-The runs are interleaved in rounds; of each run the fastest round counts, in CPU time.  The
-exit status is 1 if anything is over its bar.
+Every workload at every read size, then long streams, asynchronous layers, memory, starts and
+whole bodies.  The runs are interleaved in rounds; of each run the fastest round counts, in CPU
+time.  The exit status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 import asynchronous
+import bodies
 import long_streams
 import matrix
 import memory
@@ -32,6 +33,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "memory": memory.report,
     "starts": starts.report,
     "partial values": partial.report,
+    "bodies": bodies.report,
 }
 
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from support.telegraph import TELEGRAPH
 from support.telegraph_bodies import CAPABILITIES, codec
 
-from streamnorm import Limits, Request
+from streamnorm import InputMessage, Limits, Request, Text
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
 from streamnorm._registry import register
 from streamnorm.cli import main
@@ -39,7 +39,7 @@ RECORDED: dict[str, Any] = {
         "method": "POST",
         "url": "https://wires.example/telegraph/fast-1/send?x=1",
         "headers": {"x-telegraph-beta": "b"},
-        "body": {"model": "fast-1", "say": []},
+        "body": {"model": "fast-1", "say": ASKED["say"]},
     },
 }
 Out = pytest.CaptureFixture[bytes]
@@ -49,7 +49,8 @@ def _morse() -> BodyCodec:
     """Return a codec that writes what its reader and writer were given into a body."""
 
     def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-        return Request(metadata={"path": context.path, **context.headers})
+        said = (InputMessage("user", (Text("Hello"),)),)
+        return Request(messages=said, metadata={"path": context.path, **context.headers})
 
     def write_request(request: Request, context: WriteContext) -> Written:
         if request.metadata is not None:
@@ -276,7 +277,7 @@ def test_losses_are_refused_on_demand(file: Path, capfdbinary: Out) -> None:
     ids=["path", "URL"],
 )
 def test_path_names_the_dialect(path: str, file: Path, capfdbinary: Out) -> None:
-    written(file, {"say": []})
+    written(file, {"say": ASKED["say"]})
     options = ["--to", "morse", "--path", path]
     status, _, _ = run("request", file, *options, capfdbinary=capfdbinary)
     assert status == 0
@@ -342,8 +343,14 @@ def test_recorded_response_is_read_as_its_companion_says(tmp_path: Path, capfdbi
             1,
             r"the provider reported an error: try\x1b later",
         ),
+        (
+            "message",
+            {"error": {"message": "no key"}},
+            1,
+            "the provider reported an error: no key",
+        ),
     ],
-    ids=["empty", "array", "request", "response", "malformed", "fault"],
+    ids=["empty", "array", "request", "response", "malformed", "fault", "error"],
 )
 def test_failure_is_one_line_and_a_status(
     command: str, body: object, status: int, message: str, file: Path, capfdbinary: Out

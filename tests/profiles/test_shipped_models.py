@@ -144,6 +144,17 @@ CLAUDE = [
             ("claude-sonnet-4@20250514", 64_000),
         )
     ),
+    # 3.5 and before: no thinking, and short answers
+    *(
+        Row("anthropic", None, model, {"max_tokens": most}, {"output_kinds": ["json_schema"]})
+        for model, most in (
+            ("claude-3-haiku-20240307", 4096),
+            ("claude-3-5-sonnet-20241022", 8192),
+            ("claude-3-7-sonnet-20250219", 64_000),
+        )
+    ),
+    Row("anthropic", "another", "claude-3-5-haiku", {}, {"fields": ["reasoning", *SAMPLING]}),
+    Row("anthropic", "another", "claude-3-7-sonnet", {"thinking": "budget"}, {"fields": SAMPLING}),
     # others, newer than the list: as the newest family
     *(
         Row(
@@ -169,7 +180,8 @@ CLAUDE = [
 
 
 def openai(model: str, has: dict[str, object], *lacking: str, efforts: str = "") -> Row:
-    return Row("openai_chat", None, model, has, {"fields": [*lacking], "efforts": efforts.split()})
+    lacks = {"fields": [*lacking], "efforts": efforts.split()}
+    return Row("openai_responses", None, model, has, lacks)
 
 
 NOT_BY_DEFAULT = {"reasons_by_default": False, "reasoning_excludes": frozenset(OPENAI_SAMPLING)}
@@ -183,9 +195,9 @@ BELOW_HIGH = "none minimal xhigh max"
 OPENAI = [
     # always reason: no `none`, no sampling; max_tokens
     openai("o1", ALWAYS, "parallel_tool_calls", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
-    openai("o3-mini", ALWAYS, "parallel_tool_calls", "stop", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
-    openai("o3", ALWAYS, "stop", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
-    openai("o4-mini-2025-04-16", ALWAYS, "stop", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("o3-mini", ALWAYS, "parallel_tool_calls", *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("o3", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("o4-mini-2025-04-16", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
     openai("gpt-5", ALWAYS, *OPENAI_SAMPLING, efforts="none xhigh max"),
     openai("openai/gpt-5-mini", ALWAYS, *OPENAI_SAMPLING, efforts="none xhigh max"),
     openai("gpt-5-codex", ALWAYS, *OPENAI_SAMPLING, efforts="none"),
@@ -268,11 +280,14 @@ def test_model_has_what_its_row_says(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", OPENAI, ids=str)
-def test_both_dialects_of_openai_have_the_same_models(row: Row) -> None:
-    lacks = {name: [*values] for name, values in row.lacks.items()}
-    if "stop" in lacks["fields"]:  # Responses have no stop for any model
-        lacks["fields"].remove("stop")
-    row._replace(dialect="openai_responses", lacks=lacks).check()
+def test_models_of_chat_are_those_of_responses(row: Row) -> None:
+    """They lack `max`, and those of o3 and o4-mini have no stop."""
+    lacks = {name: {*values} for name, values in row.lacks.items()}
+    if not row.model.startswith("gpt-oss"):
+        lacks["efforts"].add("max")
+    if row.model.startswith(("o3", "o4-mini")):
+        lacks["fields"].add("stop")
+    row._replace(dialect="openai_chat", lacks=lacks).check()
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ __all__ = [
     "coalesced",
     "event_streams",
     "interleaved",
+    "make_message",
     "make_stream",
     "make_usage",
     "messages",
@@ -131,7 +132,8 @@ def _block(d: Draws) -> Block:
     return d.pick(options)
 
 
-def _message(d: Draws) -> Message:
+def make_message(d: Draws) -> Message:
+    """Return a message, complete or not."""
     stop: dict[str, Any] = {}
     if d.flag():
         stop = {
@@ -155,7 +157,7 @@ def _message(d: Draws) -> Message:
 
 def messages() -> st.SearchStrategy[Message]:
     """Return a strategy of messages, complete or not."""
-    return draws(100).map(_message)
+    return draws(100).map(make_message)
 
 
 def _arguments(d: Draws) -> list[str]:

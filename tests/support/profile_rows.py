@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     server: str | None
     model: str
     has: Mapping[str, Any] = MappingProxyType({})
-    lacks: Mapping[str, list[str]] = MappingProxyType({})
+    lacks: Mapping[str, Collection[str]] = MappingProxyType({})
 
     def __str__(self) -> str:
         return "-".join(filter(None, self[:3]))

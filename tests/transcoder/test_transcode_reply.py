@@ -12,6 +12,7 @@ from support.anthropic import frames as anthropic
 from support.chunkings import CHUNKINGS, events_of
 from support.corpus import recordings
 from support.gemini import frames as gemini
+from support.mutations import cut_anywhere, damaged
 from support.openai_chat.chunks import DONE, call, calls, chunk, content
 from support.openai_responses import frames as responses
 from support.openai_responses.reader import read as read_responses
@@ -33,6 +34,7 @@ from streamnorm import (
     Transcoder,
     Truncated,
     iter_transcode,
+    validate,
 )
 from streamnorm._core.bodies.reply import ToolName
 
@@ -187,6 +189,25 @@ def test_call_that_comes_whole_is_restored() -> None:
     out, run = transcode_each_way(frames, "gemini", "openai_responses", reply=REPLY)
     assert inputs(out) == [PATCH]
     assert run.message.blocks == (ToolCall("c0", "apply_patch", PATCH, kind="custom"),)
+
+
+def test_arguments_that_are_sent_by_paths_are_restored_live() -> None:
+    def step(**fields: Any) -> bytes:
+        return gemini.parts({"functionCall": fields})
+
+    def piece(text: str, **fields: Any) -> bytes:
+        return step(
+            partialArgs=[{"jsonPath": "$.input", "stringValue": text, **fields}], willContinue=True
+        )
+
+    frames = [
+        step(name="apply_patch", id="c0", willContinue=True),
+        *(piece(text, willContinue=True) for text in ("*** Beg", 'in "x"', "\n")),
+        *(piece(""), step(), gemini.text("", finish="STOP")),
+    ]
+    out, run = transcode_each_way(frames, "gemini", "openai_responses", reply=REPLY)
+    assert inputs(out) == ["*** Beg", 'in "x"', "\n"]
+    assert isinstance(run.outcome, Completed)
 
 
 @each_source
@@ -360,6 +381,21 @@ def test_text_is_the_same_in_every_chunking_and_without_the_run(d: Draws) -> Non
     (patch,) = [block for block in message.blocks if block.kind == "custom"]
     assert patch.arguments == text
     assert isinstance(reading.outcome, Completed)
+
+
+@given(draws())
+def test_damaged_stream_ends_once_and_is_the_same_without_the_run(d: Draws) -> None:
+    source, target = d.pick(IN_PIECES), d.pick(("openai_responses", "openai_chat"))
+    text = d.pick(('{"input":"', "", '{"a":1,"input":"')) + d.text(0, 9, 'a\\"u\n0{}é😀')
+    tools = [("apply_patch", d.cut(text + d.pick(('"}', "", "}")), 6)), ("crm__run", PIECES)]
+    body = b"".join(answer(source, *tools, reason=d.pick([*FINISHES])))
+    route = Route(source, target, {"reply": REPLY, "verbatim": d.flag()})
+    reading = assert_same_without_run(cut_anywhere(d, damaged(d, body)), route)
+    assert reading.outcome is not None
+    if target == "openai_responses":
+        assert validate(reading.joined, target) == [] or isinstance(
+            reading.outcome, Failed | Truncated
+        )
 
 
 @pytest.mark.parametrize("source", ["anthropic", "openai_chat", "openai_responses", "gemini"])

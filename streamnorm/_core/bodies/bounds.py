@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.blocks import ToolCall, ToolResult
+from streamnorm._core.bodies.fields import within
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.limits import Limits
@@ -23,21 +24,28 @@ def check_bounds(request: Request, limits: Limits) -> None:
         if isinstance(tool, Tool | CustomTool):
             _check_name(tool.name, f"tools[{number}].name", limits)
     for number, message in enumerate(request.messages):
-        _check_message(message, f"messages[{number}]", limits)
+        try:
+            _check_message(message, limits)
+        except DecodeError as exc:
+            raise within(exc, f"$.messages[{number}]") from None
 
 
-def _check_message(message: InputMessage, path: str, limits: Limits) -> None:
-    calls = 0
-    _check_count(len(message.blocks), limits.max_blocks, "blocks", path)
+def _check_message(message: InputMessage, limits: Limits) -> None:
+    calls, most_chars = 0, limits.max_id_chars
+    if len(message.blocks) > limits.max_blocks:
+        _check_count(len(message.blocks), limits.max_blocks, "blocks", "blocks")
     for block in message.blocks:
         if isinstance(block, ToolCall):
             calls += 1
-            _check_name(block.id, path, limits)
-            _check_name(block.name, path, limits)
+            if len(block.id) > most_chars or len(block.name) > most_chars:
+                _check_name(max(block.id, block.name, key=len), "blocks", limits)
         elif isinstance(block, ToolResult):
-            _check_name(block.tool_call_id, path, limits)
-            _check_count(len(block.content), limits.max_blocks, "blocks of a result", path)
-    _check_count(calls, limits.max_tool_calls, "tool calls", path)
+            if len(block.tool_call_id) > most_chars:
+                _check_name(block.tool_call_id, "blocks", limits)
+            if len(block.content) > limits.max_blocks:
+                _check_count(len(block.content), limits.max_blocks, "blocks of a result", "blocks")
+    if calls > limits.max_tool_calls:
+        _check_count(calls, limits.max_tool_calls, "tool calls", "blocks")
 
 
 def _check_name(name: str, path: str, limits: Limits) -> None:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from streamnorm._core.json import is_array
+from streamnorm._core.json import is_array, is_object
 
 __all__ = ["FieldPath", "Step", "edited", "has_field", "parse_path"]
 
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
     def matches(self, value: Any) -> bool:
         """Return whether the path goes on in a value."""
-        if not isinstance(value, dict):
+        if not is_object(value):
             return False
         if not self.field:
             return True

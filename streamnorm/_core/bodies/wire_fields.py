@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -10,7 +11,7 @@ from urllib.parse import quote
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import FieldPath, edited, has_field, parse_path
 from streamnorm._core.errors import EncodeError
-from streamnorm._core.json import is_array
+from streamnorm._core.json import is_array, is_object
 from streamnorm._core.losses import Losses
 
 __all__ = ["Fitted", "endpoint_path", "fit_fields"]
@@ -125,13 +126,16 @@ def _renamer(
 
     def rename(holder: JSONObject, name: str) -> JSONObject:
         rest = {key: value for key, value in holder.items() if key != name}
-        nested = rest.get(outer, {}) if outer else rest
-        if not isinstance(nested, dict) or inner in nested:
-            losses.add(name, where, "dropped")
+        nested: Any = rest.get(outer) if outer else rest
+        if nested is None:
+            nested = {}
+        if not is_object(nested) or nested.get(inner) is not None:
+            _count(holder[name], name, where, losses)
             return rest
         if outer:
             return {**rest, outer: {**nested, inner: holder[name]}}
-        return {inner if key == name else key: value for key, value in holder.items()}
+        rest.pop(inner, None)
+        return {inner if key == name else key: holder[key] for key in (*rest, name)}
 
     return rename
 
@@ -144,7 +148,8 @@ def _replacer(values: dict[str, JSONObject]) -> Callable[[JSONObject, str], JSON
             fields = values.get("*")
         if fields is None:
             return holder
-        return {**{key: other for key, other in holder.items() if key != name}, **fields}
+        rest = {key: other for key, other in holder.items() if key != name}
+        return {**rest, **deepcopy(fields)}
 
     return replace
 
@@ -168,13 +173,13 @@ def _with_needed(
     body: JSONObject, can: BodyCapabilities, losses: Losses, *, prefill: bool
 ) -> JSONObject:
     for name, value in can.added_fields.items():
-        if name not in body:
-            body = {**body, name: value}
-        elif body[name] != value:
+        if name in body and body[name] == value:
+            continue
+        if name in body:
             losses.add(name, "request", "replaced")
-            body = {**body, name: value}
+        body = {**body, name: deepcopy(value)}
     if prefill:
-        for name, value in can.prefill_fields.items():
+        for name, value in deepcopy(can.prefill_fields).items():
             messages, _, field = name.rpartition(".")
             if not messages:
                 body = {**body, field: value}

@@ -61,6 +61,7 @@ class Losses:
     def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
         self._strict = strict
         self._on_loss = on_loss
+        self._kinds: dict[tuple[str, str, str], Loss] = {}  # by what was said of them
         self._counts: dict[Loss, int] = {}
 
     def add(self, feature: str, where: str, detail: str = "") -> None:
@@ -75,15 +76,24 @@ class Losses:
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
         """Count and return one loss of a stream that fails, whose error must go out."""
-        loss = Loss(feature[:_MAX_NAME_CHARS], where[:_MAX_NAME_CHARS], 1, detail)
-        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
-            loss = Loss(loss.feature, "elsewhere", 1, detail)
-            # Fields of a request are features, too, and a client names any number of them.
-            if loss not in self._counts and len(self._counts) >= 2 * _MAX_KINDS:
-                loss = Loss("other", "elsewhere")
+        loss = self._kinds.get((feature, where, detail))
+        if loss is None:
+            loss = self._kind(feature[:_MAX_NAME_CHARS], where[:_MAX_NAME_CHARS], detail)
         self._counts[loss] = self._counts.get(loss, 0) + 1
         if self._on_loss is not None:
             self._on_loss(loss)
+        return loss
+
+    def _kind(self, feature: str, where: str, detail: str) -> Loss:
+        """Return the loss that stands for one that was not counted before."""
+        loss = Loss(feature, where, 1, detail)
+        if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
+            loss = Loss(feature, "elsewhere", 1, detail)
+            # Fields of a request are features, too, and a client names any number of them.
+            if loss not in self._counts and len(self._counts) >= 2 * _MAX_KINDS:
+                loss = Loss("other", "elsewhere")
+        if loss.where == where and loss.feature == feature:
+            self._kinds[feature, where, detail] = loss
         return loss
 
     def list(self) -> tuple[Loss, ...]:

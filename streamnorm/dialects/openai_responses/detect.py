@@ -52,14 +52,16 @@ _OPTIONS = frozenset(
     {
         *("context_management", "conversation", "include", "instructions", "max_output_tokens"),
         *("max_tool_calls", "parallel_tool_calls", "previous_response_id", "prompt_cache_key"),
-        *("reasoning", "safety_identifier", "text", "top_logprobs", "truncation"),
+        *("reasoning", "safety_identifier", "temperature", "text", "tool_choice"),
+        *("top_logprobs", "top_p", "truncation"),
     }
 )
+_TOOLS = ("code_interpreter", "custom", "image_generation", "mcp", "namespace", "tool_search")
 _ROLES = ("assistant", "developer", "system")
 _TYPES = ("message", "reasoning", "item_reference", "additional_tools")
 _PARTS = ("input_text", "input_image", "input_file", "output_text")
 _SAMPLE = 16
-"""Items to look at: a conversation soon has one that tells."""
+"""Items and tools to look at: a conversation soon has one that tells."""
 
 
 def is_request(body: dict[str, Any]) -> bool:
@@ -70,7 +72,14 @@ def is_request(body: dict[str, Any]) -> bool:
     items = body.get("input")
     if "messages" in body or "contents" in body or not (isinstance(items, str) or is_array(items)):
         return False
-    return not _OPTIONS.isdisjoint(body) or any(map(_is_item, objects_of(items)[:_SAMPLE]))
+    if not _OPTIONS.isdisjoint(body) or any(map(_is_tool, objects_of(body.get("tools"))[:_SAMPLE])):
+        return True
+    return any(map(_is_item, objects_of(items)[:_SAMPLE]))
+
+
+def _is_tool(tool: dict[str, Any]) -> bool:
+    kind = tool.get("type")
+    return kind in _TOOLS or "strict" in tool or str(kind).startswith("web_search")
 
 
 def _is_item(item: dict[str, Any]) -> bool:

@@ -31,12 +31,12 @@ CASES: list[tuple[str, Callable[[int], Request], str]] = [
     ("max_id_chars", lambda n: Request(model="m" * n), "$.model"),
     ("max_id_chars", lambda n: Request(tools=(MCPServer("x"), Tool("f" * n))), "$.tools[1].name"),
     ("max_id_chars", lambda n: Request(tools=(CustomTool("f" * n),)), "$.tools[0].name"),
-    ("max_id_chars", lambda n: message(ToolCall("i" * n, "f")), "$.messages[1]"),
-    ("max_id_chars", lambda n: message(ToolCall("i", "f" * n)), "$.messages[1]"),
-    ("max_id_chars", lambda n: message(ToolResult("i" * n)), "$.messages[1]"),
-    ("max_blocks", lambda n: message(*[Text("x")] * n), "$.messages[1]"),
-    ("max_blocks", lambda n: message(ToolResult("i", (Text("x"),) * n)), "$.messages[1]"),
-    ("max_tool_calls", lambda n: message(*[ToolCall("i", "f")] * n), "$.messages[1]"),
+    ("max_id_chars", lambda n: message(ToolCall("i" * n, "f")), "$.messages[1].blocks"),
+    ("max_id_chars", lambda n: message(ToolCall("i", "f" * n)), "$.messages[1].blocks"),
+    ("max_id_chars", lambda n: message(ToolResult("i" * n)), "$.messages[1].blocks"),
+    ("max_blocks", lambda n: message(*[Text("x")] * n), "$.messages[1].blocks"),
+    ("max_blocks", lambda n: message(ToolResult("i", (Text("x"),) * n)), "$.messages[1].blocks"),
+    ("max_tool_calls", lambda n: message(*[ToolCall("i", "f")] * n), "$.messages[1].blocks"),
 ]
 
 

@@ -6,6 +6,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamnorm._core.bodies.field_paths import Step, edited, has_field, parse_path
 
@@ -89,6 +91,24 @@ def test_object_is_removed_with_the_array_that_was_its_content() -> None:
 def test_what_was_empty_before_stays() -> None:
     body: dict[str, Any] = {"a": [{}, {"b": 1, "c": []}]}
     assert removed(body, "a.b") == {"a": [{}, {"c": []}]}
+
+
+KEYS = st.sampled_from(["a", "b", "t"])
+LEAVES = st.none() | st.booleans() | st.sampled_from(["x", "xy", "z"])
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner), max_leaves=20
+)
+PATHS = ["a", "a.b", "a.a.b", "a[t=x]", "a[t=x*].b", "a[t=x].b[t=z]"]
+
+
+@given(body=st.dictionaries(KEYS, VALUES), path=st.sampled_from(PATHS))
+def test_removal_leaves_no_field_and_changes_nothing_else(body: dict[str, Any], path: str) -> None:
+    after = removed(body, path)
+    assert (after is body) is not has_field(body, parse_path(path))
+    assert not has_field(after, parse_path(path))
+    assert {name: value for name, value in after.items() if name != "a"} == {
+        name: value for name, value in body.items() if name != "a"
+    }
 
 
 def test_field_is_found() -> None:

@@ -127,7 +127,10 @@ def test_strict_losses_raise() -> None:
 @pytest.mark.parametrize(
     ("renamed", "body", "after"),
     [
-        ({"a": "b"}, {"x": 1, "a": 2, "y": 3}, {"x": 1, "b": 2, "y": 3}),
+        ({"a": "b"}, {"x": 1, "a": 2}, {"x": 1, "b": 2}),
+        ({"a": "b"}, {"a": 2, "b": None}, {"b": 2}),
+        ({"a": "o.e"}, {"a": "low", "o": None}, {"o": {"e": "low"}}),
+        ({"a": "o.e"}, {"a": "low", "o": {"e": None}}, {"o": {"e": "low"}}),
         ({"a": "o.e"}, {"a": "low"}, {"o": {"e": "low"}}),
         ({"a": "o.e"}, {"a": "low", "o": {"s": 1}}, {"o": {"s": 1, "e": "low"}}),
         ({"m.a": "b"}, {"m": [{"a": 1}, {"c": 2}]}, {"m": [{"b": 1}, {"c": 2}]}),
@@ -138,8 +141,12 @@ def test_field_is_renamed(
 ) -> None:
     fitted, lost = fit(body, renamed_fields=renamed)
     assert fitted.body == after
-    assert list(fitted.body) == list(after)
     assert lost == {}
+
+
+def test_null_of_another_name_is_no_loss() -> None:
+    fitted, lost = fit({"a": None, "b": 1}, renamed_fields={"a": "b"})
+    assert (fitted.body, lost) == ({"b": 1}, {})
 
 
 @pytest.mark.parametrize(
@@ -197,6 +204,20 @@ def test_needed_fields_are_added() -> None:
     fitted, lost = fit({"a": 1}, added_fields={"version": "v", "stream": True})
     assert fitted.body == {"a": 1, "version": "v", "stream": True}
     assert lost == {}
+
+
+def test_what_is_added_is_a_copy() -> None:
+    """Else a client that changes its body would change the profile."""
+    can: dict[str, Any] = {
+        "added_fields": {"options": {"think": True}},
+        "prefill_fields": {"rest": {"go": True}},
+        "replaced_values": {"effort": {"*": {"thinking": {"type": "enabled"}}}},
+    }
+    body, before = {"effort": "low"}, deepcopy(can)
+    fitted, _ = fit(body, prefill=True, **can)
+    for part in fitted.body.values():
+        part["changed"] = True
+    assert can == before
 
 
 def test_other_value_of_a_needed_field_is_a_loss() -> None:

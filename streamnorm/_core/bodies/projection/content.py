@@ -109,13 +109,15 @@ class ContentProjector:
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
         """Return the blocks of a message, and those that move to a message after it."""
         before = message.blocks
+        if all(map(_is_plain, before)) and not self._can.reasoning_required:
+            return before, ()
         if message.role == "assistant" and not own:
             before = restore_signatures(before, self._can)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if (block.text and not block.text.isspace()) or own:
+                if own or not _is_blank(block):
                     blocks.append(self._extra(block))
                 continue
             try:
@@ -284,3 +286,16 @@ class ContentProjector:
         if any(map(is_not, ordered, blocks)):
             self._losses.add("order_lost", "messages", "text written before calls")
         return ordered
+
+
+def _is_blank(text: Text) -> bool:
+    return not text.text or text.text.isspace()
+
+
+def _is_plain(block: InputBlock) -> bool:
+    """Return whether a block is text that every target has."""
+    return (
+        type(block) is Text
+        and block.extra is None
+        and not (block.citations or block.signature or _is_blank(block))
+    )

@@ -68,13 +68,16 @@ class _MarkProjector:
         )
 
     def _message(self, message: InputMessage) -> InputMessage:
-        blocks = message.blocks
-        for number, block in enumerate(blocks):
-            if block.cache is not None or type(block) is ToolResult:
-                changed = self._block(block, is_assistant=message.role == "assistant")
-                if changed is not block:
-                    blocks = (*blocks[:number], changed, *blocks[number + 1 :])
-        return message if blocks is message.blocks else structs.replace(message, blocks=blocks)
+        if not any(map(_is_marked, message.blocks)):
+            return message
+        is_assistant = message.role == "assistant"
+        blocks = tuple(
+            self._block(block, is_assistant=is_assistant) if _is_marked(block) else block
+            for block in message.blocks
+        )
+        if same_parts(message.blocks, blocks) is message.blocks:
+            return message
+        return structs.replace(message, blocks=blocks)
 
     def _block(self, block: InputBlock, *, is_assistant: bool) -> InputBlock:
         if isinstance(block, ToolResult):
@@ -101,6 +104,15 @@ class _MarkProjector:
             return part
         self._losses.add("cache_ttl", where, f"written as {ttl or 'the default'}")
         return structs.replace(part, cache=CacheMark(ttl))
+
+
+def _is_marked(block: InputBlock) -> bool:
+    """Return whether a block has a mark, or one of its content has."""
+    if block.cache is not None:
+        return True
+    if type(block) is ToolResult:
+        return any(item.cache is not None for item in block.content)
+    return False
 
 
 def _tag(block: InputBlock) -> str:

@@ -13,6 +13,7 @@ from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
+from streamnorm._core.schemas import simplify_schema
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -43,10 +44,11 @@ def project_tools(
         EncodeError: There are more than the target allows.
     """
     projected: list[AnyTool] = []
-    for tool in tools:
+    for number, tool in enumerate(tools):
         match tool:
             case Tool():
-                changed: AnyTool | None = _function(tool, can, names, losses)
+                path = f"tools[{number}].input_schema"
+                changed: AnyTool | None = _function(tool, can, names, losses, path)
             case CustomTool():
                 changed = _custom(tool, can, names, losses)
             case ServerTool():
@@ -65,10 +67,16 @@ def project_tools(
     return same_parts(tools, tuple(projected))
 
 
-def _function(tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses) -> Tool:
+def _function(
+    tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses, path: str
+) -> Tool:
     changes = _common(tool, can, names, losses)
     if tool.vendor_type is not None and not is_own(tool, can.dialect):
         changes["vendor_type"] = None
+    if tool.input_schema is not None and can.schema == "simple":
+        schema = simplify_schema(tool.input_schema, losses, path=path)
+        if schema is not tool.input_schema:
+            changes["input_schema"] = schema
     if tool.strict is not None and not can.strict_tools:
         changes["strict"] = None
         if tool.strict:

@@ -7,7 +7,6 @@ knows, and which fields go with one that it does not know, is data of the profil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -38,11 +37,11 @@ def with_needed_betas(
     body: _Body, betas: tuple[str, ...], can: BodyCapabilities
 ) -> tuple[str, ...]:
     """Return betas, and those after them that fields of a body need."""
+    known = can.allowed_betas
     for beta in _BETAS:
-        if not any(name in betas for name in (beta.name, *beta.also)) and beta.is_needed(body):
-            known = can.allowed_betas
-            if known is None or any(fnmatchcase(beta.name, pattern) for pattern in known):
-                betas = (*betas, beta.name)
+        is_there = any(name in betas for name in (beta.name, *beta.also))
+        if not is_there and (known is None or beta.name in known) and beta.is_needed(body):
+            betas = (*betas, beta.name)
     return betas
 
 

@@ -28,7 +28,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     result_media=frozenset({"text", "image", "document", "opaque"}),
     error_results=True,
     object_arguments=True,
-    id_pattern=r"[a-zA-Z0-9_-]+",
+    # Ids of other characters are escaped where they are written, and restored where read.
+    id_pattern=None,
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
     deferred_tools=True,
     server_tools={

@@ -14,6 +14,7 @@ from collections.abc import Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import is_object
 from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["add_extra", "camel", "extra_of", "rest"]
@@ -23,6 +24,7 @@ _INNER = frozenset(
     | {"generationConfig", "toolConfig", "functionCallingConfig"}
 )
 """Inner objects whose fields are in `extra`."""
+_MAX_STEPS = 2  # to an inner object: a client may name a field of its own like a path
 _SNAKE = re.compile(r"_([a-z0-9])")
 _SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
@@ -69,9 +71,11 @@ def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> 
     """Add the fields that were kept in `extra`, except those that are there, and return `wire`."""
     for path, item in extra.get(DIALECT, {}).items() if extra else ():
         target, name = wire, path
-        outer, dot, inner = path.partition(".")
-        while dot and outer in _INNER:
-            target, name = target.setdefault(outer, {}), inner
-            outer, dot, inner = inner.partition(".")
+        for _ in range(_MAX_STEPS):
+            outer, dot, inner = name.partition(".")
+            found = target.setdefault(outer, {}) if dot and outer in _INNER else None
+            if not is_object(found):
+                break
+            target, name = found, inner
         target.setdefault(name, item)
     return wire

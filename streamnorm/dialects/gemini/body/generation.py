@@ -16,7 +16,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
     within,
 )
-from streamnorm._core.bodies.request import OutputFormat, ReasoningOptions, Request
+from streamnorm._core.bodies.request import OutputFormat, ReasoningOptions, Request, is_own
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm.dialects.gemini.body.fields import camel, extra_of, rest
@@ -143,7 +143,9 @@ def options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if request.output is not None:
         wire |= _output_to_wire(request.output, context)
     if request.reasoning is not None:
-        thinking = _reasoning_to_wire(request.reasoning, context)
+        # A client of the dialect says so itself, whatever the model.
+        modes = context.capabilities.thinking == "budget" or is_own(request, DIALECT)
+        thinking = _reasoning_to_wire(request.reasoning, modes=modes)
         if thinking:
             wire[_THINKING] = thinking
     return wire
@@ -161,14 +163,14 @@ def _output_to_wire(output: OutputFormat, context: WriteContext) -> dict[str, An
     return {"responseMimeType": _JSON, "responseJsonSchema": output.schema}
 
 
-def _reasoning_to_wire(reasoning: ReasoningOptions, context: WriteContext) -> dict[str, Any]:
+def _reasoning_to_wire(reasoning: ReasoningOptions, *, modes: bool) -> dict[str, Any]:
     wire: dict[str, Any] = dict((reasoning.extra or {}).get(DIALECT, {}))
     match reasoning.mode:
         case "off":
             wire["thinkingBudget"] = 0
         case "budget":
             wire["thinkingBudget"] = reasoning.budget_tokens
-        case "adaptive" if context.capabilities.thinking == "budget":
+        case "adaptive" if modes:
             wire["thinkingBudget"] = -1
         case _:
             pass

@@ -162,7 +162,7 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
         case ServerToolCall(_, _, arguments, kind):
             part = {kind: msgspec.json.decode(arguments)}
         case ServerToolResult(_, kind, content):
-            part = {kind: content}
+            part = {kind: dict(content) if is_object(content) else content}
         case OpaqueBlock(_, kind, data):
             part = {kind: msgspec.json.decode(data)}
         case _:

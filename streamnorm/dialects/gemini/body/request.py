@@ -7,7 +7,7 @@ is a stream stand in the path.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import structs
 
@@ -94,7 +94,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def _model(path: str, wire: dict[str, Any]) -> str:
-    in_path = ENDPOINTS.model(path, None)
+    in_path = unquote(ENDPOINTS.model(path, None))
     return in_path or (text_in(wire, "model") or "").removeprefix("models/")
 
 

@@ -32,8 +32,11 @@ class Answer:
         self.has_results = False
         self._items: list[dict[str, Any]] = []
         self._blocks: list[InputBlock] = []
-        # Calls without a result, each with whether one comes later.
+        # Calls without a result, each with whether one comes later; and the ids of all calls
+        # in order, of which those before `_first` have results.
         self._open_calls: dict[str, bool] = {}
+        self._call_ids: list[str] = []
+        self._first = 0
         self._awaited = 0
 
     def accepts(self, *, begins: bool) -> bool:
@@ -55,12 +58,15 @@ class Answer:
         """Note a call, and whether its result comes later."""
         self._awaited += is_awaited - self._open_calls.get(id, False)
         self._open_calls[id] = is_awaited
+        self._call_ids.append(id)
 
     def close_call(self, id: str) -> None:
         """Note a result; one without an id is that of the first call that has none."""
         self.has_results = True
         if not id and self._open_calls:
-            id = next(iter(self._open_calls))
+            while self._call_ids[self._first] not in self._open_calls:
+                self._first += 1
+            id = self._call_ids[self._first]
         self._awaited -= self._open_calls.pop(id, False)
 
     def message(self) -> InputMessage:

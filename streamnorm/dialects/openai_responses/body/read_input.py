@@ -209,7 +209,8 @@ class InputReader:
 
     def _read_call(self, item: _Item) -> None:
         arguments = item.get("arguments")
-        text = compact(arguments) if is_object(arguments) else required_text(item, "arguments")
+        # Some servers and their clients have an object here, or nothing.
+        text = compact(arguments) if is_object(arguments) else text_in(item, "arguments") or ""
         self._add_call(item, text, "function", _CALL)
 
     def _read_custom_call(self, item: _Item) -> None:

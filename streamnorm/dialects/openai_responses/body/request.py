@@ -133,7 +133,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     """Return a projected request as a body."""
     source = unchanged_source(request, DIALECT)
     if source is not None:
-        return Written(source, _PATH)
+        return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
     if request.system:
         body["instructions"] = "\n\n".join([block.text for block in request.system])

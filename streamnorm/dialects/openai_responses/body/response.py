@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.accumulate import message_events
-from streamnorm._core.bodies.fields import array_in, objects_in, required_text, unexpected, within
+from streamnorm._core.bodies.fields import (
+    array_in,
+    objects_in,
+    required_text,
+    text_in,
+    unexpected,
+    within,
+)
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, StreamError
@@ -22,6 +29,18 @@ from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 __all__ = ["read_response", "write_response"]
 
 _OBJECT = "response"
+_PARTS = {"message": ("content",), "reasoning": ("summary", "content")}
+"""Fields of items that hold parts."""
+_TEXTS = {
+    "function_call": ("call_id", "name"),
+    "custom_tool_call": ("call_id", "name", "input"),
+    "reasoning": ("encrypted_content",),
+    "output_text": ("text",),
+    "refusal": ("refusal",),
+    "summary_text": ("text",),
+    "reasoning_text": ("text",),
+}
+"""Fields of items and parts that are text."""
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -48,11 +67,25 @@ def _check(body: dict[str, Any]) -> None:
         raise DecodeError("missing, expected an array", path="$.output")
     for path, item in objects_in(body, "output"):
         try:
-            if required_text(item, "type") == "message":
-                for _ in objects_in(item, "content"):
-                    pass
+            kind = required_text(item, "type")
+            _check_texts(item, kind)
+            for name in _PARTS.get(kind, ()):
+                _check_parts(item, name)
         except DecodeError as exc:
             raise within(exc, path) from None
+
+
+def _check_parts(item: dict[str, Any], name: str) -> None:
+    for path, part in objects_in(item, name):
+        try:
+            _check_texts(part, text_in(part, "type") or "")
+        except DecodeError as exc:
+            raise within(exc, path) from None
+
+
+def _check_texts(value: dict[str, Any], kind: str) -> None:
+    for name in _TEXTS.get(kind, ()):
+        text_in(value, name)
 
 
 def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import (
@@ -119,7 +120,10 @@ class _InputWriter:
         if result.name and not is_custom:
             item["name"] = result.name
         of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
-        item["output"] = content_to_wire([*mark_error(result)], self._context, of=of)
+        content = mark_error(result)
+        if result.is_error and any(_is_text_after_file(*two) for two in pairwise(result.content)):
+            self._context.losses.add("order_lost", "messages", "text written before the files")
+        item["output"] = content_to_wire([*content], self._context, of=of)
         return item | own
 
     # Messages of the assistant
@@ -135,7 +139,7 @@ class _InputWriter:
         for position, block in enumerate(blocks):
             if not isinstance(block, (Text, Refusal, OpaqueBlock)):
                 before = {}
-                self._add_item(block, f"{number}_{position}")
+                self._add_item(block)
                 continue
             fields = {**own_fields(block.extra)}
             is_part = fields.pop("role", None) is not None
@@ -158,7 +162,7 @@ class _InputWriter:
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
         return {**head, "content": [_part(block, part)], **fields}
 
-    def _add_item(self, block: InputBlock, number: str) -> None:
+    def _add_item(self, block: InputBlock) -> None:
         match block:
             case ToolCall():
                 self.items.append(self._call(block))
@@ -182,6 +186,10 @@ class _InputWriter:
         if call.namespace is not None:
             item["namespace"] = call.namespace
         return item | own_fields(call.extra)
+
+
+def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:
+    return isinstance(block, Text) and not isinstance(before, Text)
 
 
 def _part(block: _Part, part: _Item) -> _Item:

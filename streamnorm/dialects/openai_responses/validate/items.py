@@ -81,13 +81,14 @@ class ItemChecker:
             event_type: Its type.
             response: Its response.
         """
+        cut: set[int] = set()
         if event_type == "response.incomplete":
-            yield from self._end_cut_calls(event_type, response)
+            yield from self._end_cut_calls(event_type, response, cut)
         yield from self.open_items(event_type)
         items = [(n, item.done) for n, item in sorted(self._items.items()) if item.done is not None]
         last = len(items) - 1
         for position, (index, item) in enumerate(items):
-            if event_type != "response.incomplete" or position != last:
+            if index not in cut and (event_type != "response.incomplete" or position != last):
                 yield from _check_complete(event_type, index, item)
         output = response.get("output")
         if not is_array(output):
@@ -100,16 +101,25 @@ class ItemChecker:
                 found = f"response.output[{position}] is not item {index} as it was done"
                 yield f"{found}, expected that"
 
-    def _end_cut_calls(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
-        """End the custom calls that only the terminal states: their text was cut."""
-        cut = {
+    def _end_cut_calls(
+        self, event_type: str, response: dict[str, Any], cut: set[int]
+    ) -> Iterator[str]:
+        """End the custom calls that only the terminal states: their text was cut.
+
+        Args:
+            event_type: Type of the terminal.
+            response: Its response.
+            cut: Receives the indexes of these calls.
+        """
+        incomplete = {
             string_of(item, "id"): item
             for item in objects_of(response.get("output"))
             if item.get("type") == _CUSTOM and item.get("status") == "incomplete"
         }
-        for item in self._items.values():
-            stated = cut.get(string_of(item.added, "id"))
+        for index, item in self._items.items():
+            stated = incomplete.get(string_of(item.added, "id"))
             if item.done is None and item.type == _CUSTOM and stated is not None:
+                cut.add(index)
                 item.done = stated
                 yield from item.texts.compare(event_type, stated)
 

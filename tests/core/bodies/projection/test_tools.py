@@ -238,3 +238,18 @@ def test_a_named_tool_is_the_only_one_where_a_choice_can_name_none() -> None:
     assert done.request.tools == (Tool("g"),)
     assert done.request.tool_choice == ToolChoice("required")
     assert done.lost == {"tool_choice_weakened": 1}
+
+
+def test_schemas_are_simplified_where_the_target_asks_for_it() -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 1}}, "$schema": "x"}
+    asked = request(user("Go"), tools=(Tool("f", input_schema=schema), Tool("g")))
+    assert Projection(asked).request is asked
+    done = Projection(asked, schema="simple")
+    first, second = done.request.tools
+    assert isinstance(first, Tool)
+    one = {"type": "integer", "enum": [1]}
+    assert first.input_schema == {"type": "object", "properties": {"a": one}}
+    assert second == Tool("g")
+    assert done.lost == {"schema.$schema": 1, "schema.const": 1, "schema.type": 1}
+    plain = request(user("Go"), tools=(Tool("f", input_schema={"type": "object"}),))
+    assert Projection(plain, schema="simple").request is plain

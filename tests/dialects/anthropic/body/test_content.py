@@ -23,6 +23,7 @@ from streamnorm import (
     Text,
     ToolCall,
     ToolResult,
+    translate_request,
 )
 
 FOUND: Body = {
@@ -186,6 +187,31 @@ def test_escaped_id_is_the_id_of_another_dialect() -> None:
         ]
     )
     assert [message["content"] for message in body["messages"]] == [[call], [result]]
+
+
+def test_id_of_another_dialect_comes_back_as_it_was() -> None:
+    messages = [
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+                for id in ("functions.f:0", "snid_f", "call_1")
+            ],
+        },
+        *(
+            {"role": "tool", "tool_call_id": id, "content": "1"}
+            for id in ("functions.f:0", "snid_f", "call_1")
+        ),
+    ]
+    there = translate_request(
+        {"model": "m", "messages": [{"role": "user", "content": "a"}, *messages]},
+        to="anthropic",
+        dialect="openai_chat",
+    )
+    ids = [block["id"] for block in there.body["messages"][1]["content"]]
+    assert ids == ["snid_functions_2ef_3a0", "snid_snid_5ff", "call_1"]
+    back = translate_request(there.body, to="openai_chat", dialect="anthropic")
+    assert back.body["messages"][1:] == messages
 
 
 def test_arguments_keep_order_numbers_and_characters() -> None:

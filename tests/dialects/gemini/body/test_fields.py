@@ -61,6 +61,17 @@ def test_extra_fields_go_back_to_their_inner_objects() -> None:
     }
 
 
+def test_a_field_that_is_named_like_a_path_adds_at_most_two_levels() -> None:
+    path = "toolConfig." * 1000 + "x"
+    wire = add_extra({}, extra_of({"generationConfig": None, "generationConfig.a": 1, path: 2}))
+    inner = "toolConfig." * 998 + "x"
+    assert wire == {
+        "generationConfig": None,
+        "generationConfig.a": 1,
+        "toolConfig": {"toolConfig": {inner: 2}},
+    }
+
+
 def test_no_extra_fields_are_none() -> None:
     assert extra_of({}) is None
     assert add_extra({"a": 1}, None) == {"a": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.gemini.bodies import Written, read, request_of, without_source
 
 from streamnorm import DecodeError, Text
@@ -182,6 +183,9 @@ def test_an_adaptive_mode_is_a_word_of_models_with_budgets() -> None:
     request = request_of(Text("Hi"), reasoning=adaptive)
     config = Written(request, thinking="budget").body["generationConfig"]
     assert config == {"thinkingConfig": {"thinkingBudget": -1}}
+    own = structs.replace(options_of({"thinkingConfig": {"thinkingBudget": -1}}), seed=7)
+    config = {"seed": 7, "thinkingConfig": {"thinkingBudget": -1}}
+    assert Written(own).body["generationConfig"] == config
 
 
 def test_every_summary_shows_thoughts() -> None:

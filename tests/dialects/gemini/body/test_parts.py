@@ -157,3 +157,22 @@ def test_a_block_without_a_part_has_no_legal_form() -> None:
     with pytest.raises(EncodeError, match="Refusal, expected a block with a part") as caught:
         Written(request_of(Text("a", citations=(Citation("web"),)), Refusal("no")))
     assert caught.value.path == "messages[0].blocks[1]"
+
+
+def test_the_body_that_a_block_came_from_is_not_changed() -> None:
+    response = {"name": "f"}
+    parts = [
+        {"functionCall": {"name": "f"}},
+        {"functionResponse": response, "functionResponse.a": 1},
+    ]
+    blocks = blocks_of(*parts, role="model")
+    written = Written(request_of(*blocks, role="assistant"), typed=False)
+    assert written.body["contents"][0]["parts"][1] == {"functionResponse": {"name": "f", "a": 1}}
+    assert response == {"name": "f"}
+
+
+def test_a_result_of_the_server_may_be_any_value() -> None:
+    whole = ServerToolResult("", "toolResponse", "text")
+    assert Written(request_of(whole), typed=False).body["contents"][0]["parts"] == [
+        {"toolResponse": "text"}
+    ]

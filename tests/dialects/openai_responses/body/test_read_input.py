@@ -113,6 +113,10 @@ USER = {"role": "user", "content": "u"}
         ([text("a"), result("x"), text("b")], ["assistant: a", "user: x!", "assistant: b"]),
         ([text("a"), result(""), text("b")], ["assistant: a", "user: !", "assistant: b"]),
         ([call("c"), call("c"), result("c")], ["assistant: c? c?", "user: c!"]),
+        (
+            [call("c"), call("d"), result("c"), result(""), text("a")],
+            ["assistant: c? d?", "user: c!", "user: !", "assistant: a"],
+        ),
     ],
 )
 def test_consecutive_items_of_the_assistant_are_one_message(
@@ -264,9 +268,10 @@ def test_calls_and_results() -> None:
     )
 
 
-def test_arguments_that_are_an_object_are_text() -> None:
-    (message,) = read_items({**call("c"), "arguments": {"a": [1]}})
-    assert message.blocks == (ToolCall("c", "f", '{"a":[1]}'),)
+@pytest.mark.parametrize(("arguments", "text"), [({"a": [1]}, '{"a":[1]}'), ({}, "{}"), (None, "")])
+def test_arguments_that_are_no_text_are_made_one(arguments: Any, text: str) -> None:
+    (message,) = read_items({**call("c"), "arguments": arguments})
+    assert message.blocks == (ToolCall("c", "f", text),)
 
 
 def test_call_without_a_call_id_has_the_id_of_its_item() -> None:
@@ -406,7 +411,7 @@ def test_custom_call_of_no_tool_of_the_client_is_the_servers(
             "$.input[1].role",
             "a string of 4 characters, expected user, assistant, system or developer",
         ),
-        ({"type": "function_call"}, "$.input[1].arguments", "missing, expected a string"),
+        ({**call("c"), "arguments": 5}, "$.input[1].arguments", "an integer, expected a string"),
         (
             {"type": "function_call", "arguments": "{}", "call_id": "c"},
             "$.input[1].name",

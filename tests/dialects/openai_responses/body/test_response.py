@@ -301,6 +301,21 @@ def test_response_without_output_is_a_message_without_blocks() -> None:
             "a string of 1 characters, expected an object",
         ),
         (
+            {"output": [{"type": "message", "content": [{"type": "output_text", "text": 5}]}]},
+            "$.output[0].content[0].text",
+            "an integer, expected a string",
+        ),
+        (
+            {"output": [{"type": "reasoning", "summary": [{"type": []}]}]},
+            "$.output[0].summary[0].type",
+            "an array, expected a string",
+        ),
+        (
+            {"output": [{"type": "custom_tool_call", "input": {}}]},
+            "$.output[0].input",
+            "an object, expected a string",
+        ),
+        (
             {"output": [{"type": "function_call", "arguments": "{}"}]},
             "$.output",
             "function_call without a name, expected one",

@@ -145,7 +145,9 @@ def test_new_result_of_a_custom_call_that_was_read_has_its_type() -> None:
 def test_error_is_marked_before_its_files() -> None:
     content = (Image("image/png", "iVBORw0="), Text("a"), Text("b"))
     result = ToolResult("c", content, is_error=True)
-    (item,) = write_items(InputMessage("user", (result,)))
+    losses = Losses()
+    (item,) = write_items(InputMessage("user", (result,)), losses=losses)
+    assert losses.list() == (Loss("order_lost", "messages", 1, "text written before the files"),)
     assert item["output"] == [
         {"type": "input_text", "text": "<tool_error>ab</tool_error>"},
         {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0="},

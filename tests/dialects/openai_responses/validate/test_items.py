@@ -47,22 +47,36 @@ def sealed_anew() -> list[Event | str]:
 
 
 def sung(
-    *, status: str = "incomplete", text: str = "la", ends: str = "incomplete"
+    behind: list[Event] = [],  # noqa: B006 - never changed
+    *,
+    status: str = "incomplete",
+    song: str = "la",
+    ends: str = "incomplete",
 ) -> list[Event | str]:
-    """Return a response that was cut in the text of a custom call, which has no end."""
+    """Return a response that was cut in the text of a custom call, which has no end.
+
+    Args:
+        behind: Events of the item behind it.
+        status: Status of the call in the terminal.
+        song: Its text there.
+        ends: Status of the response.
+    """
     begun = {"status": "in_progress", **FREE}
     events = answer(
         added(0, begun.pop("type"), **begun, input=""),
         of("custom_tool_call_input.delta", "ctc_0", delta="la"),
+        *behind,
         status=ends,
         incomplete_details={"reason": "max_output_tokens"} if ends == "incomplete" else None,
     )
-    item = {**FREE, "status": status, "input": text}
-    return edited(events, len(events) - 1, "response", "output", to=[item])
+    item = {**FREE, "status": status, "input": song}
+    output = [item, *(event["item"] for event in behind[-1:])]
+    return edited(events, len(events) - 1, "response", "output", to=output)
 
 
 LEGAL: dict[str, list[Event | str]] = {
     "free text that tokens cut short": sung(),
+    "free text left unfinished, and an item behind it": sung(text(1)),
     "items that interleave": answer(*interleaved()),
     "progress of a search": answer(
         *whole(
@@ -226,7 +240,7 @@ BROKEN: dict[str, tuple[list[Event | str], int, str]] = {
         *(13, "arguments of item 0 in 3 characters are no JSON object, expected one"),
     ),
     "free text that tokens cut short, stated otherwise": (
-        sung(text="l"),
+        sung(song="l"),
         4,
         "response.incomplete has input of item 0 in 1 characters, expected its 2 of before",
     ),

@@ -1,0 +1,256 @@
+"""The walk through a schema: each subschema is read as parts, which are merged and written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.losses import Losses
+from streamnorm._core.schemas.keywords import DROPPED, NOTES, VALUES
+from streamnorm._core.schemas.parts import Parts, merge, union
+from streamnorm._core.schemas.references import References
+from streamnorm._core.schemas.write import written
+
+__all__ = ["simplify_schema"]
+
+_MAX_SUBSCHEMAS = 5000  # as many properties as OpenAI accepts; references multiply them
+_MAX_DEPTH = 100
+
+
+def simplify_schema(schema: dict[str, Any], losses: Losses, *, path: str) -> dict[str, Any]:
+    """Return the schema of a tool's arguments in the keywords that all servers accept.
+
+    Args:
+        schema: The schema; it is not changed, and returned itself if it is simple.
+        losses: Counts each change, as `schema.` and the keyword.
+        path: The tool, for errors.
+
+    Raises:
+        EncodeError: A `$ref` leads nowhere, the extra `schemas` that reads it is missing, or
+            the schema exceeds a bound once its references are inlined.
+        LossyEncoding: There is a change, and the losses are strict.
+    """
+    simplifier = _Simplifier(schema, losses, path)
+    simple = simplifier.root()
+    return simple if simplifier.is_changed else schema
+
+
+class _Scope(NamedTuple):
+    """Where a subschema stands.
+
+    Attributes:
+        depth: Its nesting in the result.
+        targets: Identities of the schemas whose references are being inlined.
+        resolver: Resolver of its references; None for the root's.
+    """
+
+    depth: int = 0
+    targets: frozenset[int] = frozenset()
+    resolver: Any = None
+
+    def below(self, levels: int) -> _Scope:
+        return self._replace(depth=self.depth + levels)
+
+
+class _Simplifier:
+    """The simplification of one schema."""
+
+    def __init__(self, schema: dict[str, Any], losses: Losses, path: str) -> None:
+        self._schema = schema
+        self._losses = losses
+        self._path = path
+        self._left = _MAX_SUBSCHEMAS
+        self._references: References | None = None
+        self.is_changed = False
+
+    def root(self) -> dict[str, Any]:
+        """Return the whole schema, which is one of an object."""
+        simple = self._simplified(self._schema, _Scope(targets=frozenset({id(self._schema)})))
+        if simple is None:
+            simple = {}
+        elif simple.get("type") == "object":
+            return simple
+        notes: dict[str, Any] = {name: simple[name] for name in NOTES if name in simple}
+        objects = [each for each in simple.get("anyOf", ()) if each.get("type") == "object"]
+        if not objects:
+            self._lose("type", "written as object")
+            return {"type": "object", **notes}
+        self._lose("anyOf", "merged")
+        return {"type": "object", **notes, **self._joined(objects)}
+
+    def _joined(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the properties of all objects, and which of them all require."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for each in objects:
+            for name, schema in each.get("properties", {}).items():
+                found.setdefault(name, []).append(schema)
+        required = [{*each.get("required", ())} for each in objects]
+        properties = {
+            name: written({"anyOf": union(schemas, self._lose)}, self._lose)
+            for name, schemas in found.items()
+        }
+        everywhere = [name for name in found if all(name in names for names in required)]
+        return {"properties": properties, **({"required": everywhere} if everywhere else {})}
+
+    def _lose(self, keyword: str, detail: str) -> None:
+        self.is_changed = True
+        self._losses.add(f"schema.{keyword}", "tools", detail)
+
+    def _simplified(self, schema: object, scope: _Scope) -> dict[str, Any] | None:
+        """Return a subschema simplified; None if no value is valid."""
+        parts = self._parts(schema, scope)
+        return None if parts is None else written(parts, self._lose)
+
+    def _parts(self, schema: object, scope: _Scope) -> Parts | None:
+        """Return what a subschema says, its own subschemas simplified."""
+        if schema is False:
+            return None
+        if not is_object(schema):
+            self._lose("true" if schema is True else "keyword", "written as {}")
+            return {}
+        self._left -= 1
+        if self._left < 0:
+            raise self._error(f"more than {_MAX_SUBSCHEMAS} subschemas, expected at most that")
+        if scope.depth > _MAX_DEPTH:
+            raise self._error(f"a schema nested deeper than {_MAX_DEPTH}, expected at most that")
+        parts: Parts = {}
+        for keyword, value in schema.items():
+            if keyword in VALUES:
+                self._read_value(keyword, value, parts)
+            elif keyword not in _SUBSCHEMAS:
+                self._lose(keyword if keyword in DROPPED else "keyword", "dropped")
+        # Several types, of which null is one, become the branches of a union.
+        inner = scope.below(2 if len(parts.get("type", ())) > 1 or "nullable" in parts else 0)
+        for keyword, read in _SUBSCHEMAS.items():
+            if keyword in schema and not read(self, schema, parts, inner):
+                return None
+        return parts
+
+    def _error(self, message: str) -> EncodeError:
+        return EncodeError(message, path=self._path)
+
+    def _read_value(self, keyword: str, value: object, parts: Parts) -> None:
+        known = VALUES[keyword](value)
+        if known is None:
+            self._lose(keyword, "dropped")
+            return
+        if keyword == "const":
+            self._lose("const", "written as enum")
+            keyword = "enum"
+        elif keyword == "type" and is_array(value) and len(value) == 1:
+            self._lose("type", "written as text")
+        merge(parts, {keyword: known}, self._lose)
+
+    def read_properties(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        if not is_object(named := schema["properties"]):
+            self._lose("properties", "dropped")
+            return True
+        properties: dict[str, Any] = {}
+        for name, each in named.items():
+            simple = self._simplified(each, scope.below(2))
+            if simple is None:
+                self._lose("false", "property dropped")
+            else:
+                properties[name] = simple
+        parts["properties"] = properties
+        return True
+
+    def read_items(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        """Read the schema of all items, or those of the first items and of the rest."""
+        items = schema.get("items")
+        first, rest = schema.get("prefixItems"), items
+        if is_array(items):  # as drafts before 2020-12 have it
+            first, rest = items, schema.get("additionalItems")
+        if first is not None:
+            self._lose("prefixItems", "merged")
+        elif "additionalItems" in schema:
+            self._lose("additionalItems", "dropped")
+        if not is_array(first):
+            first = []
+            if items is None:
+                return True
+        branches = [self._simplified(each, scope.below(3)) for each in first]
+        others: dict[str, Any] | None = {}
+        if rest is not None:
+            others = self._simplified(rest, scope.below(3 if first else 1))
+        if others is None:
+            self._lose("items", "written as maxItems")
+            merge(parts, {"maxItems": len(first)}, self._lose)
+        known = [each for each in (*branches, others) if each is not None]
+        if first:
+            parts["items"] = written({"anyOf": union(known, self._lose)}, self._lose)
+        elif known:
+            parts["items"] = known[0]
+        return True
+
+    def read_first_items(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        return "items" in schema or self.read_items(schema, parts, scope)
+
+    def read_any_of(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        return self._read_branches("anyOf", schema, parts, scope)
+
+    def read_one_of(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        self._lose("oneOf", "written as anyOf")
+        return self._read_branches("oneOf", schema, parts, scope)
+
+    def _read_branches(
+        self, keyword: str, schema: dict[str, Any], parts: Parts, scope: _Scope
+    ) -> bool:
+        if not is_array(given := schema[keyword]) or not given:
+            self._lose(keyword, "dropped")
+            return True
+        found = [self._simplified(each, scope.below(2)) for each in given]
+        branches = [each for each in found if each is not None]
+        if len(branches) < len(found):
+            self._lose("false", "branch dropped")
+        if known := union(branches, self._lose):
+            merge(parts, {"anyOf": known}, self._lose)
+        return bool(branches)
+
+    def read_all_of(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        if not is_array(given := schema["allOf"]):
+            self._lose("allOf", "dropped")
+            return True
+        self._lose("allOf", "merged")
+        for each in given:
+            other = self._parts(each, scope.below(1))
+            if other is None:
+                return False
+            merge(parts, other, self._lose)
+        return True
+
+    def read_reference(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
+        if self._references is None:
+            self._references = References(self._schema, self._path)
+        target, resolver = self._references.resolved(schema["$ref"], scope.resolver)
+        if id(target) in scope.targets:
+            self._lose("$ref", "recursion cut")
+            known = {name: target[name] for name in _OUTLINE if name in target}
+            other = self._parts(known, scope.below(1))
+        else:
+            self._lose("$ref", "inlined")
+            inner = _Scope(scope.depth + 1, scope.targets | {id(target)}, resolver)
+            other = self._parts(target, inner)
+        if other is None:
+            return False
+        merge(parts, other, self._lose)
+        return True
+
+
+_OUTLINE = ("type", *NOTES)
+
+_Read = Callable[[_Simplifier, dict[str, Any], Parts, _Scope], bool]
+
+# Keywords beside a reference win over those of its target.
+_SUBSCHEMAS: dict[str, _Read] = {
+    "properties": _Simplifier.read_properties,
+    "items": _Simplifier.read_items,
+    "prefixItems": _Simplifier.read_first_items,
+    "anyOf": _Simplifier.read_any_of,
+    "oneOf": _Simplifier.read_one_of,
+    "allOf": _Simplifier.read_all_of,
+    "$ref": _Simplifier.read_reference,
+}
+"""Methods that read the keywords with subschemas; False if no value is valid."""

@@ -1,0 +1,65 @@
+"""Bodies of any form: read, or refused by an error of ours, and never changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from support.body_mutations import damaged_body, json_value
+from support.request_checks import BODIES, check_body
+from support.request_corpus import captured_requests, needs_requests
+from support.requests import make_request
+from support.seeded import Draws, draws
+
+from streamnorm import DecodeError, EncodeError, decode_request, encode_request
+
+
+def made_body(d: Draws, dialect: str) -> dict[str, Any]:
+    """Return the body of some request."""
+    try:
+        return encode_request(make_request(d), dialect).body
+    except EncodeError:
+        return {"model": "m", "messages": [], "input": [], "contents": []}
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+@given(d=draws(300))
+def test_any_value_is_a_request_or_a_decode_error(dialect: str, d: Draws) -> None:
+    check_body({name: json_value(d) for name in made_body(d, dialect)}, dialect)
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+@given(d=draws(300), other=draws(100))
+def test_damaged_request_is_read_or_refused(dialect: str, d: Draws, other: Draws) -> None:
+    body = made_body(other, dialect)
+    before = copy.deepcopy(body)
+    check_body(damaged_body(d, body), dialect)
+    assert body == before
+
+
+@needs_requests
+@pytest.mark.parametrize("dialect", BODIES)
+@given(d=draws(300))
+def test_damaged_request_of_an_agent_is_read_or_refused(dialect: str, d: Draws) -> None:
+    bodies = [request.body for request in captured_requests(dialect)]
+    check_body(damaged_body(d, d.pick(bodies), bodies), dialect)
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+def test_value_that_is_no_object_is_a_decode_error(dialect: str) -> None:
+    for text in ("", "null", "[]", "1", '"a"', "{", '{"a":}', "[" * 10_000, "nan", "\ud800"):
+        with pytest.raises(DecodeError):
+            decode_request(text, dialect)
+    with pytest.raises(DecodeError):
+        decode_request(b'{"model":"\xff"}', dialect)
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+def test_of_two_members_with_one_key_the_last_counts(dialect: str) -> None:
+    name = {"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")
+    body = json.dumps({"model": "m", "max_tokens": 1, name: []})
+    request = decode_request(body.replace('"m"', '"first", "model": "second"'), dialect)
+    assert request.model in ("second", "")

@@ -1,0 +1,238 @@
+"""Requests of clients as they reach models and servers that are not their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamnorm import Encoded, translate_request
+
+QUESTION = {"role": "user", "content": "Rome?"}
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def translated(
+    body: dict[str, Any], source: str, to: str, server: str | None = None, model: str = "m"
+) -> tuple[Encoded, list[str]]:
+    """Return the request for a target, and what it lost."""
+    encoded = translate_request({**body, "model": model}, dialect=source, to=to, server=server)
+    return encoded, [loss.feature for loss in encoded.losses]
+
+
+MIDDLE = {
+    "max_completion_tokens": 5,
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        QUESTION,
+        {"role": "assistant", "content": "Hot."},
+        {"role": "system", "content": "In French now."},
+        {"role": "user", "content": "And you?"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "model", "lost"),
+    [
+        (None, "claude-opus-5", "system_moved"),
+        (None, "claude-opus-4-7", "system_demoted"),
+        (None, "claude-sonnet-5", "system_demoted"),
+        ("vertex", "claude-opus-5", "system_demoted"),
+        ("bedrock", "anthropic.claude-opus-5", "system_demoted"),
+    ],
+)
+def test_instruction_in_the_middle(server: str | None, model: str, lost: str) -> None:
+    encoded, losses = translated(MIDDLE, "openai_chat", "anthropic", server, model)
+    *_, third, fourth = encoded.body["messages"]
+    asked = {"role": "user", "content": "And you?"}
+    if lost == "system_moved":
+        assert [third, fourth] == [asked, {"role": "system", "content": "In French now."}]
+    else:
+        text = "<system>\nIn French now.\n</system>"
+        assert [third, fourth] == [{"role": "user", "content": text}, asked]
+    assert losses == [lost]
+
+
+@pytest.mark.parametrize("server", ["minimax", "openrouter", "vllm"])
+def test_instruction_in_the_middle_of_a_compatible_server(server: str) -> None:
+    """Code 2013 of MiniMax; rewritten in silence by OpenRouter; refused by Qwen's template."""
+    encoded, losses = translated(MIDDLE, "openai_chat", "openai_chat", server, "qwen4")
+    assert [message["role"] for message in encoded.body["messages"]] == [
+        *("system", "user", "assistant", "user", "user")
+    ]
+    assert losses == ["system_demoted"]
+
+
+def test_developer_is_system_where_a_server_does_not_know_it() -> None:
+    body = {"messages": [{"role": "developer", "content": "Be brief."}, QUESTION]}
+    encoded, losses = translated(body, "openai_chat", "openai_chat", "zai", "glm-5.2")
+    assert encoded.body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert losses == []
+
+
+THINKING = {
+    "max_tokens": 16_000,
+    "tools": [{"name": "get_weather", "input_schema": WEATHER}],
+    "messages": [
+        QUESTION,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Use it.", "signature": "EqQBCkYI"},
+                {"type": "tool_use", "id": "t1", "name": "get_weather", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "18 °C"}],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "model", "thought", "lost"),
+    [
+        (None, "m", {}, "reasoning_dropped"),
+        ("groq", "m", {}, "reasoning_dropped"),
+        ("deepseek", "m", {"reasoning_content": "Use it."}, "signature_dropped"),
+        ("kimi", "m", {"reasoning_content": "Use it."}, "signature_dropped"),
+        ("zai", "m", {"reasoning_content": "Use it."}, "signature_dropped"),
+        ("ollama", "m", {"reasoning": "Use it."}, "signature_dropped"),
+        ("cerebras", "zai-glm-4.7", {"content": "<think>Use it.</think>"}, "signature_dropped"),
+        (
+            "mistral",
+            "m",
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Use it."}]}]},
+            "signature_dropped",
+        ),
+    ],
+)
+def test_signed_thinking_in_a_tool_loop(
+    server: str | None, model: str, thought: dict[str, Any], lost: str
+) -> None:
+    encoded, losses = translated(THINKING, "anthropic", "openai_chat", server, model)
+    message = encoded.body["messages"][1]
+    fields = {name: value for name, value in message.items() if name not in ("role", "tool_calls")}
+    assert fields == thought
+    assert losses == [lost]
+
+
+@pytest.mark.parametrize(
+    ("server", "fields", "prefix", "lost"),
+    [
+        ("vllm", {"continue_final_message": True, "add_generation_prompt": False}, {}, []),
+        ("mistral", {}, {"prefix": True}, []),
+        ("deepseek-beta", {}, {"prefix": True, "reasoning_content": ""}, []),
+        ("deepseek", {}, {"reasoning_content": ""}, ["prefill_not_continued"]),
+    ],
+)
+def test_prefill(
+    server: str, fields: dict[str, Any], prefix: dict[str, Any], lost: list[str]
+) -> None:
+    last = {"role": "assistant", "content": "{"}
+    body = {"max_tokens": 1000, "messages": [QUESTION, last]}
+    encoded, losses = translated(body, "anthropic", "openai_chat", server)
+    assert encoded.body["messages"][1] == {**last, **prefix}
+    assert {name: encoded.body[name] for name in fields} == fields
+    assert losses == lost
+
+
+def test_messages_of_one_role_are_joined_where_they_must_alternate() -> None:
+    body = {"messages": [QUESTION, {"role": "user", "content": "Now?"}]}
+    encoded, losses = translated(body, "openai_chat", "openai_chat", "vllm", "gemma-4")
+    assert encoded.body["messages"] == [{"role": "user", "content": "Rome?\n\nNow?"}]
+    assert losses == ["messages_merged"]
+
+
+FORCED = {
+    "max_completion_tokens": 5,
+    "messages": [QUESTION],
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": WEATHER}}],
+    "tool_choice": "required",
+}
+
+
+@pytest.mark.parametrize(
+    ("to", "server", "model", "choice", "lost"),
+    [
+        ("anthropic", None, "claude-opus-5", {"type": "any"}, []),
+        ("anthropic", None, "claude-fable-5-1", {"type": "auto"}, ["tool_choice_weakened"]),
+        ("openai_chat", "mistral", "m", "any", []),
+        ("openai_chat", "deepseek", "deepseek-v4", "auto", ["tool_choice_weakened"]),
+        ("openai_chat", "deepseek", "deepseek-chat", "required", []),
+        ("openai_chat", "kimi", "kimi-k2.6", "auto", ["tool_choice_weakened"]),
+        ("openai_chat", "ollama", "m", "auto", ["tool_choice_weakened"]),
+    ],
+)
+def test_forced_choice(
+    to: str, server: str | None, model: str, choice: object, lost: list[str]
+) -> None:
+    encoded, losses = translated(FORCED, "openai_chat", to, server, model)
+    assert encoded.body["tool_choice"] == choice
+    assert losses == lost
+
+
+SAMPLED = {"messages": [QUESTION], "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("body", "to", "model", "lost"),
+    [
+        ({}, "openai_responses", "o3", ["temperature", "top_p"]),
+        ({}, "openai_responses", "gpt-5.1", []),
+        ({"reasoning_effort": "none"}, "openai_responses", "gpt-5.6", []),
+        ({"reasoning_effort": "low"}, "openai_responses", "gpt-5.1", ["temperature", "top_p"]),
+        ({}, "openai_responses", "gpt-5.6", ["temperature", "top_p"]),
+        ({}, "anthropic", "claude-opus-4-5", ["temperature", "top_p"]),
+        ({}, "gemini", "gemini-3-pro", []),
+    ],
+)
+def test_sampling(body: dict[str, Any], to: str, model: str, lost: list[str]) -> None:
+    _, losses = translated({**SAMPLED, **body}, "openai_chat", to, None, model)
+    assert losses == lost
+
+
+def test_sampling_reaches_an_older_version() -> None:
+    body = {**SAMPLED, "model": "claude-opus-4-5"}
+    encoded = translate_request(body, dialect="openai_chat", to="anthropic", version="2023-06-01")
+    assert encoded.body["temperature"] == 0.5
+    assert encoded.headers == {"anthropic-version": "2023-06-01"}
+    # 4.1 and later refuse both together.
+    assert [loss.feature for loss in encoded.losses] == ["top_p"]
+
+
+@pytest.mark.parametrize(
+    ("effort", "server", "model", "fields"),
+    [
+        ("none", "deepseek", "deepseek-v4", {"thinking": {"type": "disabled"}}),
+        ("high", "openrouter", "m", {"reasoning": {"effort": "high"}}),
+        ("low", "qwen", "qwen4", {"enable_thinking": True, "thinking_budget": 2048}),
+        ("high", "kimi", "kimi-k2.6", {"thinking": {"type": "enabled"}}),
+        ("medium", "groq", "qwen3-32b", {"reasoning_effort": "default"}),
+        ("medium", "zai", "glm-5.3", {"reasoning_effort": "high"}),
+    ],
+)
+def test_effort_is_asked_for_in_the_words_of_the_server(
+    effort: str, server: str, model: str, fields: dict[str, Any]
+) -> None:
+    body = {"messages": [QUESTION], "reasoning_effort": effort}
+    encoded, _ = translated(body, "openai_chat", "openai_chat", server, model)
+    assert encoded.body == {"model": model, "messages": [QUESTION], **fields}
+
+
+def test_schema_is_dropped_beside_tools_where_a_model_cannot_have_both() -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": WEATHER}}
+    body = {**FORCED, "tool_choice": "auto", "response_format": form}
+    for model, is_dropped in (("gemini-2.5-flash", True), ("gemini-3-pro", False)):
+        encoded, losses = translated(body, "openai_chat", "gemini", None, model)
+        assert ("schema_dropped" in losses) is is_dropped
+        assert ("responseJsonSchema" in str(encoded.body)) is not is_dropped
+
+
+def test_ids_of_mistral_have_nine_characters() -> None:
+    encoded, _ = translated(THINKING, "anthropic", "openai_chat", "mistral")
+    _, call, result, *_ = encoded.body["messages"]
+    assert len(call["tool_calls"][0]["id"]) == 9
+    assert result["tool_call_id"] == call["tool_calls"][0]["id"]

@@ -1,0 +1,72 @@
+"""What must hold of any body, whatever it is."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from streamnorm import (
+    DecodeError,
+    EncodeError,
+    UpstreamError,
+    decode_message,
+    decode_request,
+    encode_message,
+    encode_request,
+)
+from streamnorm._registry import DIALECTS
+
+__all__ = ["BODIES", "check_body", "check_response"]
+
+BODIES = [name for name, dialect in DIALECTS.items() if dialect.body is not None]
+
+
+def check_body(body: dict[str, Any], dialect: str) -> None:
+    """Check that a request is refused by a `DecodeError`, or goes to every dialect.
+
+    In its own it is equal.  In another one it is JSON that is read again, or has no legal form.
+    """
+    before = json.dumps(body)
+    try:
+        request = decode_request(body, dialect)
+    except DecodeError:
+        return
+    finally:
+        assert json.dumps(body) == before
+    for target in BODIES:
+        for repair in ("error", "fill") if target != dialect else ("error",):
+            try:
+                made = encode_request(request, target, repair=repair, arguments="raw")
+            except EncodeError:
+                assert target != dialect
+                continue
+            assert json.dumps(body) == before
+            if target == dialect:
+                assert made.body == body
+                assert made.losses == ()
+                continue
+            text = json.dumps(made.body, allow_nan=False)
+            text.encode()
+            decode_request(text, target, path=made.path, headers=made.headers)
+
+
+def check_response(body: dict[str, Any], dialect: str) -> None:
+    """Check that a response is refused by an error of ours, or goes to every dialect.
+
+    There it is JSON that is read again, or has no legal form.
+    """
+    before = json.dumps(body)
+    try:
+        message = decode_message(body, dialect)
+    except (DecodeError, UpstreamError):
+        return
+    finally:
+        assert json.dumps(body) == before
+    for target in BODIES:
+        try:
+            made = encode_message(message, target)
+        except EncodeError:
+            continue
+        with suppress(UpstreamError):  # of arguments that are no JSON object
+            decode_message(json.dumps(made.body, allow_nan=False), target)

@@ -1,0 +1,309 @@
+"""When two requests say the same, and what a loss that is named leaves of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm import (
+    Document,
+    Image,
+    InputMessage,
+    OutputFormat,
+    Reasoning,
+    ReasoningOptions,
+    RedactedReasoning,
+    Refusal,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+)
+from streamnorm._core.blocks import InputBlock
+from streamnorm._core.tools import AnyTool, ServerTool
+
+__all__ = ["same", "without"]
+
+_MINTED_ID = re.compile(r"call_(\d+_\d+|[0-9a-f]{24})")
+_MINTED_ITEM = re.compile(r"(rs|msg|fc|ctc)_sn_.*")
+_ERROR = re.compile(r"<tool_error>(.*)</tool_error>", re.DOTALL)
+
+# What a request has to have in a dialect, whether it says so or not.
+_FILLED: dict[str, dict[str, Any]] = {
+    "openai_responses": {"store": False},
+    "gemini": {"stream": False},
+}
+
+
+def same(request: Request, dialect: str) -> Request:
+    """Return a request that is equal to all that say the same in a dialect.
+
+    Consecutive messages of one role are one, as all vendors read them, and so are adjacent
+    texts that nothing stands between.  Sources are left out, ids that were minted are numbered,
+    and defaults that a dialect demands are written out.  What other parts of the request say
+    already is left out: the name of a result's tool, and the value of a result beside its text.
+    """
+    ids: dict[str, str] = {}
+    messages: list[InputMessage] = []
+    for message in request.messages:
+        blocks = tuple(_same_block(block, ids) for block in message.blocks)
+        extra = message.extra or None
+        last = messages[-1] if messages else None
+        if last is not None and (last.role, last.name, last.extra) == (
+            message.role,
+            message.name,
+            extra,
+        ):
+            messages[-1] = structs.replace(last, blocks=_joined(last.blocks + blocks))
+        else:
+            messages.append(InputMessage(message.role, _joined(blocks), message.name, extra))
+    filled = {
+        name: value
+        for name, value in _FILLED.get(dialect, {}).items()
+        if getattr(request, name) is None
+    }
+    return structs.replace(
+        request,
+        messages=tuple(messages),
+        tools=tuple(map(_same_tool, request.tools)),
+        tool_choice=_same_choice(request.tool_choice),
+        # Several calls are allowed unless a request says otherwise.
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        output=_same_output(request.output, dialect),
+        reasoning=_same_reasoning(request.reasoning),
+        betas=(),  # of which those of its fields are added
+        source=None,
+        **filled,
+    )
+
+
+def _same_tool(tool: AnyTool) -> AnyTool:
+    match tool:
+        case Tool():
+            return structs.replace(tool, strict=bool(tool.strict), source=None)
+        case ServerTool():
+            return structs.replace(tool, dialect="", data={}, extra=None, source=None)
+        case _:
+            return structs.replace(tool, source=None)
+
+
+def _same_choice(choice: ToolChoice | None) -> ToolChoice | None:
+    if choice == ToolChoice("auto"):
+        return None
+    if choice is not None and choice.mode == "required" and len(choice.names) == 1:
+        return ToolChoice("named", choice.names, choice.kind)
+    return choice
+
+
+def _same_output(output: OutputFormat | None, dialect: str) -> OutputFormat | None:
+    if output is None or output.kind == "text":
+        return None
+    if output.kind == "json_schema":
+        name = None if output.name == "response" else output.name
+        # Anthropic enforces every schema.
+        strict = bool(output.strict) and dialect != "anthropic"
+        return structs.replace(output, name=name, strict=strict)
+    return output
+
+
+def _same_reasoning(options: ReasoningOptions | None) -> ReasoningOptions | None:
+    """Return options without what models do unless they are asked for less."""
+    if options is not None and options.mode == "adaptive":
+        options = structs.replace(options, mode=None)
+    return None if options == ReasoningOptions() else options
+
+
+def _same_block(block: InputBlock, ids: dict[str, str]) -> InputBlock:
+    def known(id: str) -> str:
+        return ids.setdefault(id, f"minted {len(ids)}") if _MINTED_ID.fullmatch(id) else id
+
+    match block:
+        case ToolCall():
+            arguments = block.arguments
+            if block.kind == "function":
+                arguments = _same_arguments(arguments)
+            extra = _without_items(block.extra)
+            return structs.replace(block, id=known(block.id), arguments=arguments, extra=extra)
+        case ToolResult():
+            content = _joined(
+                tuple(_same_block(item, ids) for item in block.content if item != Text())
+            )
+            is_error, content = _error(block.is_error, content)
+            return structs.replace(
+                block,
+                tool_call_id=known(block.tool_call_id),
+                content=content,
+                is_error=is_error,
+                name="",
+                value=None,
+            )
+        case RedactedReasoning(data, issuer):
+            return Reasoning((), data, issuer)
+        case Reasoning() | Refusal() | Text():
+            return structs.replace(block, extra=_without_items(block.extra))
+        case Image():
+            detail = None if block.detail == "auto" else block.detail
+            return structs.replace(block, detail=detail, media_type=_media_type(block))
+        case Document():
+            title = None if block.title == "document.pdf" else block.title
+            return structs.replace(block, title=title, media_type=_media_type(block))
+        case _:
+            return block
+
+
+def _media_type(block: Image | Document) -> str | None:
+    """Return the type of a file; one by URL has another type than it says, or none at all."""
+    return None if block.data is None else block.media_type
+
+
+def _same_arguments(text: str) -> str:
+    """Return arguments with the same numbers, in the same order, in one spelling."""
+    try:
+        return json.dumps(json.loads(text if text.strip() else "{}"))
+    except ValueError:
+        return text
+
+
+def _without_items(extra: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return extra fields without the ids of items that were minted, and their status."""
+    own = (extra or {}).get("openai_responses", {})
+    if not _MINTED_ITEM.fullmatch(own.get("id", "")):
+        return extra
+    left = {name: value for name, value in own.items() if name not in ("id", "status")}
+    others = {name: value for name, value in (extra or {}).items() if name != "openai_responses"}
+    return ({**others, "openai_responses": left} if left else others) or None
+
+
+def _error(is_error: bool, content: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
+    """Return whether a result is an error, and its content without the mark that says so.
+
+    The mark is around all texts of a result, which stand before its files then.
+    """
+    if content and isinstance(content[0], Text) and (found := _ERROR.fullmatch(content[0].text)):
+        first = (structs.replace(content[0], text=found[1]),) if found[1] else ()
+        is_error, content = True, (*first, *content[1:])
+    if is_error:
+        content = _joined(tuple(sorted(content, key=lambda item: not isinstance(item, Text))))
+    return is_error, content
+
+
+def _joined(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return blocks in which adjacent texts are one, unless a mark or the like parts them."""
+    joined: list[Any] = []
+    for block in blocks:
+        last = joined[-1] if joined else None
+        for kind in (Text, Refusal):
+            if isinstance(block, kind) and isinstance(last, kind) and last == kind(text=last.text):
+                joined[-1] = structs.replace(block, text=last.text + block.text)
+                break
+        else:
+            joined.append(block)
+    return tuple(joined)
+
+
+def without(request: Request, features: Collection[str]) -> Request:
+    """Return a request without what the losses of a writer name."""
+    for feature in features:
+        request = _WITHOUT[feature](request)
+    return request
+
+
+def _blocks(change: Callable[[InputBlock], InputBlock | None]) -> Callable[[Request], Request]:
+    """Return a change of all blocks of a request, those in results among them."""
+
+    def changed(block: InputBlock) -> InputBlock | None:
+        if isinstance(block, ToolResult):
+            content: Any = _joined(tuple(filter(None, map(changed, block.content))))
+            block = structs.replace(block, content=content)
+        return change(block)
+
+    def apply(request: Request) -> Request:
+        messages = tuple(
+            structs.replace(
+                message, blocks=_joined(tuple(filter(None, map(changed, message.blocks))))
+            )
+            for message in request.messages
+        )
+        return structs.replace(request, messages=messages)
+
+    return apply
+
+
+def _field(**values: Any) -> Callable[[Request], Request]:
+    return lambda request: structs.replace(request, **values)
+
+
+def _output(**values: Any) -> Callable[[Request], Request]:
+    def apply(request: Request) -> Request:
+        assert request.output is not None
+        return structs.replace(request, output=structs.replace(request.output, **values))
+
+    return apply
+
+
+def _in_order(request: Request) -> Request:
+    """Return a request with the blocks of each message in an order of their kinds."""
+
+    def ordered(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _joined(tuple(sorted(blocks, key=lambda block: type(block) is not Text)))
+
+    def result(block: InputBlock) -> InputBlock:
+        if isinstance(block, ToolResult):
+            return structs.replace(block, content=ordered(block.content))
+        return block
+
+    messages = tuple(
+        structs.replace(message, blocks=ordered(tuple(map(result, message.blocks))))
+        for message in request.messages
+    )
+    return structs.replace(request, messages=messages)
+
+
+def _as_doubles(block: InputBlock) -> InputBlock:
+    if isinstance(block, ToolCall) and block.kind == "function":
+        value = json.loads(block.arguments, parse_int=float)
+        return structs.replace(block, arguments=json.dumps(value))
+    return block
+
+
+def _without_title(block: InputBlock) -> InputBlock:
+    return structs.replace(block, title=None) if isinstance(block, Document) else block
+
+
+def _without_summary(request: Request) -> Request:
+    if request.reasoning is None:
+        return request
+    shown = structs.replace(request.reasoning, show=None)
+    return structs.replace(request, reasoning=None if shown == ReasoningOptions() else shown)
+
+
+def _without_strict(request: Request) -> Request:
+    tools = tuple(
+        structs.replace(tool, strict=False) if isinstance(tool, Tool) else tool
+        for tool in request.tools
+    )
+    return structs.replace(request, tools=tools)
+
+
+_WITHOUT: dict[str, Callable[[Request], Request]] = {
+    "boundaries": lambda request: request,  # which `same` ignores
+    "cache_mark_dropped": _blocks(lambda block: structs.replace(block, cache=None)),
+    "media_type_guessed": lambda request: request,  # which `same` leaves out
+    "number_precision": _blocks(_as_doubles),
+    "order_lost": _in_order,
+    "parallel_tool_calls": _field(parallel_tool_calls=True),
+    "reasoning_summary": _without_summary,
+    "schema_name": _output(name=None),
+    "schema_strict": _output(strict=False),
+    "signature_placeholder": lambda request: request,  # which no reader takes for a signature
+    "strict": _without_strict,
+    "title": _blocks(_without_title),
+    "tool_choice": _field(tool_choice=None),
+}
+"""What a request has left after a loss that only a room's writer can know, by its feature."""
