@@ -70,8 +70,6 @@ def test_unknown_dialect_is_a_lookup_error() -> None:
             {"message": "m", "status": 429, "code": "c", "retryable": True},
         ),
         (errors.NotAStream("m", status=200, snippet="html"), {"status": 200, "snippet": "html"}),
-        (errors.DecodeError("m", path="$.a"), {"path": "$.a"}),
-        (errors.DecodeError("m"), {"path": "$"}),
         (errors.ArgumentsError("m", position=4), {"position": 4}),
         (errors.LossyEncoding("m", losses=[Loss("f", "w")]), {"losses": (Loss("f", "w"),)}),
     ],
@@ -82,6 +80,15 @@ def test_exception_has_its_message_and_attributes(
 ) -> None:
     assert str(error) == "m"
     assert {name: getattr(error, name) for name in attributes} == attributes
+
+
+def test_errors_of_bodies_say_where() -> None:
+    assert str(errors.DecodeError("m", path="$.a")) == "$.a: m"
+    assert str(errors.DecodeError("m")) == "$: m"
+    assert errors.DecodeError("m").path == "$"
+    error = errors.EncodeError("m", path="messages[3]")
+    assert str(error) == "messages[3]: m"
+    assert error.path == "messages[3]"
 
 
 def test_words_of_a_provider_do_not_reach_a_terminal_as_commands() -> None:
