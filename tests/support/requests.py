@@ -10,22 +10,28 @@ from msgspec import structs
 from streamnorm import (
     Audio,
     CacheMark,
+    Citation,
     CustomTool,
     Document,
     Grammar,
     Image,
     InputMessage,
+    MCPServer,
+    OpaqueBlock,
     OutputFormat,
     Reasoning,
     ReasoningOptions,
     RedactedReasoning,
     Refusal,
     Request,
+    ServerToolCall,
+    ServerToolResult,
     Text,
     Tool,
     ToolCall,
     ToolChoice,
     ToolResult,
+    Video,
 )
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.tools import AnyTool, Namespace, ServerTool
@@ -54,10 +60,20 @@ _NO_OBJECTS = (
     "[1]",
     '"a"',
     '{"a":1} x',
-    '{"a":"\\ud83d"}',
     "[" * 200,
 )
-_WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_SERVER_TOOLS: tuple[AnyTool, ...] = (
+    ServerTool(
+        "web_search",
+        "anthropic",
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+        max_uses=3,
+    ),
+    ServerTool("web_search", "openai_responses", {"type": "web_search"}),
+    ServerTool("code_execution", "gemini", {"codeExecution": {}}),
+    MCPServer("docs", "https://example.com/mcp", allowed_tools=("find",), require_approval="never"),
+)
 _NAMES = ("f", "get_weather", "search-web", "a" * 64)
 
 
@@ -71,7 +87,7 @@ def _cache(d: Draws) -> CacheMark | None:
 
 
 def _text(d: Draws) -> Text:
-    return Text(d.pick(_TEXTS), cache=_cache(d))
+    return Text(d.pick(_TEXTS), cache=_cache(d), extra=_extra(d))
 
 
 def _media(d: Draws) -> Image | Document | Audio:
@@ -83,12 +99,32 @@ def _media(d: Draws) -> Image | Document | Audio:
         Document("text/plain", "words", title=d.pick((None, "notes"))),
         Document(url="https://example.com/a.pdf"),
         Audio("audio/wav", "UklGRg=="),
+        Video("video/mp4", "AAAA"),
     )
+    if d.flag(16):
+        return Image(file_id="https://example.com/file", issuer=d.pick(_ISSUERS))
     return d.pick(options)
 
 
+def _extra(d: Draws) -> dict[str, dict[str, Any]] | None:
+    """Return a field that only one dialect has."""
+    if not d.flag(8):
+        return None
+    dialect = d.pick(_DIALECTS)
+    return {dialect: {"odd": d.pick((1, "a", [{"b": True}]))}}
+
+
+def _opaque(d: Draws) -> OpaqueBlock:
+    return OpaqueBlock(d.pick(_DIALECTS), "odd", '{"type":"odd","data":[1]}')
+
+
 def _user_blocks(d: Draws) -> tuple[InputBlock, ...]:
-    return tuple(d.some(3, lambda: _media(d) if d.flag(4) else _text(d), 1))
+    def block() -> InputBlock:
+        if d.flag(4):
+            return _media(d)
+        return _opaque(d) if d.flag(16) else _text(d)
+
+    return tuple(d.some(3, block, 1))
 
 
 def _signed(d: Draws) -> dict[str, Any]:
@@ -103,8 +139,17 @@ def _spoken(d: Draws) -> InputBlock:
         Reasoning(("one", "two"), signature="c2ln", issuer="openai"),
         RedactedReasoning("cmVk", d.pick(_ISSUERS)),
         Refusal("no"),
+        Text("cited", (Citation("url_citation", "https://u", "T", start=0, end=5),)),
+        Text(d.pick(_TEXTS), **_signed(d)),
+        _opaque(d),
     )
     return d.pick(options)
+
+
+def _server_call(d: Draws) -> list[InputBlock]:
+    """Return a call that a provider executed, and its result."""
+    call = ServerToolCall("srvtoolu_1", "web_search", '{"query":"q"}', "server_tool_use")
+    return [call, ServerToolResult("srvtoolu_1", "web_search_tool_result", [])]
 
 
 def _call(d: Draws, number: int, *, hostile: bool) -> ToolCall:
@@ -141,7 +186,8 @@ def make_turn(d: Draws, number: int, *, hostile: bool = False) -> list[InputMess
     calls = [_call(d, 10 * number + n, hostile=hostile) for n in range(d.below(4))]
     if calls and d.flag(3):  # one id, or none, and texts between the calls
         spoken.insert(d.below(len(spoken) + 1), calls.pop())
-    blocks = (*spoken, *calls)
+    searched = _server_call(d) if d.flag(10) else []
+    blocks = (*spoken, *searched, *calls)
     all_calls = [block for block in blocks if isinstance(block, ToolCall)]
     turn = [InputMessage("assistant", blocks or (Text("."),))]
     results = [_result(d, call) for call in all_calls]
@@ -180,7 +226,7 @@ def _disturbed(d: Draws, results: list[ToolResult]) -> list[ToolResult]:
 
 def conversation(d: Draws, *, hostile: bool = False) -> list[list[InputMessage]]:
     """Return the messages of a conversation by turns; the first is the user's alone."""
-    first = [InputMessage("user", _user_blocks(d))]
+    first = [InputMessage("user", _user_blocks(d), d.pick((None, None, None, "ann")))]
     if d.flag(4):
         first.insert(0, InputMessage("system", (Text(d.pick(_TEXTS)),)))
     if d.flag(4):
@@ -210,20 +256,16 @@ def _tools(d: Draws, turns: list[list[InputMessage]]) -> tuple[AnyTool, ...]:
             tools.append(CustomTool(name, "writes", grammar, namespace=group))
             continue
         strict = d.pick((None, True, False))
-        tools.append(
-            Tool(
-                name,
-                d.pick((None, "does it")),
-                _schema(d),
-                strict,
-                namespace=group,
-                cache=_cache(d),
-            )
-        )
+        tool = Tool(name, d.pick((None, "does it")), _schema(d), strict, namespace=group)
+        tools.append(structs.replace(tool, cache=_cache(d), extra=_extra(d)))
     if d.flag(4):
         tools.append(Tool("spare", "more", _schema(d)))
     if d.flag(6):
-        tools.append(ServerTool("web_search", "anthropic", dict(_WEB_SEARCH)))
+        tools.append(d.pick(_SERVER_TOOLS))
+    if d.flag(8):
+        tools.append(Tool("later", "found by a search", _schema(d), deferred=True))
+    if d.flag(10):
+        tools.append(Tool("bash", None, _schema(d), vendor_type="bash_20250124"))
     return tuple(tools)
 
 
@@ -232,6 +274,10 @@ def _choice(d: Draws, tools: tuple[AnyTool, ...]) -> ToolChoice | None:
     options = [None, None, ToolChoice("auto"), ToolChoice("required"), ToolChoice("none")]
     if named:
         options += [ToolChoice("named", (named[0],)), ToolChoice("required", tuple(named))]
+        options.append(ToolChoice("auto", (named[0],)))
+    custom = [t.name for t in tools if isinstance(t, CustomTool)]
+    if custom:
+        options.append(ToolChoice("named", (custom[0],), "custom"))
     return d.pick(options) if tools else None
 
 
@@ -300,6 +346,7 @@ def make_request(d: Draws, turns: list[list[InputMessage]] | None = None) -> Req
         compact_at_tokens=one_of(100_000),
         stream=one_of(True, False),
         store=one_of(True, False),
+        extra=_extra(d),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm import (
+    CustomTool,
     Document,
     Image,
     InputMessage,
@@ -52,7 +53,7 @@ def same(request: Request, dialect: str) -> Request:
     ids: dict[str, str] = {}
     messages: list[InputMessage] = []
     for message in request.messages:
-        blocks = tuple(_same_block(block, ids) for block in message.blocks)
+        blocks = tuple(_same_block(block, ids, dialect) for block in message.blocks)
         extra = message.extra or None
         last = messages[-1] if messages else None
         if last is not None and (last.role, last.name, last.extra) == (
@@ -119,7 +120,7 @@ def _same_reasoning(options: ReasoningOptions | None) -> ReasoningOptions | None
     return None if options == ReasoningOptions() else options
 
 
-def _same_block(block: InputBlock, ids: dict[str, str]) -> InputBlock:
+def _same_block(block: InputBlock, ids: dict[str, str], dialect: str) -> InputBlock:
     def known(id: str) -> str:
         return ids.setdefault(id, f"minted {len(ids)}") if _MINTED_ID.fullmatch(id) else id
 
@@ -132,7 +133,7 @@ def _same_block(block: InputBlock, ids: dict[str, str]) -> InputBlock:
             return structs.replace(block, id=known(block.id), arguments=arguments, extra=extra)
         case ToolResult():
             content = _joined(
-                tuple(_same_block(item, ids) for item in block.content if item != Text())
+                tuple(_same_block(item, ids, dialect) for item in block.content if item != Text())
             )
             is_error, content = _error(block.is_error, content)
             return structs.replace(
@@ -147,6 +148,8 @@ def _same_block(block: InputBlock, ids: dict[str, str]) -> InputBlock:
             return Reasoning((), data, issuer)
         case Reasoning() | Refusal() | Text():
             return structs.replace(block, extra=_without_items(block.extra))
+        case Image(file_id=str(uri)) if dialect == "gemini":  # where files are named by their URI
+            return structs.replace(block, url=uri, file_id=None, issuer=None, media_type=None)
         case Image():
             detail = None if block.detail == "auto" else block.detail
             return structs.replace(block, detail=detail, media_type=_media_type(block))
@@ -283,6 +286,24 @@ def _without_summary(request: Request) -> Request:
     return structs.replace(request, reasoning=None if shown == ReasoningOptions() else shown)
 
 
+def _without_deferral(request: Request) -> Request:
+    tools = tuple(
+        structs.replace(tool, deferred=False) if isinstance(tool, Tool | CustomTool) else tool
+        for tool in request.tools
+    )
+    return structs.replace(request, tools=tools)
+
+
+def _without_trailing_white_space(request: Request) -> Request:
+    *others, last = request.messages
+    *before, text = last.blocks
+    if isinstance(text, Text):
+        last = structs.replace(
+            last, blocks=(*before, structs.replace(text, text=text.text.rstrip()))
+        )
+    return structs.replace(request, messages=(*others, last))
+
+
 def _without_strict(request: Request) -> Request:
     tools = tuple(
         structs.replace(tool, strict=False) if isinstance(tool, Tool) else tool
@@ -294,6 +315,7 @@ def _without_strict(request: Request) -> Request:
 _WITHOUT: dict[str, Callable[[Request], Request]] = {
     "boundaries": lambda request: request,  # which `same` ignores
     "cache_mark_dropped": _blocks(lambda block: structs.replace(block, cache=None)),
+    "deferred_tool_loaded": _without_deferral,
     "media_type_guessed": lambda request: request,  # which `same` leaves out
     "number_precision": _blocks(_as_doubles),
     "order_lost": _in_order,
@@ -305,5 +327,6 @@ _WITHOUT: dict[str, Callable[[Request], Request]] = {
     "strict": _without_strict,
     "title": _blocks(_without_title),
     "tool_choice": _field(tool_choice=None),
+    "trailing_white_space": _without_trailing_white_space,
 }
 """What a request has left after a loss that only a room's writer can know, by its feature."""

@@ -22,7 +22,9 @@ def restore_signatures(
     carried = {
         number: found
         for number, block in enumerate(blocks)
-        if (found := _carried(block)) is not None and found.issuer == can.reasoning_issuer
+        if isinstance(block, Reasoning | RedactedReasoning)
+        and (found := _carried(block)) is not None
+        and found.issuer == can.reasoning_issuer
     }
     if not carried:
         return blocks
@@ -41,11 +43,11 @@ def restore_signatures(
     return tuple(restored)
 
 
-def _carried(block: InputBlock) -> Carried | None:
+def _carried(block: Reasoning | RedactedReasoning) -> Carried | None:
     """Return the signature that a block carries for another block."""
-    if isinstance(block, Reasoning) and not block.text and block.signature is not None:
-        return carried_signature(block.signature)
-    return carried_signature(block.data) if isinstance(block, RedactedReasoning) else None
+    if isinstance(block, RedactedReasoning):
+        return carried_signature(block.data)
+    return None if block.text or block.signature is None else carried_signature(block.signature)
 
 
 def _sign_text(blocks: list[InputBlock], carried: Carried) -> None:

@@ -20,6 +20,7 @@ from streamnorm._core.bodies.request import (
     Request,
     is_own,
     replaced,
+    same_parts,
     unchanged_source,
 )
 from streamnorm._core.errors import EncodeError
@@ -69,10 +70,13 @@ def project_request(
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
     content = ContentProjector(can, names, losses, fills=repair == "fill", native=native)
-    system, messages = place_instructions(request.system, content.project(messages), can, losses)
+    said = tuple(project_extra(text, can.dialect, losses, "system") for text in request.system)
+    system, messages = place_instructions(
+        same_parts(request.system, said), content.project(messages), can, losses
+    )
     if not messages and not own:
         raise EncodeError("no messages, expected at least one", path="messages")
-    if not can.prefill and messages and _is_prefill(messages[-1], can):
+    if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
     projected = project_marks(
         replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
@@ -116,7 +120,3 @@ def _settled(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
     is_answered = answered >= len(messages[last].tool_calls)
     more = any(message.tool_results for message in messages[count:end])
     return count if is_answered and not more else last
-
-
-def _is_prefill(message: InputMessage, can: BodyCapabilities) -> bool:
-    return message.role == "assistant" and not is_own(message, can.dialect)

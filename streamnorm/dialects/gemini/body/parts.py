@@ -89,7 +89,9 @@ def _datum(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
     except Fatal as fatal:
         raise DecodeError(fatal.error.message, path="$") from None
     others = {
-        key: item for key, item in part.items() if key != field and (key, item) != ("text", "")
+        key: item
+        for key, item in part.items()
+        if key != field and (key, item) not in (("text", ""), ("thought", False))
     }
     return field, part.get(field), others
 

@@ -34,6 +34,7 @@ __all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire
 TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
 _MAPPED = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
+_BLOCKED = "excludeDomains"
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 _KINDS = {
@@ -129,11 +130,17 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
 
 
 def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
-    blocked = texts_in(camel(value), "excludeDomains") if field == "googleSearch" else None
-    kind, data = _KINDS.get(field, field), {field: value}
+    data, blocked = value, None
+    if field == "googleSearch":
+        try:
+            data = dict(camel(value))
+            blocked = texts_in(data, _BLOCKED)
+        except DecodeError as exc:
+            raise within(exc, f"$.{field}") from None
+        data.pop(_BLOCKED, None)
+    kind = _KINDS.get(field, field)
     tool = ServerTool(kind, DIALECT, data, blocked_domains=blocked or None)
-    source = Source(DIALECT, data, tool)
-    return ServerTool(kind, DIALECT, data, blocked_domains=tool.blocked_domains, source=source)
+    return structs.replace(tool, source=Source(DIALECT, {field: value}, tool))
 
 
 def tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[dict[str, Any]]:
@@ -183,14 +190,16 @@ def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, A
 
 
 def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
-    if tool.dialect == DIALECT and tool.data:
-        return dict(tool.data)
-    field = _FIELDS.get(tool.kind)
+    is_own = tool.dialect == DIALECT
+    field = _FIELDS.get(tool.kind, tool.kind if is_own else None)
     if field is None:
         raise EncodeError(
             "server tool without an equivalent, expected one with", path=f"tools[{number}]"
         )
-    return {field: {}}
+    value = dict(tool.data) if is_own else {}
+    if is_own and tool.blocked_domains is not None:
+        value[_BLOCKED] = list(tool.blocked_domains)
+    return {field: value}
 
 
 _VALIDATED = "VALIDATED"
@@ -239,7 +248,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
     functions = [tool for tool in request.tools if isinstance(tool, Tool)]
     strict = [tool for tool in functions if tool.strict]
     if not functions:
-        if choice is not None:
+        if choice is not None and choice.mode != "auto":
             losses.add("tool_choice", "request", "dropped without functions")
         return None
     calling: dict[str, Any] | None = None
@@ -256,7 +265,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
         calling = {**(calling or {}), "allowedFunctionNames": list(choice.names)}
     is_validated = calling is not None and calling["mode"] == _VALIDATED
     if strict and not is_validated:
-        losses.add("strict", "tools", "dropped")
+        losses.add("strict", "tools", f"left to the mode {calling and calling['mode']}")
     elif is_validated and len(strict) < len(functions):
         losses.add("strict", "tools", "of all functions")
     return None if calling is None else {_CALLING: calling}

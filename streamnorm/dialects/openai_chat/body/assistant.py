@@ -179,23 +179,23 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     content: list[InputBlock] = []
     calls: list[dict[str, Any]] = []
     reasoning: list[Reasoning | RedactedReasoning] = []
-    refusals: list[str] = []
     for block in message.blocks:
         match block:
-            case Text() | OpaqueBlock():
+            case Text() | Refusal() | OpaqueBlock():
                 content.append(block)
             case ToolCall():
                 calls.append(add_extra(call_to_wire(block), block.extra))
             case Reasoning() | RedactedReasoning():
                 reasoning.append(block)
-            case Refusal(text):
-                refusals.append(text)
             case other:
                 found = type(other).__name__
                 raise EncodeError(f"{found} in an assistant message, expected text", path="")
     value: dict[str, Any] = {"role": "assistant"}
     if message.name is not None:
         value["name"] = message.name
+    if content and all(isinstance(block, Refusal) for block in content):
+        value["refusal"] = "".join(block.text for block in content if isinstance(block, Refusal))
+        content = []
     written = _content_to_wire(content, context)
     if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
         written = _with_reasoning(written, _text_of(reasoning), context)
@@ -203,8 +203,6 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
         value |= _reasoning_to_wire(reasoning, context)
     if written:
         value["content"] = written
-    if refusals:
-        value["refusal"] = "".join(refusals)
     if calls:
         value["tool_calls"] = calls
     add_extra(value, message.extra)
@@ -214,7 +212,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
 
 
 def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
-    """Return texts as one string, which all servers accept; parts if one is no plain text."""
+    """Return texts as one string, which all servers accept; parts if there is more than text."""
     texts = [block.text for block in blocks if isinstance(block, Text) and block.extra is None]
     if len(texts) < len(blocks):
         return [part_to_wire(block, context) for block in blocks]

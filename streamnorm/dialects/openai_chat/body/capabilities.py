@@ -24,6 +24,7 @@ CAPABILITIES = BodyCapabilities(
     system="message",
     inline_system="message",
     names=True,
+    prefill=False,
     image_details=frozenset({"auto", "low", "high", "original"}),
     document_urls=False,
     audio=True,

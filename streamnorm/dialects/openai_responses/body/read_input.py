@@ -189,8 +189,7 @@ class InputReader:
     def _read_answer_text(self, item: _Item) -> None:
         blocks = blocks_from_wire(item, "content")
         fields = rest_of(item, _MESSAGE)
-        if fields is not None or any(block.extra for block in blocks):
-            blocks = tuple([_with_fields(block, fields or {}) for block in blocks])
+        blocks = tuple([_with_fields(block, fields) for block in blocks])
         self._append(item, *blocks, begins=True).has_text |= bool(blocks)
 
     def _read_reasoning(self, item: _Item) -> None:
@@ -270,18 +269,21 @@ class InputReader:
 _UNFINISHED = InputMessage("assistant")
 
 
-def _with_fields(block: InputBlock, fields: _Item) -> InputBlock:
+def _with_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
     """Return a block of an assistant message with the fields of the message in its `extra`.
 
     The other fields of its part are in `part`.  `role` says that a block of an unknown type is
     a part, and no item.
     """
-    own, part = {**fields}, own_fields(block.extra)
+    part, is_opaque = own_fields(block.extra), isinstance(block, OpaqueBlock)
+    if not (fields or part or is_opaque):
+        return block
+    own = {**(fields or {})}
     if part:
         own["part"] = part
-    if isinstance(block, OpaqueBlock):
+    if is_opaque:
         own["role"] = "assistant"
-    return structs.replace(block, extra={DIALECT: own} if own else None)
+    return structs.replace(block, extra={DIALECT: own})
 
 
 def _texts_of(item: _Item, name: str) -> tuple[str, ...]:

@@ -142,7 +142,8 @@ def test_a_last_message_of_the_assistant_is_said_not_to_be_continued() -> None:
     done = Projection(asked, prefill=False)
     assert done.request is asked
     assert done.lost == {"prefill_not_continued": 1}
-    assert Projection(request(user("x"), own(assistant("{"))), prefill=False).lost == {}
+    assert Projection(request(user("x"), own(assistant("{"))), prefill=False).lost == done.lost
+    assert Projection(own(asked), native=True, prefill=False).lost == {}
 
 
 def test_an_assistant_message_follows_results_where_a_server_demands_one() -> None:
@@ -168,3 +169,10 @@ def test_an_assistant_message_follows_results_where_a_server_demands_one() -> No
     ]
     assert done.messages[3][1] == (Text("OK."),)
     assert done.lost == {"assistant_filled": 1}
+
+
+def test_extra_fields_of_the_instructions_are_lost_by_name() -> None:
+    mine, other = Text("A", extra={"target": {"a": 1}}), Text("B", extra={"other": {"b": 1}})
+    done = Projection(request(user("Hi"), system=(mine, other)))
+    assert done.request.system == (mine, Text("B"))
+    assert done.lost == {"b": 1}

@@ -110,7 +110,7 @@ def test_a_part_is_one_block_in_both_directions(part: dict[str, Any], block: Inp
             ServerToolCall("", "code_execution", "{}", "executableCode"),
         ),
         ({"text": "", "toolResponse": "x"}, OpaqueBlock("gemini", "toolResponse", '"x"')),
-        ({"newField": 1}, OpaqueBlock("gemini", "newField", "1")),
+        ({"newField": 1, "thought": False}, OpaqueBlock("gemini", "newField", "1")),
     ],
     ids=repr,
 )

@@ -53,32 +53,30 @@ def written(*tools: Any, **fields: Any) -> Written:
                 extra={"gemini": {"responseJsonSchema": {}, "behavior": "BLOCKING"}},
             ),
         ),
-        ({"googleSearch": {}}, ServerTool("web_search", "gemini", {"googleSearch": {}})),
+        ({"googleSearch": {}}, ServerTool("web_search", "gemini")),
         (
-            {"googleSearch": {"excludeDomains": ["a.org"]}},
+            {"googleSearch": {"timeRangeFilter": {}, "excludeDomains": ["a.org"]}},
             ServerTool(
                 "web_search",
                 "gemini",
-                {"googleSearch": {"excludeDomains": ["a.org"]}},
+                {"timeRangeFilter": {}},
                 blocked_domains=("a.org",),
             ),
         ),
-        ({"urlContext": {}}, ServerTool("web_fetch", "gemini", {"urlContext": {}})),
-        ({"codeExecution": {}}, ServerTool("code_execution", "gemini", {"codeExecution": {}})),
+        ({"urlContext": {}}, ServerTool("web_fetch", "gemini")),
+        ({"codeExecution": {}}, ServerTool("code_execution", "gemini")),
         (
             {"fileSearch": {"fileSearchStoreNames": ["a"]}},
-            ServerTool("file_search", "gemini", {"fileSearch": {"fileSearchStoreNames": ["a"]}}),
+            ServerTool("file_search", "gemini", {"fileSearchStoreNames": ["a"]}),
         ),
-        ({"googleMaps": {}}, ServerTool("google_maps", "gemini", {"googleMaps": {}})),
+        ({"googleMaps": {}}, ServerTool("google_maps", "gemini")),
         (
             {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
-            ServerTool(
-                "computer", "gemini", {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}
-            ),
+            ServerTool("computer", "gemini", {"environment": "ENVIRONMENT_BROWSER"}),
         ),
         (
             {"enterpriseWebSearch": {}},
-            ServerTool("enterpriseWebSearch", "gemini", {"enterpriseWebSearch": {}}),
+            ServerTool("enterpriseWebSearch", "gemini"),
         ),
         (
             {
@@ -205,6 +203,7 @@ def test_other_tools_have_no_legal_form() -> None:
             "functionDeclarations[0].parameters.items",
         ),
         ({"googleSearch": True}, "googleSearch"),
+        ({"googleSearch": {"excludeDomains": [1]}}, "googleSearch.excludeDomains[0]"),
         ({"mcpServers": [{"name": 1}]}, "mcpServers[0].name"),
         (
             {"mcpServers": [{"streamableHttpTransport": {"headers": {"a": 1}}}]},
@@ -303,7 +302,8 @@ def test_validated_arguments_are_strict_tools() -> None:
         (REQUIRED, (STRICT,), {"mode": "ANY"}, {"strict": 1}),
         (NONE, (STRICT,), {"mode": "NONE"}, {"strict": 1}),
         (None, (), None, {}),
-        (AUTO, (ServerTool("web_search", "anthropic"),), None, {"tool_choice": 1}),
+        (AUTO, (ServerTool("web_search", "anthropic"),), None, {}),
+        (REQUIRED, (ServerTool("web_search", "anthropic"),), None, {"tool_choice": 1}),
     ],
     ids=repr,
 )

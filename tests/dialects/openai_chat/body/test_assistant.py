@@ -39,6 +39,12 @@ BOTH_WAYS: dict[str, tuple[dict[str, Any], InputMessage]] = {
     "name": (assistant(name="bot", content="Hi"), message("assistant", Text("Hi"), name="bot")),
     "nothing": (assistant(content=""), message("assistant")),
     "refusal": (assistant(refusal="No."), message("assistant", Refusal("No."))),
+    "refusal before text": (
+        assistant(
+            content=[{"type": "refusal", "refusal": "No."}, {"type": "text", "text": "But:"}]
+        ),
+        message("assistant", Refusal("No."), Text("But:")),
+    ),
     "call": (
         assistant(tool_calls=[function()]),
         message("assistant", ToolCall("c1", "f", '{"t":1}')),

@@ -177,6 +177,12 @@ def test_part_alone_has_fields_of_its_own() -> None:
     )
 
 
+def test_part_of_an_unknown_type_is_no_item() -> None:
+    (message,) = read_items({"role": "assistant", "content": [{"type": "x"}]})
+    extra = {OWN: {"role": "assistant"}}
+    assert message.blocks == (OpaqueBlock(OWN, "x", '{"type":"x"}', extra=extra),)
+
+
 REASONING: dict[str, tuple[dict[str, Any], InputBlock]] = {
     "encrypted": (
         {
