@@ -102,7 +102,6 @@ LOSSES = {
     "result_matched_by_order": ("a result without an id", "given that of a call"),
     "results_reordered": ("results that are not in the order of the calls", "written in it"),
     "schema_dropped": ("a schema of the answer", "dropped"),
-    "schema_strict": ("a schema that need not be followed", "followed"),
     "server_history_dropped": ("calls that another provider executed", "dropped"),
     "server_tool_dropped": ("a tool that the provider executes", "dropped"),
     "signature_dropped": ("a signature", "dropped"),
