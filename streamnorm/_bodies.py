@@ -83,7 +83,7 @@ def decode_request(
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
     by_path = None if path is None else detect_path(path)
-    codec = _codec(dialect or by_path or _detected(value, "request"))
+    codec = codec_of(dialect or by_path or _detected(value, "request"))
     request = codec.read_request(value, context)
     check_bounds(request, limits)
     return request
@@ -120,9 +120,9 @@ def encode_request(
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    codec = _codec(dialect)
+    codec = codec_of(dialect)
     losses = Losses(strict=strict)
-    can = _target(request, codec.capabilities, profiles or shipped_profiles(), server, version)
+    can = target_of(request, codec.capabilities, profiles or shipped_profiles(), server, version)
     native = can is codec.capabilities and is_own(request, can.dialect)
     projected, reply = project_request(request, can, losses, repair=repair, native=native)
     written = codec.write_request(projected, WriteContext(can, losses, arguments))
@@ -247,7 +247,7 @@ def _response_events(
     """Return the events of a whole response that is no error."""
     events: list[Event]
     try:
-        codec = _codec(dialect or _detected(value, "response"))
+        codec = codec_of(dialect or _detected(value, "response"))
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
         error = find_error(value)
@@ -278,7 +278,7 @@ def _encoded_message(
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    body = _codec(dialect).write_response(message, created, losses)
+    body = codec_of(dialect).write_response(message, created, losses)
     return Encoded(body, losses=losses.list())
 
 
@@ -292,7 +292,7 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     return accumulate(events)
 
 
-def _codec(name: str) -> BodyCodec:
+def codec_of(name: str) -> BodyCodec:
     known = lookup(name)
     if known.body is None:
         others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
@@ -300,7 +300,7 @@ def _codec(name: str) -> BodyCodec:
     return known.body()
 
 
-def _target(
+def target_of(
     request: Request,
     base: BodyCapabilities,
     profiles: Profiles,

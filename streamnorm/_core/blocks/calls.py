@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from streamnorm._core.blocks.content import BaseBlock, ResultBlock
-from streamnorm._core.errors import ArgumentsError
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.blocks.content import BaseBlock, ResultBlock, Text
+from streamnorm._core.blocks.mcp import content_from_mcp, content_to_mcp
+from streamnorm._core.errors import ArgumentsError, UpstreamError
+from streamnorm._core.json import clean, compact, is_object, object_in
+from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 from streamnorm._core.partial_json import decode_arguments
 
 __all__ = ["ServerToolCall", "ServerToolResult", "ToolCall", "ToolResult"]
@@ -104,3 +110,72 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
     is_error: bool = False
     name: str = ""
     value: str | None = None
+
+    @classmethod
+    def from_mcp(cls, value: object, tool_call_id: str = "", name: str = "") -> ToolResult:
+        """Return the result of a tool of an MCP server.
+
+        `structuredContent` that is an object is `value` if the text is its JSON, or if there is
+        no text.  Else the text is what the server wants the model to read, and the object is in
+        `extra["mcp"]`, as are other fields without a place.
+
+        Args:
+            value: A `CallToolResult`: a dict, or the object of the `mcp` package.
+            tool_call_id: Id of the call; `run_tools` sets it.
+            name: Name of the tool.
+
+        Raises:
+            UpstreamError: It is a response of JSON-RPC with an error of the protocol.
+            DecodeError: It is no result of MCP.
+        """
+        fields = mcp_object(value)
+        if "content" not in fields and is_object(fields.get("error")):
+            error = mcp_struct(fields["error"], _MCPError, "$.error")
+            raise UpstreamError(clean(error.message), code=str(error.code))
+        result = mcp_struct(fields, _MCPResult)
+        content = tuple(
+            [content_from_mcp(item, f"$.content[{at}]") for at, item in enumerate(result.content)]
+        )
+        is_error, structured = bool(result.isError), result.structuredContent
+        extra, original = unmapped_fields(fields, _MCPResult), None
+        if structured is not None:
+            text = compact(structured)
+            texts = [block.text for block in content if isinstance(block, Text)]
+            if not texts:
+                content, texts = (Text(text), *content), [text]
+            is_same = len(texts) == 1 and _is_json_of(texts[0], structured)
+            if is_same and is_object(structured) and not is_error:
+                original = text
+            else:
+                extra = {MCP: {**(extra or {}).get(MCP, {}), _STRUCTURED: structured}}
+        return cls(tool_call_id, content, is_error, name, original, extra=extra)
+
+    def to_mcp(self) -> dict[str, Any]:
+        """Return the result as an MCP server sends it: a `CallToolResult`.
+
+        Raises:
+            EncodeError: MCP has no form for a block of the content.
+        """
+        content = [content_to_mcp(block, index) for index, block in enumerate(self.content)]
+        value: dict[str, Any] = {"content": content, "isError": self.is_error}
+        if self.value is not None:
+            value[_STRUCTURED] = msgspec.json.decode(self.value)
+        return {**value, **(self.extra or {}).get(MCP, {})}
+
+
+_STRUCTURED = "structuredContent"
+
+
+class _MCPResult(Struct):
+    content: list[dict[str, Any]]
+    isError: bool | None = None  # noqa: N815 - the protocol's
+    structuredContent: Any = None  # noqa: N815 - the protocol's
+
+
+class _MCPError(Struct):
+    code: int
+    message: str
+
+
+def _is_json_of(text: str, value: object) -> bool:
+    return is_object(value) and object_in(text) == value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.tools import AnyTool
 
 __all__ = ["BodyCodec", "ReadContext", "WriteContext", "Written"]
 
@@ -86,6 +87,7 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     Attributes:
         capabilities: What its requests can carry.
         read_request: Returns the request that a body is.
+        read_tools: Returns the tools that a body of a request offers, whatever else it lacks.
         write_request: Returns a projected request as a body.
         read_response: Returns the events of a whole response, as its stream would give them.
         write_response: Returns a message as a response.  `created` is in
@@ -94,6 +96,7 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
 
     capabilities: BodyCapabilities
     read_request: Callable[[dict[str, Any], ReadContext], Request]
+    read_tools: Callable[[dict[str, Any]], Sequence[AnyTool]]
     write_request: Callable[[Request, WriteContext], Written]
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]

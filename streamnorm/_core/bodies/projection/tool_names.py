@@ -10,7 +10,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.reply import ToolName
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.tools import AnyTool, CustomTool, Tool
+from streamnorm._core.tools import AnyTool, CustomTool, Tool, qualified_name
 
 __all__ = ["ToolNames"]
 
@@ -67,7 +67,7 @@ class ToolNames:
 
     def _legal(self, name: str, namespace: str | None) -> str:
         if namespace is not None and not self._can.namespaces:
-            name = f"{namespace}{_SEPARATOR}{name}"
+            name = qualified_name(name, namespace)
         if self._pattern is None or self._pattern.fullmatch(name):
             return name
         digest = blake2b(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
@@ -83,7 +83,7 @@ class ToolNames:
         is_flat = namespace is not None and not self._can.namespaces
         if is_flat:
             losses.add("namespace_flattened", "tools", "written before the name")
-        if name != (f"{namespace}{_SEPARATOR}{tool.name}" if is_flat else tool.name):
+        if name != (qualified_name(tool.name, namespace) if is_flat else tool.name):
             losses.add("tool_renamed", "tools", "written with a legal name")
         if is_wrapped or name != tool.name:
             is_custom = isinstance(tool, CustomTool)
