@@ -50,8 +50,8 @@ def mcp_struct(value: Any, type: type[T], path: str = "$") -> T:
     try:
         return convert(value, type)
     except InvalidJSON as exc:
-        problem, _, at = str(exc).removesuffix("`").partition(" - at `")
-        raise DecodeError(problem, path=path + at.removeprefix("$")) from None
+        problem, _, at = str(exc).partition(" - at `$")
+        raise DecodeError(problem, path=path + at.removesuffix("`")) from None
 
 
 def unmapped_fields(value: dict[str, Any], type: type) -> dict[str, dict[str, Any]] | None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streamnorm._core.blocks.content import BaseBlock, ResultBlock, Text
 from streamnorm._core.blocks.mcp import content_from_mcp, content_to_mcp
-from streamnorm._core.errors import ArgumentsError, UpstreamError
+from streamnorm._core.errors import ArgumentsError, DecodeError, UpstreamError
 from streamnorm._core.json import clean, compact, is_object, object_in
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 from streamnorm._core.partial_json import decode_arguments
@@ -133,6 +133,8 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
             error = mcp_struct(fields["error"], _MCPError, "$.error")
             raise UpstreamError(clean(error.message), code=str(error.code))
         result = mcp_struct(fields, _MCPResult)
+        if result.resultType not in (None, "complete"):
+            raise DecodeError("no complete result, expected one", path="$.resultType")
         content = tuple(
             [content_from_mcp(item, f"$.content[{at}]") for at, item in enumerate(result.content)]
         )
@@ -170,6 +172,7 @@ class _MCPResult(Struct):
     content: list[dict[str, Any]]
     isError: bool | None = None  # noqa: N815 - the protocol's
     structuredContent: Any = None  # noqa: N815 - the protocol's
+    resultType: str | None = None  # noqa: N815 - the protocol's
 
 
 class _MCPError(Struct):
