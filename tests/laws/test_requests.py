@@ -11,7 +11,9 @@ import pytest
 from hypothesis import assume, given
 from msgspec import structs
 from support.body_types import problems
-from support.requests import conversation, hostile_requests, make_request, make_turn, requests
+from support.request_checks import BODIES
+from support.request_turns import a_turn_apart, assert_prefix
+from support.requests import hostile_requests, requests
 from support.same_requests import same, without
 from support.seeded import Draws, draws, with_half_the_examples
 
@@ -22,7 +24,6 @@ from streamnorm import (
     LossyEncoding,
     OpaqueBlock,
     Request,
-    Text,
     decode_request,
     encode_request,
 )
@@ -31,16 +32,7 @@ from streamnorm._core.losses import Loss, Losses
 from streamnorm._registry import DIALECTS
 from streamnorm.profiles import shipped_profiles
 
-BODIES = [name for name, dialect in DIALECTS.items() if dialect.body is not None]
 PAIRS = [(source, target) for source in BODIES for target in BODIES if source != target]
-
-# The parts of a body that a provider's prompt cache is over, in order.
-PROMPTS = {
-    "anthropic": ("tools", "system", "messages"),
-    "openai_chat": ("tools", "messages"),
-    "openai_responses": ("tools", "instructions", "input"),
-    "gemini": ("tools", "systemInstruction", "contents"),
-}
 
 
 def encoded(request: Request, dialect: str, repair: RepairPolicy = "error") -> Encoded | None:
@@ -160,37 +152,6 @@ def without_odd_parts(request: Request) -> Request:
         tools=tuple(structs.replace(tool, extra=None) for tool in request.tools),
         extra=None,
     )
-
-
-def assert_prefix(shorter: Encoded, longer: Encoded, dialect: str) -> None:
-    """Check that a longer prompt begins with a shorter one, byte for byte."""
-    for name in PROMPTS[dialect]:
-        before, after = shorter.body.get(name), longer.body.get(name)
-        if name == PROMPTS[dialect][-1]:
-            assert before is not None
-            assert after is not None
-            after = after[: len(before)]
-        assert json.dumps(after) == json.dumps(before), name
-
-
-def a_turn_apart(d: Draws, *, hostile: bool) -> tuple[Request, Request]:
-    """Return a request, and the one that follows its answer."""
-    turns = conversation(d, hostile=hostile)
-    turn = make_turn(d, len(turns), hostile=hostile)
-    # An answer of which nothing is left would not part the messages around it, and neither would
-    # a last message.
-    turns[-1].append(InputMessage("user", (Text("Go on."),)))
-    answer = structs.replace(turn[0], blocks=(*turn[0].blocks, Text("So.")))
-    longer = make_request(d, [*turns, [answer, *turn[1:]]])
-    shorter = structs.replace(longer, messages=longer.messages[: sum(map(len, turns))])
-    assume(marks(longer) <= 4)  # beyond which vendors want only the last ones
-    return shorter, longer
-
-
-def marks(request: Request) -> int:
-    """Return the number of cache marks in a request."""
-    parts = (*request.system, *request.tools, *(b for m in request.messages for b in m.blocks))
-    return sum(part.cache is not None for part in (request, *parts))
 
 
 @pytest.mark.parametrize("repair", ["error", "fill"])

@@ -50,6 +50,17 @@ class Step(NamedTuple):
             return bool(found == self.pattern)
         return fnmatchcase(found, self.pattern)
 
+    def positions(self, values: list[Any]) -> list[int]:
+        """Return the positions of the elements in which the path goes on."""
+        if self.field and self.is_exact:  # in long conversations, at the cost of a comparison
+            field, value = self.field, self.pattern
+            return [
+                position
+                for position, item in enumerate(values)
+                if type(item) is dict and item.get(field) == value
+            ]
+        return [position for position, item in enumerate(values) if self.matches(item)]
+
 
 FieldPath: TypeAlias = Sequence[Step]
 Edit: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -106,15 +117,15 @@ def _edited(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dic
         return edit(holder, step.name)
     value = holder[step.name]
     if is_array(value):
-        items: list[Any] | None = None  # once one is changed
-        for position, item in enumerate(value):
-            new = _item(item, path, at, edit) if step.matches(item) else item
-            if new is not item and items is None:
-                items = value[:position]
-            if items is not None and (new or new is item):
-                items.append(new)
-        if items is None:
+        changed: dict[int, Any] = {}
+        for position in step.positions(value):
+            new = _item(value[position], path, at, edit)
+            if new is not value[position]:
+                changed[position] = new
+        if not changed:
             return holder
+        after = [changed.get(position, item) for position, item in enumerate(value)]
+        items = [item for position, item in enumerate(after) if item or position not in changed]
         if not items and at:
             return {}
         return _with(holder, step.name, items)

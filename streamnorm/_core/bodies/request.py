@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import is_
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
@@ -28,7 +28,7 @@ Part = TypeVar("Part")
 Role: TypeAlias = Literal["user", "assistant", "system", "developer"]
 
 
-class Source(NamedTuple):
+class Source(Struct, frozen=True):
     """What a part of a request was decoded from.
 
     It is written again, spelt as it was, where the part goes to the same dialect unchanged.
@@ -69,12 +69,12 @@ class InputMessage(Struct, frozen=True, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls of this message, in order."""
-        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+        return tuple([block for block in self.blocks if isinstance(block, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The results in this message, in order."""
-        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+        return tuple([block for block in self.blocks if isinstance(block, ToolResult)])
 
 
 class OutputFormat(Struct, frozen=True, omit_defaults=True):
@@ -213,7 +213,8 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str) -> An
 
 def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
     """Return whether a part was decoded from a dialect, changed since or not."""
-    return isinstance(part.source, Source) and part.source.dialect == dialect
+    source = part.source
+    return isinstance(source, Source) and source.dialect == dialect
 
 
 def replaced(request: Request, **parts: object) -> Request:

@@ -1,0 +1,53 @@
+"""Requests that are one turn of a conversation apart, and what both must begin with."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import assume
+from msgspec import structs
+
+from streamnorm import Encoded, InputMessage, Request, Text
+from support.requests import conversation, make_request, make_turn
+from support.seeded import Draws
+
+__all__ = ["a_turn_apart", "assert_prefix"]
+
+# The parts of a body that a provider's prompt cache is over, in order.
+_PROMPTS = {
+    "anthropic": ("tools", "system", "messages"),
+    "openai_chat": ("tools", "messages"),
+    "openai_responses": ("tools", "instructions", "input"),
+    "gemini": ("tools", "systemInstruction", "contents"),
+}
+_MAX_MARKS = 4
+
+
+def a_turn_apart(d: Draws, *, hostile: bool) -> tuple[Request, Request]:
+    """Return a request, and the one that follows its answer."""
+    turns = conversation(d, hostile=hostile)
+    turn = make_turn(d, len(turns), hostile=hostile)
+    # An answer of which nothing is left would not part the messages around it, and neither would
+    # a last message.
+    turns[-1].append(InputMessage("user", (Text("Go on."),)))
+    answer = structs.replace(turn[0], blocks=(*turn[0].blocks, Text("So.")))
+    longer = make_request(d, [*turns, [answer, *turn[1:]]])
+    shorter = structs.replace(longer, messages=longer.messages[: sum(map(len, turns))])
+    # Vendors accept so many marks, and the last ones are the client's choice for the next turn.
+    assume(_marks(longer) <= _MAX_MARKS)
+    return shorter, longer
+
+
+def _marks(request: Request) -> int:
+    parts = (*request.system, *request.tools, *(b for m in request.messages for b in m.blocks))
+    return sum(part.cache is not None for part in (request, *parts))
+
+
+def assert_prefix(shorter: Encoded, longer: Encoded, dialect: str) -> None:
+    """Check that a longer prompt begins with a shorter one, byte for byte."""
+    *others, messages = _PROMPTS[dialect]
+    for name in others:
+        assert json.dumps(longer.body.get(name)) == json.dumps(shorter.body.get(name)), name
+    before = shorter.body[messages]
+    after = longer.body[messages][: len(before)]
+    assert json.dumps(after) == json.dumps(before), messages
