@@ -113,12 +113,14 @@ def is_whole(block: object) -> bool:
 @given(message=messages())
 def test_any_message_says_the_same_as_a_stream_and_as_a_body(target: str, message: Message) -> None:
     assume(message.stop_reason is not None and all(map(is_whole, message.blocks)))
-    out, _ = encode(message_events(message), target)
+    out, losses = encode(message_events(message), target)
     streamed = decode([out], target)
     try:
-        body = decode_message(encode_message(message, target).body, target)
+        encoded = encode_message(message, target)
+        body = decode_message(encoded.body, target)
     except (EncodeError, UpstreamError):
         assert not isinstance(streamed.outcome, Completed)
     else:
         assert isinstance(streamed.outcome, Completed)
+        assert set(encoded.losses) == set(losses)
         assert said(body) == said(accumulate(streamed.events))
