@@ -245,6 +245,7 @@ def _response_events(
     value: dict[str, Any], dialect: str | None, server: str | None, limits: Limits
 ) -> list[Event]:
     """Return the events of a whole response that is no error."""
+    events: list[Event]
     try:
         codec = _codec(dialect or _detected(value, "response"))
         events = codec.read_response(value, ReadContext(server=server, limits=limits))

@@ -28,6 +28,7 @@ __all__ = [
     "Reasoning",
     "RedactedReasoning",
     "Refusal",
+    "ResultBlock",
     "ServerToolCall",
     "ServerToolResult",
     "Text",
@@ -280,6 +281,10 @@ class Video(_Block, frozen=True, tag="video"):
     url: str | None = None
 
 
+ResultBlock: TypeAlias = "Text | Image | Document | Audio | Video | OpaqueBlock"
+"""A block of a tool's result."""
+
+
 class ToolResult(_Block, frozen=True, tag="tool_result"):
     """Result of a `ToolCall` that the client executed.
 
@@ -292,7 +297,7 @@ class ToolResult(_Block, frozen=True, tag="tool_result"):
     """
 
     tool_call_id: str
-    content: tuple[Text | Image | Document | Audio | Video | OpaqueBlock, ...] = ()
+    content: tuple[ResultBlock, ...] = ()
     is_error: bool = False
     name: str = ""
     value: str | None = None

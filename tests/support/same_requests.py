@@ -268,6 +268,14 @@ def _in_order(request: Request) -> Request:
     return structs.replace(request, messages=messages)
 
 
+def _as_document(block: InputBlock) -> InputBlock:
+    if isinstance(block, Image) and block.file_id is not None:
+        return Document(
+            file_id=block.file_id, issuer=block.issuer, cache=block.cache, extra=block.extra
+        )
+    return block
+
+
 def _as_doubles(block: InputBlock) -> InputBlock:
     if isinstance(block, ToolCall) and block.kind == "function":
         value = json.loads(block.arguments, parse_int=float)
@@ -316,6 +324,7 @@ _WITHOUT: dict[str, Callable[[Request], Request]] = {
     "boundaries": lambda request: request,  # which `same` ignores
     "cache_mark_dropped": _blocks(lambda block: structs.replace(block, cache=None)),
     "deferred_tool_loaded": _without_deferral,
+    "image_as_file": _blocks(_as_document),
     "media_type_guessed": lambda request: request,  # which `same` leaves out
     "number_precision": _blocks(_as_doubles),
     "order_lost": _in_order,

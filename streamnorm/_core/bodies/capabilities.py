@@ -50,7 +50,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         results_then_assistant: Only a message of the assistant can follow tool results.
         adjacent_calls: The calls of one message have nothing between them.
         error_results: Tool results that are errors have a field that says so.
-        object_arguments: Tool arguments are an object, not JSON text.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         name_pattern: Regular expression that tool names match as a whole; None = any.
@@ -152,7 +151,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     results_then_assistant: bool = False
     adjacent_calls: bool = False
     error_results: bool = False
-    object_arguments: bool = False
     id_pattern: str | None = None
     max_id_chars: int | None = None
     name_pattern: str | None = None

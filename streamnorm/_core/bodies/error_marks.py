@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.blocks import Audio, Document, Image, OpaqueBlock, Text, ToolResult, Video
+from streamnorm._core.blocks import ResultBlock, Text, ToolResult
 
 __all__ = ["mark_error", "unmark_error"]
 
-_Content: TypeAlias = tuple[Text | Image | Document | Audio | Video | OpaqueBlock, ...]
+_Content: TypeAlias = tuple[ResultBlock, ...]
 
 _START, _END = "<tool_error>", "</tool_error>"
 

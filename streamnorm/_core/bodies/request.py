@@ -69,12 +69,12 @@ class InputMessage(Struct, frozen=True, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls of this message, in order."""
-        return tuple(block for block in self.blocks if isinstance(block, ToolCall))
+        return tuple([block for block in self.blocks if isinstance(block, ToolCall)])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The results in this message, in order."""
-        return tuple(block for block in self.blocks if isinstance(block, ToolResult))
+        return tuple([block for block in self.blocks if isinstance(block, ToolResult)])
 
 
 class OutputFormat(Struct, frozen=True, omit_defaults=True):

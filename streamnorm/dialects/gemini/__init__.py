@@ -1,4 +1,4 @@
-"""Gemini: `streamGenerateContent`, as server-sent events or as a JSON array."""
+"""Gemini: `generateContent` whole, and as server-sent events or as a JSON array."""
 
 from __future__ import annotations
 

@@ -96,11 +96,12 @@ class ChatDecoder(Decoder):
             InvalidJSON: A field is of another type.
             Fatal: The body is an error, contradicts itself, or exceeds a bound.
         """
-        chunk = convert(body, wire.Chunk)
+        text = compact(body)  # without lone surrogates, which a decoded object may hold
+        chunk = convert(decode_any(text, max_depth=self._limits.max_json_depth), wire.Chunk)
         for number, choice in enumerate(chunk.choices or ()):
             choice.index = number if choice.index is None else choice.index
         events: list[Event] = []
-        self._read_chunk(Frame("message", compact(body)), chunk, events)
+        self._read_chunk(Frame("message", text), chunk, events)
         for choice in chunk.choices or ():
             extra = self._choices[choice.index or 0].extra
             extra.update(_unknown(choice.message, wire.DELTA_FIELDS))

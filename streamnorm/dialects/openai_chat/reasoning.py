@@ -84,7 +84,8 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
         data, issuer = sealed or (data, _ISSUERS.get(str(format)))
         is_block = sealed is not None or issuer == "anthropic"
         encrypted = EncryptedReasoning(data, issuer, detail.get("id"), is_block)
-    is_known = text or signature is not None or encrypted is not None or kind in _TYPES
+    is_named = isinstance(kind, str) and kind in _TYPES
+    is_known = text or signature is not None or encrypted is not None or is_named
     return ReasoningDetail(text, signature, encrypted, None if is_known else detail)
 
 

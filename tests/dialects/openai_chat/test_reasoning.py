@@ -217,6 +217,12 @@ def test_detail_of_unknown_type_is_opaque() -> None:
     assert decode(chunk(with_details(empty)), END).events[1:-1] == []
 
 
+@pytest.mark.parametrize("kind", [{"a": 1}, ["reasoning.text"], 5, None])
+def test_detail_whose_type_is_no_text_is_opaque(kind: object) -> None:
+    detail = {"type": kind, "x": 1}
+    assert opaques_of(with_details(detail)) == [("reasoning_details", detail)]
+
+
 def test_detail_that_is_no_object_is_ignored() -> None:
     assert blocks_of({"reasoning_details": ["a", None], "reasoning": "b"}) == (Reasoning(("b",)),)
 

@@ -18,6 +18,7 @@ from streamnorm._core.blocks import (
     Reasoning,
     RedactedReasoning,
     Refusal,
+    ResultBlock,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -118,14 +119,14 @@ class ContentProjector:
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
                 if own or not _is_blank(block):
-                    blocks.append(self._extra(block))
+                    blocks.append(block if block.extra is None else self._extra(block))
                 continue
             try:
                 changed = self._block(block, moved, message.role, own=own)
             except EncodeError as exc:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
-                blocks.append(self._extra(changed))
+                blocks.append(changed if changed.extra is None else self._extra(changed))
         if message.role == "assistant":
             if self._can.adjacent_calls or not self._can.ordered_blocks:
                 blocks = self._calls_last(blocks)
@@ -236,8 +237,26 @@ class ContentProjector:
 
     def _result(self, result: ToolResult, moved: list[InputBlock], *, own: bool) -> ToolResult:
         """Return a result; its content that the target has no place for is added to `moved`."""
-        can = self._can
-        content: list[Text | Image | Document | Audio | Video | OpaqueBlock] = []
+        after = result.content
+        for item in after:
+            if type(item) is not Text or item.extra is not None:
+                after = self._result_content(result, moved, own=own)
+                break
+        id = result.tool_call_id
+        if not (own and self._native):
+            id = self._id(id)
+        name = result.name and self._called.get(result.tool_call_id, result.name)
+        if result.is_error and not (own or self._can.error_results):
+            self._losses.add("is_error", "messages", "written as <tool_error> around the text")
+        if id == result.tool_call_id and name == result.name and after is result.content:
+            return result
+        return structs.replace(result, tool_call_id=id, name=name, content=after)
+
+    def _result_content(
+        self, result: ToolResult, moved: list[InputBlock], *, own: bool
+    ) -> tuple[ResultBlock, ...]:
+        """Return the content that the target has a place for; the rest is added to `moved`."""
+        content: list[ResultBlock] = []
         others: list[InputBlock] = []
         for item in result.content:
             if isinstance(item, Text):
@@ -253,16 +272,7 @@ class ContentProjector:
         if others:
             self._losses.add("tool_result_image_moved", "messages", "in a user message after it")
             moved += [Text(f"[image of tool result {result.tool_call_id}]"), *others]
-        id = result.tool_call_id
-        if not (own and self._native):
-            id = self._id(id)
-        name = result.name and self._called.get(result.tool_call_id, result.name)
-        if result.is_error and not (own or can.error_results):
-            self._losses.add("is_error", "messages", "written as <tool_error> around the text")
-        after = same_parts(result.content, tuple(content))
-        if (id, name) == (result.tool_call_id, result.name) and after is result.content:
-            return result
-        return structs.replace(result, tool_call_id=id, name=name, content=after)
+        return same_parts(result.content, tuple(content))
 
     def _is_carried_in_results(self, block: InputBlock) -> bool:
         types = self._can.result_media_types

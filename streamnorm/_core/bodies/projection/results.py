@@ -40,12 +40,7 @@ def mint_ids(
         losses: Counts results that are matched so.
         settled: Number of the first messages, which stay as they are.
     """
-    if all(
-        block.id if isinstance(block, ToolCall) else block.tool_call_id
-        for message in messages[settled:]
-        for block in message.blocks
-        if isinstance(block, ToolCall | ToolResult)
-    ):
+    if not any(map(_lacks_id, messages[settled:])):
         return messages
     minted: list[InputMessage] = []
     known: set[str] = set()  # ids of the last calls
@@ -63,6 +58,17 @@ def mint_ids(
         changed = same_parts(message.blocks, blocks) is not message.blocks
         minted.append(structs.replace(message, blocks=blocks) if changed else message)
     return tuple(minted)
+
+
+def _lacks_id(message: InputMessage) -> bool:
+    """Return whether a message has a call or a result without an id."""
+    for block in message.blocks:
+        if isinstance(block, ToolCall):
+            if not block.id:
+                return True
+        elif isinstance(block, ToolResult) and not block.tool_call_id:
+            return True
+    return False
 
 
 def _with_call_ids(

@@ -12,6 +12,7 @@ from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas import simplify_schema
 from streamnorm._core.tools import (
@@ -32,7 +33,9 @@ _WRAPPED_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 # Names of fields that the structs of server tools have under names of their own.
-_MAPPED = frozenset({"type", "name", "filters", "server_label", *ServerTool.__struct_fields__})
+_MAPPED = frozenset(
+    {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
+)
 
 
 def project_tools(
@@ -139,10 +142,16 @@ def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> Ser
         if getattr(tool, name) is not None and name not in fields:
             losses.add(name, "tools", "dropped")
             changes[name] = None
-    for name, value in tool.data.items():
+    for name, value in _fields_of(tool.data).items():
         if value is not None and name not in _MAPPED:
             losses.add(name, "tools", "dropped")
     return structs.replace(tool, **changes, data={})
+
+
+def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a server tool; some vendors have them in an object within."""
+    inner = next(iter(data.values())) if len(data) == 1 else None
+    return inner if is_object(inner) else data
 
 
 def _mcp_server(tool: MCPServer, can: BodyCapabilities, losses: Losses) -> MCPServer | None:

@@ -27,7 +27,6 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     mixed_results=True,
     result_media=frozenset({"text", "image", "document", "opaque"}),
     error_results=True,
-    object_arguments=True,
     # Ids of other characters are escaped where they are written, and restored where read.
     id_pattern=None,
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",

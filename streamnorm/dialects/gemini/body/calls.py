@@ -26,8 +26,7 @@ from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["call_from_wire", "call_to_wire", "count_inexact_numbers"]
 
-_PLAIN = frozenset({"id", "name", "args"})
-_MAPPED = _PLAIN | {"partialArgs"}
+_MAPPED = frozenset({"id", "name", "args", "partialArgs"})
 
 
 def call_from_wire(
@@ -43,7 +42,7 @@ def call_from_wire(
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    is_plain = value.keys() == _PLAIN and None not in value.values()
+    is_plain = len(value) == 3 and "id" in value and "name" in value and "args" in value
     wire = value if is_plain else camel(value)
     id, name = text_in(wire, "id") or "", text_in(wire, "name")
     if not name or wire.get("willContinue"):

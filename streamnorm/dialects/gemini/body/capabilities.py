@@ -22,7 +22,6 @@ CAPABILITIES = BodyCapabilities(
     file_issuer=ISSUER,
     result_media=frozenset({"image", "document", "audio", "video", "opaque"}),
     error_results=True,
-    object_arguments=True,
     # The API's own error says 64 characters, its SDK 128.
     name_pattern=r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}",
     max_tools=512,

@@ -23,7 +23,7 @@ from streamnorm._core.bodies.fields import array_in, unexpected, within
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import compact, string_of
+from streamnorm._core.json import compact, is_array, string_of
 from streamnorm.dialects.gemini.body.calls import call_to_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
 from streamnorm.dialects.gemini.body.media import ISSUER
@@ -52,24 +52,29 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     Raises:
         DecodeError: It is none of the dialect.
     """
-    is_plain = content.keys() == _MAPPED and None not in content.values()
-    wire = content if is_plain else camel(content)
-    word = wire.get("role")
+    word, parts = content.get("role"), content.get("parts")
+    fields: dict[str, Any] = {}
+    if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
+        wire = camel(content)
+        word, parts = wire.get("role"), array_in(wire, "parts") or []
+        fields = rest(wire, _MAPPED)
     role = _ROLES.get(word) if isinstance(word, str | None) else None
     if role is None:
         raise unexpected(word, "user or model", "$.role")
-    parts = array_in(wire, "parts") or []
     blocks: list[InputBlock] = []
     for number, part in enumerate(parts):
         try:
             read_part(part, blocks)
         except DecodeError as exc:
             raise within(exc, f"$.parts[{number}]") from None
-    fields: dict[str, Any] = {} if is_plain else rest(wire, _MAPPED)
     if word in _FORMER_ROLES:
         fields["role"] = word
     if role == "assistant" and len(blocks) > 1:
-        blocks = _joined(_with_server_results(blocks, parts))
+        kinds = set(map(type, blocks))
+        if ToolResult in kinds:
+            blocks = _with_server_results(blocks, parts)
+        if len(kinds) < len(blocks):
+            blocks = _joined(blocks)
     message = InputMessage(role, tuple(blocks), extra=extra_of(fields))
     source = Source(DIALECT, content, message)
     return InputMessage(role, message.blocks, None, message.extra, source)
@@ -83,8 +88,6 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
     answered = {
         block.tool_call_id or block.name for block in blocks if isinstance(block, ToolResult)
     }
-    if not answered:
-        return blocks
     found: list[InputBlock] = []
     for part in parts:
         part = camel(part)

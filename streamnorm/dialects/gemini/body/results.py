@@ -21,8 +21,7 @@ from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["result_from_wire", "result_to_wire"]
 
-_PLAIN = frozenset({"id", "name", "response"})
-_MAPPED = _PLAIN | {"parts"}
+_MAPPED = frozenset({"id", "name", "response", "parts"})
 _OUTPUT, _ERROR = "output", "error"
 _FILES = ("inlineData", "fileData")
 
@@ -37,7 +36,7 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    is_plain = value.keys() == _PLAIN and None not in value.values()
+    is_plain = len(value) == 3 and "id" in value and "name" in value and "response" in value
     wire = value if is_plain else camel(value)
     id, name = text_in(wire, "id") or "", text_in(wire, "name") or ""
     response = object_of(wire, "response")

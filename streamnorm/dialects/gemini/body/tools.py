@@ -34,7 +34,6 @@ __all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire
 TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
 _MAPPED = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
-_BLOCKED = "excludeDomains"
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 _KINDS = {
@@ -130,17 +129,15 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
 
 
 def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
-    data, blocked = value, None
+    blocked = None
     if field == "googleSearch":
         try:
-            data = dict(camel(value))
-            blocked = texts_in(data, _BLOCKED)
+            blocked = texts_in(camel(value), "excludeDomains")
         except DecodeError as exc:
             raise within(exc, f"$.{field}") from None
-        data.pop(_BLOCKED, None)
-    kind = _KINDS.get(field, field)
+    kind, data = _KINDS.get(field, field), {field: value}
     tool = ServerTool(kind, DIALECT, data, blocked_domains=blocked or None)
-    return structs.replace(tool, source=Source(DIALECT, {field: value}, tool))
+    return structs.replace(tool, source=Source(DIALECT, data, tool))
 
 
 def tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[dict[str, Any]]:
@@ -190,16 +187,14 @@ def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, A
 
 
 def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
-    is_own = tool.dialect == DIALECT
-    field = _FIELDS.get(tool.kind, tool.kind if is_own else None)
+    if tool.dialect == DIALECT and tool.data:
+        return dict(tool.data)
+    field = _FIELDS.get(tool.kind)
     if field is None:
         raise EncodeError(
             "server tool without an equivalent, expected one with", path=f"tools[{number}]"
         )
-    value = dict(tool.data) if is_own else {}
-    if is_own and tool.blocked_domains is not None:
-        value[_BLOCKED] = list(tool.blocked_domains)
-    return {field: value}
+    return {field: {}}
 
 
 _VALIDATED = "VALIDATED"

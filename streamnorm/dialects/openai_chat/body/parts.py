@@ -223,6 +223,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
         case Text(text):
             part = {"type": "text", "text": text}
         case Image(file_id=str(file_id)):
+            context.losses.add("image_as_file", "messages", "written as a file with its id")
             part = {"type": "file", "file": {"file_id": file_id}}
         case Image():
             part = {"type": "image_url", "image_url": _image_to_wire(block)}

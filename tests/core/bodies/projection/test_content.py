@@ -247,6 +247,10 @@ def test_ids_are_escaped_or_shortened_for_call_and_result_alike() -> None:
 def test_ids_of_a_request_for_this_very_target_stay() -> None:
     asked = request(own(assistant(call("a.b"))), own(user(result("a.b"))))
     assert Projection(asked, native=True, id_pattern="[a-z]+").request is asked
+    first, second = asked.messages
+    more = structs.replace(second, blocks=(result("a.b", "changed"),))
+    changed = structs.replace(asked, messages=(first, more))
+    assert Projection(changed, native=True, id_pattern="[a-z]+").request is changed
     narrowed = Projection(asked, id_pattern="[a-z0-9_]+")
     assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
 

@@ -163,6 +163,14 @@ def test_server_tools_become_the_target_s_or_are_dropped() -> None:
     assert Projection(asked).request is asked
 
 
+def test_fields_of_a_server_tool_may_stand_in_an_object_of_its_name() -> None:
+    domains = {"excludeDomains": ["a"], "timeRange": {}, "none": None}
+    search = ServerTool("web_search", "other", {"search": domains}, blocked_domains=("a",))
+    assert offered(search).lost == {"blocked_domains": 1, "timeRange": 1}
+    assert offered(ServerTool("web_search", "other", {"search": {}})).lost == {}
+    assert offered(ServerTool("web_search", "other", {"size": "low"})).lost == {"size": 1}
+
+
 def test_mcp_servers_lose_what_the_target_has_no_field_for() -> None:
     server = MCPServer("w", "u", "tok", {"a": "b"}, ("read",), "never")
     done = offered(server, mcp_servers=frozenset({"authorization"}))

@@ -32,6 +32,7 @@ from streamnorm import (
     ToolCall,
     Usage,
     accumulate,
+    decode_message,
     message_events,
     project,
 )
@@ -156,6 +157,11 @@ def test_a_body_that_is_no_whole_response_is_refused(
     with pytest.raises(DecodeError, match=reason) as caught:
         read(body)
     assert caught.value.path == path
+
+
+def test_an_array_of_chunks_is_no_whole_response() -> None:
+    with pytest.raises(DecodeError, match="no JSON object"):
+        decode_message(json.dumps([BODY]), "gemini")
 
 
 def test_a_response_beyond_a_bound_is_refused() -> None:

@@ -14,6 +14,7 @@ from streamnorm._core.tools import CustomTool, MCPServer, ServerTool, Tool, Tool
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 F, G = Tool("f", input_schema=SCHEMA), Tool("g", input_schema=SCHEMA)
+BROWSER = {"environment": "ENVIRONMENT_BROWSER"}
 STRICT = Tool("s", input_schema=SCHEMA, strict=True)
 
 
@@ -53,30 +54,32 @@ def written(*tools: Any, **fields: Any) -> Written:
                 extra={"gemini": {"responseJsonSchema": {}, "behavior": "BLOCKING"}},
             ),
         ),
-        ({"googleSearch": {}}, ServerTool("web_search", "gemini")),
+        ({"googleSearch": {}}, ServerTool("web_search", "gemini", {"googleSearch": {}})),
         (
             {"googleSearch": {"timeRangeFilter": {}, "excludeDomains": ["a.org"]}},
             ServerTool(
                 "web_search",
                 "gemini",
-                {"timeRangeFilter": {}},
+                {"googleSearch": {"timeRangeFilter": {}, "excludeDomains": ["a.org"]}},
                 blocked_domains=("a.org",),
             ),
         ),
-        ({"urlContext": {}}, ServerTool("web_fetch", "gemini")),
-        ({"codeExecution": {}}, ServerTool("code_execution", "gemini")),
+        ({"urlContext": {}}, ServerTool("web_fetch", "gemini", {"urlContext": {}})),
+        ({"codeExecution": {}}, ServerTool("code_execution", "gemini", {"codeExecution": {}})),
         (
             {"fileSearch": {"fileSearchStoreNames": ["a"]}},
-            ServerTool("file_search", "gemini", {"fileSearchStoreNames": ["a"]}),
+            ServerTool("file_search", "gemini", {"fileSearch": {"fileSearchStoreNames": ["a"]}}),
         ),
-        ({"googleMaps": {}}, ServerTool("google_maps", "gemini")),
+        ({"googleMaps": {}}, ServerTool("google_maps", "gemini", {"googleMaps": {}})),
         (
             {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
-            ServerTool("computer", "gemini", {"environment": "ENVIRONMENT_BROWSER"}),
+            ServerTool(
+                "computer", "gemini", {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}
+            ),
         ),
         (
             {"enterpriseWebSearch": {}},
-            ServerTool("enterpriseWebSearch", "gemini"),
+            ServerTool("enterpriseWebSearch", "gemini", {"enterpriseWebSearch": {}}),
         ),
         (
             {

@@ -251,6 +251,12 @@ def test_blocks_of_other_dialects_are_written(block: InputBlock, part: dict[str,
     assert problems("openai_chat", body) == []
 
 
+def test_an_uploaded_image_is_one_of_all_files() -> None:
+    losses = Losses()
+    write(asked(message("user", Image(file_id="file-1", issuer="openai"))), losses)
+    assert [loss.feature for loss in losses.list()] == ["image_as_file"]
+
+
 def test_one_text_is_a_string_and_several_are_parts() -> None:
     body = write(asked(message("user", Text("A")), message("user", Text("A"), Text("B"))))
     parts = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]

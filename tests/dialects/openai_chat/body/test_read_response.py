@@ -220,10 +220,6 @@ def test_arguments_of_a_server_that_repeats_them_are_read_by_its_name() -> None:
         ({"choices": [{"message": "Hi"}]}, "$.choices[0].message: a string of 2 characters"),
         (response({"content": 5}), "$: "),
         (
-            response({"content": "Hi"}, error={"message": "secret", "code": 500}),
-            "$: an error of the provider, expected a response",
-        ),
-        (
             {"choices": [{"index": 1, "message": {"content": "Hi"}}]},
             "$: choice 1 alone, expected choice 0",
         ),
@@ -234,7 +230,23 @@ def test_what_is_no_response_is_refused(body: dict[str, Any], problem: str) -> N
     with pytest.raises(DecodeError) as caught:
         read(body)
     assert str(caught.value).startswith(problem)
+
+
+def test_an_error_beside_choices_is_no_response() -> None:
+    body = response({"content": "Hi"}, error={"message": "secret", "code": 500})
+    with pytest.raises(DecodeError, match="an error of the provider, expected a resp") as caught:
+        codec().read_response(body, ReadContext())
     assert "secret" not in str(caught.value)
+
+
+def test_half_a_character_is_replaced() -> None:
+    """A decoded object may hold what JSON text cannot."""
+    annotation = {"type": "file", "file": {"name": "a\ud83d"}}
+    message = read(response({"content": "b\ud83d\ude00c\ud83d", "annotations": [annotation]}))
+    (block,) = message.blocks
+    assert isinstance(block, Text)
+    assert block.text == "b😀c�"
+    assert block.citations == (Citation("file", extra={"name": "a�"}),)
 
 
 def test_bounds_hold() -> None:

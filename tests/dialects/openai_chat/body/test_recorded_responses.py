@@ -28,7 +28,6 @@ MISREAD = {
     "moonshot/usage-in-the-choice": "drops the usage of the choice",
     "ollama/index-always-zero": "joins two calls",
     "openai/audio": "drops the usage",
-    "openai/surrogate-pair-over-deltas": "keeps halves of characters",
     "openai/text-in-the-middle-of-arguments": "has no order of text and calls",
     "openrouter/gemini-signature-after-its-call": "joins two details",
     "openrouter/gemini-signature-before-its-call": "joins two details",

@@ -231,7 +231,7 @@ def test_reasoning_without_an_effort_goes_without_saying() -> None:
 
 def test_a_request_of_another_dialect_is_written_anew() -> None:
     foreign = structs.replace(read(body_of(HI, temperature=1)), extra={"other": {"x": 1}})
-    source = foreign.source._replace(dialect="other")
+    source = structs.replace(foreign.source, dialect="other")
     written = write(structs.replace(foreign, source=source))
     assert written == body_of(HI, temperature=1)
 
