@@ -182,7 +182,12 @@ def project_choice(
             losses.add("tool_choice", "request", "dropped with all tools")
             return None, tools
         return choice, tools
-    named = tuple(_named(name, request.tools, names) for name in choice.names)
+    namespaces = {
+        tool.name: tool.namespace.name
+        for tool in reversed(request.tools)
+        if isinstance(tool, Tool | CustomTool) and tool.namespace is not None
+    }
+    named = tuple(names.of(name, namespaces.get(name)) for name in choice.names)
     kind = choice.kind
     if kind == "custom" and not can.custom_tools:
         kind = "function"
@@ -217,12 +222,5 @@ def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
 
 
 def _of_names(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
-    return tuple(tool for tool in tools if getattr(tool, "name", None) in names)
-
-
-def _named(name: str, tools: tuple[AnyTool, ...], names: ToolNames) -> str:
-    """Return the target's name of a tool that a choice names by its name alone."""
-    for tool in tools:
-        if isinstance(tool, Tool | CustomTool) and tool.name == name and tool.namespace is not None:
-            return names.of(name, tool.namespace.name)
-    return names.of(name, None)
+    wanted = frozenset(names)
+    return tuple(tool for tool in tools if getattr(tool, "name", None) in wanted)

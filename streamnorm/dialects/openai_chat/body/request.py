@@ -31,7 +31,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, is_object
+from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
@@ -146,7 +146,7 @@ def _max_tokens(body: dict[str, Any]) -> int | None:
 
 def _stop(body: dict[str, Any]) -> tuple[str, ...]:
     stop = body.get("stop")
-    return (clean(stop),) if isinstance(stop, str) else texts_in(body, "stop") or ()
+    return (stop,) if isinstance(stop, str) else texts_in(body, "stop") or ()
 
 
 def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
@@ -195,7 +195,7 @@ def _reasoning(body: dict[str, Any], rest: dict[str, Any]) -> ReasoningOptions |
         return None if effort is None else ReasoningOptions(effort=effort)
     match options:
         case {"effort": str(word)}:
-            return ReasoningOptions(effort=clean(word))
+            return ReasoningOptions(effort=word)
         case {"max_tokens": int(budget)} if not isinstance(budget, bool):
             return ReasoningOptions("budget", budget_tokens=budget)
         case _:

@@ -290,8 +290,3 @@ def test_a_refusal_of_a_user_is_written_as_it_was() -> None:
     read = read_message({"role": "user", "content": [part]})
     assert read.blocks == (Refusal("No."),)
     assert write(asked(read))["messages"] == [{"role": "user", "content": [part]}]
-
-
-def test_half_a_character_is_replaced() -> None:
-    read = read_message({"role": "user", "content": [{"type": "text", "text": "a\ud83d"}]})
-    assert read.blocks == (Text("a�"),)
