@@ -190,7 +190,7 @@ LOST: dict[str, dict[str, set[str]]] = {
         "gemini": {"max_uses", "allowed_domains"},
     },
     "Structured output, strict tool": {
-        "anthropic": {"schema_name", "max_tokens_defaulted"},
+        "anthropic": {"schema_name", "schema_strict", "max_tokens_defaulted"},
         "gemini": {"schema_name", "schema_strict"},
     },
     "Prefill": {"all": {"prefill_not_continued"}},
@@ -218,7 +218,7 @@ LOST: dict[str, dict[str, set[str]]] = {
     },
     "MCP server": {
         "openai_chat": {"mcp_server_dropped"},
-        "gemini": {"allowed_tools", "require_approval"},
+        "gemini": {"allowed_tools"},
     },
 }
 

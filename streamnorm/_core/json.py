@@ -19,6 +19,7 @@ __all__ = [
     "FAST_ERRORS",
     "InvalidJSON",
     "clean",
+    "clean_tree",
     "compact",
     "convert",
     "count_of",
@@ -85,7 +86,7 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
         value, exact = _general(text, max_depth), False
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
-    return value if exact else _clean_tree(value, pieces)  # msgspec lets no lone surrogate pass
+    return value if exact else clean_tree(value, pieces)  # msgspec lets no lone surrogate pass
 
 
 def _may_nest(text: str, depth: int) -> bool:
@@ -191,7 +192,7 @@ def compact(value: Any) -> str:
     try:
         return dumps(value).decode()
     except UnicodeEncodeError:
-        return dumps(_clean_tree(msgspec.to_builtins(value), frozenset())).decode()
+        return dumps(clean_tree(msgspec.to_builtins(value))).decode()
 
 
 def clean(text: str) -> str:
@@ -212,18 +213,24 @@ def rejoin(carry: str, text: str) -> tuple[str, str]:
     return clean(text[: len(text) - len(carry)]), carry
 
 
-def _clean_tree(value: Any, pieces: frozenset[str]) -> Any:
+def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
+    """Return a decoded JSON value whose texts have no lone surrogates.
+
+    Args:
+        value: The value.
+        pieces: As those of `decode_any`.
+    """
     if isinstance(value, str):
         return clean(value)
     if is_array(value):
-        return [_clean_tree(item, pieces) for item in value]
+        return [clean_tree(item, pieces) for item in value]
     if is_object(value):
         return {
-            clean(key): _clean_tree(item, frozenset())
+            clean(key): clean_tree(item, frozenset())
             if key not in pieces
             else item
             if isinstance(item, str)
-            else _clean_tree(item, pieces)
+            else clean_tree(item, pieces)
             for key, item in value.items()
         }
     return value

@@ -6,17 +6,21 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
 from support.corpus import each_recording_of
+from support.event_strategies import messages
 from support.streams import decode, encode, transcode
 
 from streamnorm import (
     Completed,
+    EncodeError,
     Message,
     Reasoning,
     Refusal,
     ServerToolCall,
     Text,
     ToolCall,
+    UpstreamError,
     accumulate,
     decode_message,
     encode_message,
@@ -47,8 +51,11 @@ def said(message: Message) -> dict[str, Any]:
     calls = [block for block in message.blocks if isinstance(block, ToolCall | ServerToolCall)]
     texts = {
         kind: "".join(block.text for block in message.blocks if isinstance(block, kind))
-        for kind in (Text, Refusal, Reasoning)
+        for kind in (Text, Refusal)
     }
+    # A part without text is a part of a stream alone.
+    thoughts = [block.text for block in message.blocks if isinstance(block, Reasoning)]
+    texts[Reasoning] = "".join(thoughts).replace("\n\n", "")
     return {
         "head": (message.id, message.model),
         "texts": texts,
@@ -91,3 +98,29 @@ def test_body_goes_out_as_a_stream_that_says_the_same(recording: Recording, targ
     streamed = accumulate(decode([out], target).events)
     expected = decode_message(encode_message(message, target).body, target)
     assert said(streamed) == said(expected)
+
+
+def is_whole(block: object) -> bool:
+    """Return whether a block is no call with arguments that were cut short or are no object."""
+    if not isinstance(block, ToolCall):
+        return True
+    if block.kind == "custom":
+        return not block.is_unfinished
+    return isinstance(value_of(block.arguments), dict)
+
+
+@each_target
+@given(message=messages())
+def test_any_message_says_the_same_as_a_stream_and_as_a_body(target: str, message: Message) -> None:
+    assume(message.stop_reason is not None and all(map(is_whole, message.blocks)))
+    out, losses = encode(message_events(message), target)
+    streamed = decode([out], target)
+    try:
+        encoded = encode_message(message, target)
+        body = decode_message(encoded.body, target)
+    except (EncodeError, UpstreamError):
+        assert not isinstance(streamed.outcome, Completed)
+    else:
+        assert isinstance(streamed.outcome, Completed)
+        assert set(encoded.losses) == set(losses)
+        assert said(body) == said(accumulate(streamed.events))

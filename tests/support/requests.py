@@ -71,7 +71,7 @@ _SERVER_TOOLS: tuple[AnyTool, ...] = (
         max_uses=3,
     ),
     ServerTool("web_search", "openai_responses", {"type": "web_search"}),
-    ServerTool("code_execution", "gemini", {"codeExecution": {}}),
+    ServerTool("code_execution", "gemini"),
     MCPServer("docs", "https://example.com/mcp", allowed_tools=("find",), require_approval="never"),
 )
 _NAMES = ("f", "get_weather", "search-web", "a" * 64)

@@ -76,7 +76,7 @@ def same(request: Request, dialect: str) -> Request:
         tool_choice=_same_choice(request.tool_choice),
         # Several calls are allowed unless a request says otherwise.
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        output=_same_output(request.output, dialect),
+        output=_same_output(request.output),
         reasoning=_same_reasoning(request.reasoning),
         betas=(),  # of which those of its fields are added
         source=None,
@@ -102,14 +102,12 @@ def _same_choice(choice: ToolChoice | None) -> ToolChoice | None:
     return choice
 
 
-def _same_output(output: OutputFormat | None, dialect: str) -> OutputFormat | None:
+def _same_output(output: OutputFormat | None) -> OutputFormat | None:
     if output is None or output.kind == "text":
         return None
     if output.kind == "json_schema":
         name = None if output.name == "response" else output.name
-        # Anthropic enforces every schema.
-        strict = bool(output.strict) and dialect != "anthropic"
-        return structs.replace(output, name=name, strict=strict)
+        return structs.replace(output, name=name, strict=bool(output.strict))
     return output
 
 
@@ -150,6 +148,8 @@ def _same_block(block: InputBlock, ids: dict[str, str], dialect: str) -> InputBl
             return structs.replace(block, extra=_without_items(block.extra))
         case Image(file_id=str(uri)) if dialect == "gemini":  # where files are named by their URI
             return structs.replace(block, url=uri, file_id=None, issuer=None, media_type=None)
+        case Image(file_id=str(id)) if dialect == "openai_chat":  # which has files of any kind
+            return Document(file_id=id, issuer=block.issuer, cache=block.cache, extra=block.extra)
         case Image():
             detail = None if block.detail == "auto" else block.detail
             return structs.replace(block, detail=detail, media_type=_media_type(block))
@@ -268,6 +268,14 @@ def _in_order(request: Request) -> Request:
     return structs.replace(request, messages=messages)
 
 
+def _as_document(block: InputBlock) -> InputBlock:
+    if isinstance(block, Image) and block.file_id is not None:
+        return Document(
+            file_id=block.file_id, issuer=block.issuer, cache=block.cache, extra=block.extra
+        )
+    return block
+
+
 def _as_doubles(block: InputBlock) -> InputBlock:
     if isinstance(block, ToolCall) and block.kind == "function":
         value = json.loads(block.arguments, parse_int=float)
@@ -316,6 +324,7 @@ _WITHOUT: dict[str, Callable[[Request], Request]] = {
     "boundaries": lambda request: request,  # which `same` ignores
     "cache_mark_dropped": _blocks(lambda block: structs.replace(block, cache=None)),
     "deferred_tool_loaded": _without_deferral,
+    "image_as_file": _blocks(_as_document),
     "media_type_guessed": lambda request: request,  # which `same` leaves out
     "number_precision": _blocks(_as_doubles),
     "order_lost": _in_order,

@@ -2,6 +2,7 @@
 
 Each reader returns None for a field that is absent or null, and raises `DecodeError` for one of
 another type.  Its path starts at the object; `within` puts the path of the object before it.
+The object is one that JSON has: `parsing.body_object` leaves no lone surrogates in its texts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import InvalidJSON, clean, is_array, is_object
+from streamnorm._core.json import InvalidJSON, is_array, is_object
 from streamnorm._core.shapes import found
 
 __all__ = [
@@ -49,13 +50,13 @@ def unfit(refused: InvalidJSON) -> DecodeError:
 
 
 def text_in(value: dict[str, Any], name: str) -> str | None:
-    """Return a field that is text, without lone surrogates."""
+    """Return a field that is text."""
     text = value.get(name)
     if text is None:
         return None
     if not isinstance(text, str):
         raise unexpected(text, "a string", f"$.{name}")
-    return clean(text)
+    return text
 
 
 def required_text(value: dict[str, Any], name: str) -> str:
@@ -65,7 +66,7 @@ def required_text(value: dict[str, Any], name: str) -> str:
         if name not in value:
             raise DecodeError("missing, expected a string", path=f"$.{name}")
         raise unexpected(text, "a string", f"$.{name}")
-    return clean(text)
+    return text
 
 
 def boolean_in(value: dict[str, Any], name: str) -> bool | None:
@@ -132,7 +133,7 @@ def texts_in(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
     for number, item in enumerate(items):
         if not isinstance(item, str):
             raise unexpected(item, "a string", f"$.{name}[{number}]")
-    return tuple(map(clean, items))
+    return tuple(items)
 
 
 def rest_of(value: dict[str, Any], known: Set[str]) -> dict[str, Any] | None:

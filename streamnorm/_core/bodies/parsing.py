@@ -7,7 +7,15 @@ from typing import Any, TypeAlias
 import msgspec
 
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, too_deep
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean_tree,
+    decode_any,
+    dumps,
+    is_object,
+    too_deep,
+)
 from streamnorm._core.limits import Limits
 
 __all__ = ["Body", "body_object"]
@@ -33,6 +41,18 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
         raise DecodeError("no JSON object, expected one")
     if too_deep(value, limits.max_json_depth):
         raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
+    return _json_object(value) if value is body else value
+
+
+def _json_object(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a decoded object as JSON has it: the same one, if it can be written as it is."""
+    try:
+        dumps(value)
+    except UnicodeEncodeError:  # half a surrogate pair, which parsers of Python let pass
+        cleaned: dict[str, Any] = clean_tree(value)
+        return cleaned
+    except (TypeError, ValueError) as exc:
+        raise DecodeError("a value that JSON does not have, expected decoded JSON") from exc
     return value
 
 

@@ -82,7 +82,8 @@ class Written(Struct, frozen=True):
 class BodyCodec(Struct, frozen=True, kw_only=True):
     """Reader and writer of whole bodies of one dialect.
 
-    Readers raise `DecodeError` for a body that is not of the dialect.
+    Readers raise `DecodeError` for a body that is not of the dialect.  Its texts have no lone
+    surrogates.
 
     Attributes:
         capabilities: What its requests can carry.

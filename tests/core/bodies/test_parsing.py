@@ -72,3 +72,15 @@ def test_depth_is_bounded() -> None:
 def test_depth_at_which_parsers_give_up_is_refused() -> None:
     with pytest.raises(DecodeError, match="nested deeper than 128, expected a JSON object"):
         body_object("[" * 100_000, Limits())
+
+
+def test_half_of_a_character_in_a_decoded_object_becomes_the_replacement_character() -> None:
+    body = {"a": ["\ud83d"], "\ude00": 1}
+    assert body_object(body, Limits()) == {"a": ["\ufffd"], "\ufffd": 1}
+    assert body == {"a": ["\ud83d"], "\ude00": 1}
+
+
+def test_value_that_json_does_not_have_is_refused() -> None:
+    for value in (object(), {1: 2, (3,): 4}):
+        with pytest.raises(DecodeError, match="a value that JSON does not have"):
+            body_object({"a": value}, Limits())

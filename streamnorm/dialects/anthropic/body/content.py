@@ -35,7 +35,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.ids import escape_id, unescape_id
-from streamnorm._core.json import clean, is_array
+from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.extra import (
     add_rest,
     mark_and_rest,
@@ -89,7 +89,7 @@ def blocks_from_wire(content: object, server: str | None) -> tuple[InputBlock, .
 
 def _blocks_from_wire(content: object, server: str | None, readers: _Readers) -> tuple[Any, ...]:
     if isinstance(content, str):
-        return (Text(clean(content)),)
+        return (Text(content),)
     if content is None:
         return ()
     if not is_array(content):

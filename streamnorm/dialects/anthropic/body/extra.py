@@ -9,7 +9,7 @@ import msgspec
 
 from streamnorm._core.blocks import CacheMark, OpaqueBlock
 from streamnorm._core.bodies.fields import rest_of, unexpected
-from streamnorm._core.json import clean, compact, is_object
+from streamnorm._core.json import compact, is_object
 
 __all__ = [
     "DIALECT",
@@ -52,7 +52,7 @@ def mark_and_rest(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | 
         raise unexpected(ttl, "a string", f"$.{_MARK}.ttl")
     if more := rest_of(mark, {"type"} if ttl is None else {"type", "ttl"}):
         rest[_MARK] = more
-    return CacheMark(ttl and clean(ttl)), {DIALECT: rest} if rest else None
+    return CacheMark(ttl), {DIALECT: rest} if rest else None
 
 
 def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
     """Return a block that has no unified counterpart; its data lacks the mark."""
     mark = block.get(_MARK)
     if not (is_object(mark) and mark.keys() <= _PLAIN_MARK):
-        return OpaqueBlock(DIALECT, clean(kind), compact(block))
+        return OpaqueBlock(DIALECT, kind, compact(block))
     cache, _ = mark_and_rest({_MARK: mark}, frozenset())
     data = {name: item for name, item in block.items() if name != _MARK}
-    return OpaqueBlock(DIALECT, clean(kind), compact(data), cache=cache)
+    return OpaqueBlock(DIALECT, kind, compact(data), cache=cache)
 
 
 def opaque_to_wire(block: OpaqueBlock) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from streamnorm._core.blocks import Document, Image, OpaqueBlock
 from streamnorm._core.bodies.fields import object_of, required_text, rest_of, text_in, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import clean, is_array, is_object
+from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.anthropic.body.extra import (
     DIALECT,
     Extra,
@@ -167,7 +167,7 @@ def _source_to_wire(block: Image | Document, path: str) -> dict[str, Any]:
 def _text_of(content: object) -> str | None:
     """Return the text of content in blocks; None if one of them is no text."""
     if isinstance(content, str):
-        return clean(content)
+        return content
     if not is_array(content):
         return None
     texts: list[str] = []
@@ -177,5 +177,5 @@ def _text_of(content: object) -> str | None:
         text = block.get("text")
         if not isinstance(text, str):
             return None
-        texts.append(clean(text))
+        texts.append(text)
     return "\n".join(texts)

@@ -18,7 +18,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, is_array
+from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.content import (
     blocks_from_wire,
     content_to_wire,
@@ -76,7 +76,7 @@ def system_from_wire(body: dict[str, Any]) -> tuple[Text, ...]:
     if not system:  # also "", which says nothing
         return ()
     if isinstance(system, str):
-        return (Text(clean(system)),)
+        return (Text(system),)
     if not is_array(system):
         raise unexpected(system, "a string or an array", "$.system")
     blocks: list[Text] = []

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import Audio, Document, Image, OpaqueBlock, Video
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.json import clean, compact, is_object
+from streamnorm._core.json import compact, is_object
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -82,9 +82,9 @@ def file_from_wire(
             fields[f"{field}.{name}"] = item
     block: File | None = None
     if field == "fileData" and isinstance(uri, str) and isinstance(media_type, str | None):
-        block = _stored(None if media_type is None else clean(media_type), clean(uri), fields)
+        block = _stored(media_type, uri, fields)
     elif field == "inlineData" and isinstance(data, str) and isinstance(media_type, str):
-        block = _inline(clean(media_type), data.translate(_URL_SAFE), fields)
+        block = _inline(media_type, data.translate(_URL_SAFE), fields)
     if block is not None:
         return block
     return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(dict(modifiers)))

@@ -26,7 +26,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import text_in, unexpected, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import clean, compact, is_object, string_of
+from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.body.calls import call_from_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
@@ -62,7 +62,7 @@ def read_part(part: Any, blocks: list[InputBlock]) -> None:
         raise unexpected(part, "an object", "$")
     text = part.get("text")
     if type(text) is str and len(part) == 1:
-        blocks.append(Text(clean(text)))
+        blocks.append(Text(text))
         return
     field, value, others = _datum(camel(part))
     if field == "text":
@@ -112,15 +112,14 @@ def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
             id = string_of(value, "id")
             return ServerToolResult(id, field, value, extra=extra_of(modifiers))
         case _:
-            kind = clean(field)
-            return OpaqueBlock(DIALECT, kind, compact(value), extra=extra_of(modifiers))
+            return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(modifiers))
 
 
 def _signature(value: object) -> tuple[str | None, str | None]:
     """Return the signature in a field, and who issued it."""
     if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
         return None, None
-    return signature_from_wire(clean(value))
+    return signature_from_wire(value)
 
 
 def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:

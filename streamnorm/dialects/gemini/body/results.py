@@ -14,7 +14,7 @@ from streamnorm._core.blocks import OpaqueBlock, Text, ToolResult
 from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, compact, is_object
+from streamnorm._core.json import compact, is_object
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
 from streamnorm.dialects.gemini.body.media import file_from_wire, file_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT
@@ -61,7 +61,7 @@ def _response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
         text = compact(response)
         return False, text, text
     if isinstance(value, str):
-        return key == _ERROR, clean(value), None
+        return key == _ERROR, value, None
     return key == _ERROR, compact(value), compact(response)
 
 
@@ -76,7 +76,7 @@ def _part(part: object, path: str) -> Any:
         if is_object(value):
             modifiers = {key: item for key, item in wire.items() if key != field}
             return file_from_wire(field, value, modifiers)
-    kind = clean(next(iter(wire), ""))
+    kind = next(iter(wire), "")
     return OpaqueBlock(DIALECT, kind, compact(wire.get(kind)))
 
 

@@ -34,7 +34,7 @@ from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import BlockStop, Event
-from streamnorm._core.json import InvalidJSON, clean, compact, convert
+from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat import wire
@@ -145,10 +145,9 @@ def _call(value: dict[str, Any]) -> ToolCall:
     except DecodeError as exc:
         raise within(exc, f"$.{kind}") from exc
     sent = owner.get("arguments" if kind == "function" else "input")
-    arguments = clean(sent) if isinstance(sent, str) else "" if sent is None else compact(sent)
+    arguments = sent if isinstance(sent, str) else "" if sent is None else compact(sent)
     id = value.get("id")
     if isinstance(id, str):
-        id = clean(id)
         if len(value) == 3 and len(owner) == 2 and sent is not None and "type" in value:
             return ToolCall(id, name, arguments, kind)
     elif id is not None:

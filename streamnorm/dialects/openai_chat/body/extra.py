@@ -10,7 +10,7 @@ from collections.abc import Set
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import CacheMark
-from streamnorm._core.json import clean, is_object
+from streamnorm._core.json import is_object
 
 __all__ = [
     "DIALECT",
@@ -82,7 +82,7 @@ def mark_and_extra(
         if mark is None and is_object(value) and value.get(key) == word:
             ttl = value.get("ttl")
             if value.keys() <= {key, "ttl"} and (ttl is None or isinstance(ttl, str)):
-                mark = CacheMark(ttl and clean(ttl))
+                mark = CacheMark(ttl)
                 del rest[name]
     if inner:
         rest |= {name: fields for name, fields in inner.items() if fields}

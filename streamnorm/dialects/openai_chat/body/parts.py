@@ -25,7 +25,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import object_at, required_text, text_in, unexpected, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import clean, compact, is_array, is_object
+from streamnorm._core.json import compact, is_array, is_object
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
     add_extra,
@@ -64,7 +64,7 @@ def content_from_wire(content: object) -> tuple[InputBlock, ...]:
         DecodeError: It is neither text nor parts.
     """
     if isinstance(content, str):
-        return (Text(clean(content)),) if content else ()
+        return (Text(content),) if content else ()
     if content is None:
         return ()
     if not is_array(content):
@@ -80,7 +80,7 @@ def content_from_wire(content: object) -> tuple[InputBlock, ...]:
 
 def _part_from_wire(part: object) -> InputBlock:
     if isinstance(part, str):  # as Mistral has it
-        return Text(clean(part))
+        return Text(part)
     if not is_object(part):
         raise unexpected(part, "an object", "$")
     kind = part.get("type")
@@ -97,7 +97,7 @@ def _part_from_wire(part: object) -> InputBlock:
 
 
 def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
-    return OpaqueBlock(DIALECT, clean(kind), compact(part))
+    return OpaqueBlock(DIALECT, kind, compact(part))
 
 
 def _refusal(part: dict[str, Any]) -> Refusal:
@@ -223,6 +223,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
         case Text(text):
             part = {"type": "text", "text": text}
         case Image(file_id=str(file_id)):
+            context.losses.add("image_as_file", "messages", "written as a file with its id")
             part = {"type": "file", "file": {"file_id": file_id}}
         case Image():
             part = {"type": "image_url", "image_url": _image_to_wire(block)}

@@ -31,7 +31,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, is_object
+from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
@@ -90,7 +90,6 @@ _SCHEMA = frozenset({"name", "description", "schema", "strict"})
 _SCHEMA_NAME = "response"
 _NO_NAMES = ("", _SCHEMA_NAME)
 # The only lifetime of marks that the provider sets itself.
-_CACHE_TTL = "30m"
 _USAGE = {"include_usage": True}
 
 
@@ -147,7 +146,7 @@ def _max_tokens(body: dict[str, Any]) -> int | None:
 
 def _stop(body: dict[str, Any]) -> tuple[str, ...]:
     stop = body.get("stop")
-    return (clean(stop),) if isinstance(stop, str) else texts_in(body, "stop") or ()
+    return (stop,) if isinstance(stop, str) else texts_in(body, "stop") or ()
 
 
 def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
@@ -196,7 +195,7 @@ def _reasoning(body: dict[str, Any], rest: dict[str, Any]) -> ReasoningOptions |
         return None if effort is None else ReasoningOptions(effort=effort)
     match options:
         case {"effort": str(word)}:
-            return ReasoningOptions(effort=clean(word))
+            return ReasoningOptions(effort=word)
         case {"max_tokens": int(budget)} if not isinstance(budget, bool):
             return ReasoningOptions("budget", budget_tokens=budget)
         case _:
@@ -300,11 +299,8 @@ def _reasoning_to_wire(request: Request, context: WriteContext) -> dict[str, Any
 
 def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     ttl = request.cache and request.cache.ttl
-    if ttl is None or ttl == _CACHE_TTL:
-        lifetime = {} if ttl is None else {"ttl": ttl}
-        return {"prompt_cache_options": {"mode": "implicit", **lifetime}}
-    context.losses.add("cache_ttl", "request", "written as the default")
-    return {"prompt_cache_options": {"mode": "implicit"}}
+    lifetime = {} if ttl is None else {"ttl": ttl}
+    return {"prompt_cache_options": {"mode": "implicit", **lifetime}}
 
 
 def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import clean, is_array, is_object
+from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import AnyTool, CustomTool, Grammar, ServerTool, Tool, ToolChoice
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
@@ -213,7 +213,7 @@ def _name_in(value: dict[str, Any], kind: str) -> str | None:
     """Return the name of a tool, which stands within an object, or beside its type."""
     owner = value.get(kind, value)
     name = owner.get("name") if is_object(owner) else None
-    return clean(name) if isinstance(name, str) else None
+    return name if isinstance(name, str) else None
 
 
 def choice_to_wire(choice: ToolChoice, tools: Sequence[AnyTool]) -> str | dict[str, Any]:

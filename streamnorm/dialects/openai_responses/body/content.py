@@ -19,7 +19,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import array_in, object_at, required_text, text_in, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import clean, object_in, objects_of
+from streamnorm._core.json import object_in, objects_of
 from streamnorm.dialects.openai_responses.body.extra import (
     extra_of,
     mark_and_extra,
@@ -59,7 +59,7 @@ def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
     """Return the content in a field of an item, which is text or parts, as blocks."""
     content = item.get(name)
     if isinstance(content, str):
-        return (Text(clean(content)),)
+        return (Text(content),)
     blocks: list[InputBlock] = []
     for number, part in enumerate(array_in(item, name) or ()):
         try:

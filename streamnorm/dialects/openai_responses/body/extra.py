@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.fields import rest_of
-from streamnorm._core.json import clean, is_object
+from streamnorm._core.json import is_object
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 __all__ = ["Extra", "extra_of", "mark_and_extra", "mark_to_wire", "own_fields"]
@@ -38,7 +38,7 @@ def mark_and_extra(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | 
     if ttl is not None and not isinstance(ttl, str):
         return None, {DIALECT: rest}
     del rest[_MARK]
-    return CacheMark(ttl and clean(ttl)), {DIALECT: rest} if rest else None
+    return CacheMark(ttl), {DIALECT: rest} if rest else None
 
 
 def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:

@@ -104,7 +104,6 @@ def test_a_part_is_one_block_in_both_directions(part: dict[str, Any], block: Inp
         ({"thoughtSignature": "c2ln"}, Text("", signature="c2ln", issuer="google")),
         ({"text": "a", "thought": False, "thoughtSignature": ""}, Text("a")),
         ({"text": "a", "thought": None}, Text("a", extra={"gemini": {"thought": None}})),
-        ({"text": "a\ud83d"}, Text("a\ufffd")),
         (
             {"text": "", "executable_code": {}},
             ServerToolCall("", "code_execution", "{}", "executableCode"),

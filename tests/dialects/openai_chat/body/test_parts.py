@@ -251,6 +251,12 @@ def test_blocks_of_other_dialects_are_written(block: InputBlock, part: dict[str,
     assert problems("openai_chat", body) == []
 
 
+def test_an_uploaded_image_is_one_of_all_files() -> None:
+    losses = Losses()
+    write(asked(message("user", Image(file_id="file-1", issuer="openai"))), losses)
+    assert [loss.feature for loss in losses.list()] == ["image_as_file"]
+
+
 def test_one_text_is_a_string_and_several_are_parts() -> None:
     body = write(asked(message("user", Text("A")), message("user", Text("A"), Text("B"))))
     parts = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
@@ -284,8 +290,3 @@ def test_a_refusal_of_a_user_is_written_as_it_was() -> None:
     read = read_message({"role": "user", "content": [part]})
     assert read.blocks == (Refusal("No."),)
     assert write(asked(read))["messages"] == [{"role": "user", "content": [part]}]
-
-
-def test_half_a_character_is_replaced() -> None:
-    read = read_message({"role": "user", "content": [{"type": "text", "text": "a\ud83d"}]})
-    assert read.blocks == (Text("a�"),)

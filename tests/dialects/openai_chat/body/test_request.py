@@ -219,19 +219,13 @@ def test_tokens_are_asked_for_where_a_stream_is_asked_for_later() -> None:
     assert write(structs.replace(back, stream=False)) == body_of(HI, stream=False)
 
 
-def test_a_lifetime_that_the_provider_does_not_set_is_lost() -> None:
-    request = structs.replace(ASKED, cache=CacheMark("1h"))
-    assert write(request) == body_of(HI, prompt_cache_options={"mode": "implicit"})
-    assert lost_by(request) == ["cache_ttl"]
-
-
 def test_reasoning_without_an_effort_goes_without_saying() -> None:
     assert write(structs.replace(ASKED, reasoning=ReasoningOptions("adaptive"))) == body_of(HI)
 
 
 def test_a_request_of_another_dialect_is_written_anew() -> None:
     foreign = structs.replace(read(body_of(HI, temperature=1)), extra={"other": {"x": 1}})
-    source = foreign.source._replace(dialect="other")
+    source = structs.replace(foreign.source, dialect="other")
     written = write(structs.replace(foreign, source=source))
     assert written == body_of(HI, temperature=1)
 
