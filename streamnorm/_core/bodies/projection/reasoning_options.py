@@ -91,8 +91,9 @@ def _continues_without_reasoning(messages: tuple[InputMessage, ...], can: BodyCa
     if last is None or not last.tool_calls:
         return False
     first = last.blocks[0]
-    is_reasoning = isinstance(first, Reasoning | RedactedReasoning)
-    return not is_reasoning or first.issuer != can.reasoning_issuer
+    if not isinstance(first, Reasoning | RedactedReasoning):
+        return True
+    return first.issuer != can.reasoning_issuer
 
 
 def _in_words_of(
