@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.json_texts import PLAIN, values
 
 import streamnorm
 from streamnorm import (
@@ -265,6 +269,45 @@ async def test_cancellation_of_an_asyncio_task_cancels_all() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert ended == ["a"]
+
+
+async def test_a_function_in_a_thread_is_waited_for_when_the_caller_is_cancelled() -> None:
+    started = anyio.Event()
+    released = threading.Event()
+    ended: list[bool] = []
+
+    def works() -> None:
+        anyio.from_thread.run_sync(started.set)
+        ended.append(released.wait(30))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run_tools, [ToolCall("a", "f")], {"f": works})
+        await started.wait()
+        tasks.cancel_scope.cancel()
+        released.set()
+    assert ended == [True]
+
+
+@given(values(PLAIN), st.sampled_from(["error", "repair"]))
+def test_any_arguments_have_a_result(value: object, policy: Any) -> None:
+    """Whole, or cut off anywhere: what is executed is an object that the text holds."""
+    executed: list[dict[str, object]] = []
+
+    async def takes(**arguments: object) -> None:
+        executed.append(arguments)
+
+    text = json.dumps(value)
+    calls = [ToolCall(str(end), "f", text[:end]) for end in range(len(text) + 1)]
+
+    async def run() -> tuple[ToolResult, ...]:
+        return await run_tools(calls, {"f": takes}, arguments=policy)
+
+    results = anyio.run(run)
+    assert [result.tool_call_id for result in results] == [call.id for call in calls]
+    whole = [value] if isinstance(value, dict) else []
+    empty: list[object] = [{}]  # of no text at all
+    assert [one for one in executed if one] == [one for one in whole if one]
+    assert len(executed) == len(empty) + len(whole)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.json_texts import ANY_TEXT, values
 
 from streamnorm import CacheMark, DecodeError, Namespace, Tool
 
@@ -68,3 +71,21 @@ def test_what_is_no_tool_is_an_error(value: object, error: str) -> None:
 def test_half_a_character_is_replaced() -> None:
     tool = Tool.from_mcp({"name": "f\ud83d", "description": "\ud83d", "inputSchema": {}})
     assert (tool.name, tool.description) == ("f�", "�")
+
+
+ANY = values(ANY_TEXT)
+LISTS = st.fixed_dictionaries(
+    {"name": ANY_TEXT, "inputSchema": st.dictionaries(ANY_TEXT, ANY, max_size=3)},
+    optional={"description": ANY_TEXT | ANY, "title": ANY, "annotations": ANY},
+)
+
+
+@given(LISTS | ANY)
+def test_any_value_is_a_tool_or_an_error_of_ours(value: object) -> None:
+    try:
+        tool = Tool.from_mcp(value)
+    except DecodeError:
+        return
+    again = Tool.from_mcp(tool.to_mcp())
+    assert (again.name, again.description, again.extra) == (tool.name, tool.description, tool.extra)
+    assert again.input_schema == {"type": "object", **(tool.input_schema or {})}

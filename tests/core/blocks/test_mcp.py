@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.json_texts import ANY_TEXT, values
 
 from streamnorm import (
     Audio,
@@ -13,6 +16,7 @@ from streamnorm import (
     EncodeError,
     Image,
     OpaqueBlock,
+    StreamnormError,
     Text,
     ToolResult,
     UpstreamError,
@@ -299,3 +303,44 @@ def test_blocks_that_are_not_of_mcp(block: Any, wire: dict[str, Any]) -> None:
 def test_a_block_without_a_form_in_mcp_is_an_error(block: Any, error: str) -> None:
     with pytest.raises(EncodeError, match=rf"^content\[1\]: {error}"):
         ToolResult("c", (Text("a"), block)).to_mcp()
+
+
+def some(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+ANY = values(ANY_TEXT)
+TYPES = st.sampled_from(["text/plain", "text/csv", "image/png", "audio/wav", "video/mp4", "a/b"])
+RESOURCES = some(
+    {"uri": ANY_TEXT, "mimeType": TYPES | ANY_TEXT, "text": ANY_TEXT, "blob": ANY_TEXT, "x": ANY}
+)
+CONTENT = some(
+    {
+        "type": st.sampled_from(["text", "image", "audio", "resource", "resource_link", "new"]),
+        "text": ANY_TEXT,
+        "data": ANY_TEXT,
+        "mimeType": TYPES,
+        "resource": RESOURCES,
+        "uri": ANY_TEXT,
+        "name": ANY_TEXT,
+        "annotations": ANY,
+    }
+)
+RESULTS = some(
+    {
+        "content": st.lists(CONTENT | ANY, max_size=3),
+        "isError": st.booleans(),
+        "structuredContent": ANY,
+        "error": some({"code": ANY, "message": ANY_TEXT}),
+        "_meta": ANY,
+    }
+)
+
+
+@given(RESULTS | ANY)
+def test_any_value_is_a_result_or_an_error_of_ours(value: object) -> None:
+    try:
+        result = ToolResult.from_mcp(value)
+    except StreamnormError:
+        return
+    assert ToolResult.from_mcp(result.to_mcp()) == result
