@@ -101,9 +101,8 @@ def encode_tools(
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    empty = Request(
-        model=model, messages=(InputMessage("user", (Text("."),)),), max_tokens=1, stream=False
-    )
+    # Every dialect wants a message; what the request has without tools is left out again.
+    empty = Request(model=model, messages=(InputMessage("user", (Text("."),)),))
     offering = structs.replace(empty, tools=(*tools,))
     without, encoded = (
         encode_request(request, dialect, server=server, version=version, profiles=profiles)

@@ -220,10 +220,9 @@ def test_an_error_shows_the_name_printable_and_bounded() -> None:
 
 
 def test_a_namespace_counts_where_it_is_part_of_the_name() -> None:
-    tool = Tool("a" * 60, namespace=Namespace("files"))
-    check_tools([tool], "openai_responses")
+    check_tools([Tool("a" * 128, namespace=Namespace("files"))], "openai_responses")
     with pytest.raises(EncodeError, match="name 'files__"):
-        check_tools([tool], "openai_chat")
+        check_tools([Tool("a" * 60, namespace=Namespace("files"))], "openai_chat")
 
 
 def test_names_are_different() -> None:

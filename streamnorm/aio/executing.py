@@ -169,7 +169,7 @@ async def _called(executor: partial[object]) -> object:
     Raises:
         BaseException: The function did.
     """
-    if iscoroutinefunction(executor) or iscoroutinefunction(type(executor.func).__call__):
+    if iscoroutinefunction(executor):
         returned = executor()
     else:
         returned, raised = await anyio.to_thread.run_sync(_outcome, executor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -342,6 +343,18 @@ async def test_a_truncated_call_is_never_executed(policy: Any) -> None:
     for result in await run_tools(calls, {"f": never}, arguments=policy):
         assert result.is_error
         assert "cut off before" in str(result.content)
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [("json_repair", {"arguments": "repair"}), ("jsonschema", {"tools": [Tool("f", None, {})]})],
+)
+async def test_a_missing_extra_is_an_error_before_any_call(
+    module: str, options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="expected the extra"):
+        await run_tools([OSLO], {"get_weather": never}, **options)
 
 
 async def test_broken_arguments_are_repaired_on_request_alone() -> None:

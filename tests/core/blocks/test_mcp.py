@@ -174,6 +174,11 @@ def test_an_error_of_the_protocol_is_an_exception() -> None:
     assert caught.value.code == "-32602"
 
 
+def test_a_field_of_that_name_makes_no_error_of_a_result() -> None:
+    value = {"content": [], "isError": False, "error": {"code": 1, "message": "m"}}
+    assert ToolResult.from_mcp(value).to_mcp() == value
+
+
 @pytest.mark.parametrize("text", ['{"snow":true}', '{\n  "snow": true\n}'])
 def test_structured_content_that_is_the_text_is_the_value(text: str) -> None:
     value = {
@@ -184,6 +189,14 @@ def test_structured_content_that_is_the_text_is_the_value(text: str) -> None:
     result = ToolResult.from_mcp(value)
     assert result == ToolResult("", (Text(text),), value='{"snow":true}')
     assert result.to_mcp() == value
+
+
+def test_structured_content_beside_more_text_is_extra() -> None:
+    """The value would take the place of all text."""
+    texts = [{"type": "text", "text": text} for text in ('{"snow":true}', "Take care")]
+    result = ToolResult.from_mcp({"content": texts, "structuredContent": {"snow": True}})
+    assert result.value is None
+    assert result.extra == {"mcp": {"structuredContent": {"snow": True}}}
 
 
 def test_structured_content_alone_is_the_text_too() -> None:
