@@ -197,6 +197,9 @@ def project_choice(
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
         choice = ToolChoice(choice.mode)
+    if not is_own(request, can.dialect) and _names_no_tool(choice, tools):
+        losses.add("tool_choice_weakened", "request", "the tool is not offered")
+        choice = ToolChoice("auto")
     modes = can.choices_of_tool
     if can.reasoning_choices is not None and reasons(request, can):
         modes = can.reasoning_choices
@@ -207,6 +210,15 @@ def project_choice(
             tools = _of_names(tools, choice.names)
         choice = ToolChoice(weak)
     return choice, tools
+
+
+def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
+    """Return whether a choice names a server tool that the target does not have."""
+    if choice.mode != "named" or choice.kind in ("function", "custom"):
+        return False
+    if choice.kind == "mcp":
+        return not any(isinstance(t, MCPServer) and t.name in choice.names for t in tools)
+    return not any(isinstance(t, ServerTool) and t.kind == choice.kind for t in tools)
 
 
 def _of_names(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
