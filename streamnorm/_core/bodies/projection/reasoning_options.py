@@ -90,9 +90,11 @@ def _continues_without_reasoning(messages: tuple[InputMessage, ...], can: BodyCa
     last = next((m for m in reversed(messages) if m.role == "assistant"), None)
     if last is None or not last.tool_calls:
         return False
-    first = last.blocks[0]
-    is_reasoning = isinstance(first, Reasoning | RedactedReasoning)
-    return not is_reasoning or first.issuer != can.reasoning_issuer
+    match last.blocks[0]:
+        case Reasoning(issuer=issuer) | RedactedReasoning(issuer=issuer):
+            return issuer != can.reasoning_issuer
+        case _:
+            return True
 
 
 def _in_words_of(
