@@ -90,11 +90,10 @@ def _continues_without_reasoning(messages: tuple[InputMessage, ...], can: BodyCa
     last = next((m for m in reversed(messages) if m.role == "assistant"), None)
     if last is None or not last.tool_calls:
         return False
-    match last.blocks[0]:
-        case Reasoning(issuer=issuer) | RedactedReasoning(issuer=issuer):
-            return issuer != can.reasoning_issuer
-        case _:
-            return True
+    first = last.blocks[0]
+    if not isinstance(first, Reasoning | RedactedReasoning):
+        return True
+    return first.issuer != can.reasoning_issuer
 
 
 def _in_words_of(
