@@ -100,18 +100,8 @@ def _joined(blocks: tuple[Block, ...], dialect: str) -> tuple[Block, ...]:
     return (Reasoning((reasoning,)), Text(text), *others)
 
 
-_FAULT = pytest.mark.xfail(
-    reason="a citation of a whole text covers the texts after it in a whole response of Gemini",
-    strict=False,
-)
-PAIRS = [
-    pytest.param(*pair, marks=[_FAULT] if pair == ("anthropic", "gemini") else [])
-    for pair in DIRECTIONS
-]
-
-
 @needs_corpus
-@pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
 def test_whole_response_says_what_its_stream_says(source: str, target: str) -> None:
     for name, message in real_messages(source, 3):
         whole = encode_message(message, target)
