@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from hashlib import blake2b
 from operator import is_not
 from typing import TypeVar
@@ -40,6 +41,8 @@ from streamnorm._core.losses import Losses
 __all__ = ["ContentProjector"]
 
 _MAX_KIND_CHARS = 40
+# Blocks that offer tools in the middle of a conversation; the tools are those of the request, too.
+_OFFERS = frozenset({"additional_tools", "tool_addition"})
 
 B = TypeVar("B", bound=InputBlock)
 
@@ -71,6 +74,8 @@ class ContentProjector:
         self._native = native
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
+        self._written_ids: set[str] = set()
+        self._repeats: Counter[str] = Counter()
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
@@ -130,7 +135,7 @@ class ContentProjector:
         if message.role == "assistant":
             if self._can.adjacent_calls or not self._can.ordered_blocks:
                 blocks = self._calls_last(blocks)
-            if self._can.reasoning_required and not own:
+            if self._can.reasoning_required and not (own and self._native):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
@@ -138,6 +143,22 @@ class ContentProjector:
         if block.extra is None:
             return block
         return project_extra(block, self._can.dialect, self._losses, "messages")
+
+    def _call_id(self, id: str, *, own: bool) -> str:
+        """Return the id of a call, which is changed if it must differ from an earlier one."""
+        if id in self._called and self._can.unique_ids and not own:
+            self._losses.add("tool_id_changed", "messages", "written with a number")
+            self._ids[id] = self._legal_id(self._numbered(id))
+        id = self._id(id)
+        self._written_ids.add(id)
+        return id
+
+    def _numbered(self, id: str) -> str:
+        while True:
+            self._repeats[id] += 1
+            numbered = f"{id}_{self._repeats[id] + 1}"
+            if numbered not in self._written_ids:
+                return numbered
 
     def _id(self, id: str) -> str:
         """Return the id of a call in characters and a length that the target accepts."""
@@ -185,6 +206,9 @@ class ContentProjector:
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
+            case OpaqueBlock(dialect, kind) if dialect != can.dialect and kind in _OFFERS:
+                losses.add("tools_moved", "messages", "offered from the start")
+                return None
             case OpaqueBlock(dialect, kind) if dialect != can.dialect:
                 losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
@@ -206,7 +230,7 @@ class ContentProjector:
         """Return a call with the target's name, id, kind and signature."""
         can = self._can
         name = self._names.of(call.name, call.namespace)
-        id = call.id if own and self._native else self._id(call.id)
+        id = call.id if own and self._native else self._call_id(call.id, own=own)
         if call.id:
             self._called[call.id] = name
         if (name, id) != (call.name, call.id):
