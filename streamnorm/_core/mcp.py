@@ -1,7 +1,7 @@
 """Objects of the Model Context Protocol as decoded JSON, within bounds.
 
-https://modelcontextprotocol.io/specification/2026-07-28/server/tools (read 2026-11-23).  The
-`mcp` package is not imported: its models are recognised by the method `model_dump`.
+Fields are those of versions 2025-11-25 and 2026-07-28, as the models of `mcp` 2.3 have them.
+The package is not imported: its models are recognised by the method `model_dump`.
 """
 
 from __future__ import annotations

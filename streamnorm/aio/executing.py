@@ -169,12 +169,14 @@ async def _called(executor: partial[object]) -> object:
     Raises:
         BaseException: The function did.
     """
+    returned: object
+    raised: Exception | None = None
     if iscoroutinefunction(executor):
         returned = executor()
     else:
         returned, raised = await anyio.to_thread.run_sync(_outcome, executor)
-        if raised is not None:
-            raise raised
+    if raised is not None:
+        raise raised
     if isawaitable(returned):
         awaitable: Awaitable[object] = returned
         return await awaitable
