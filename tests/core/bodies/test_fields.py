@@ -80,3 +80,9 @@ def test_what_a_type_refuses_is_an_error_at_its_path(value: object, path: str) -
 def test_the_rest_are_the_fields_without_a_place() -> None:
     assert fields.rest_of({"a": 1}, {"a", "b"}) is None
     assert fields.rest_of({"a": 1, "c": None}, {"a", "b"}) == {"c": None}
+
+
+def test_fields_that_are_not_mapped_or_null_are_unmapped() -> None:
+    assert fields.unmapped({"a": 1, "b": 0}, {"a", "b"}) == {}
+    assert fields.unmapped({"a": None, "b": 1}, {"a", "b"}) == {"a": None}
+    assert fields.unmapped({"a": 1, "c": 2}, {"a", "b"}) == {"c": 2}
