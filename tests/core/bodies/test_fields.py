@@ -91,6 +91,7 @@ def test_required_text_is_there(value: dict[str, Any], problem: str) -> None:
     with pytest.raises(DecodeError) as caught:
         fields.required_text(value, "a")
     assert (caught.value.path, caught.value.args[0]) == ("$.a", problem)
+    assert fields.required_text({"a": "b"}, "a") == "b"
 
 
 def test_fields_that_are_not_mapped_or_null_are_unmapped() -> None:
