@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from hashlib import blake2b
 from operator import is_not
 from typing import TypeVar
@@ -27,6 +28,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.history import restore_signatures
 from streamnorm._core.bodies.projection.media import project_media
@@ -53,6 +55,7 @@ class ContentProjector:
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
         native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        memo: What was projected of a growing history before; None if it is projected once.
     """
 
     def __init__(
@@ -63,12 +66,14 @@ class ContentProjector:
         *,
         fills: bool,
         native: bool,
+        memo: EncodingMemo | None = None,
     ) -> None:
         self._can = can
         self._names = names
         self._losses = losses
         self._fills = fills
         self._native = native
+        self._memo = memo
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
@@ -84,26 +89,42 @@ class ContentProjector:
             if self._native and unchanged_source(message, self._can.dialect) is not None:
                 projected.append(message)
                 continue
-            own = is_own(message, self._can.dialect)
-            try:
-                blocks, moved = self._blocks(message, own=own)
-            except EncodeError as exc:
-                raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
-            changed = message
-            if blocks is not message.blocks:
-                changed = structs.replace(message, blocks=blocks)
-            if message.name is not None and not self._can.names:
-                self._losses.add("name", "messages", "dropped")
-                changed = structs.replace(changed, name=None)
-            if message.extra is not None:
-                changed = project_extra(changed, self._can.dialect, self._losses, "messages")
-            if blocks or (own and changed is message):
-                projected.append(changed)
-            else:
-                self._losses.add("empty_message_dropped", "messages", "dropped")
-            if moved:
-                projected.append(InputMessage("user", moved))
+            projected += self._projected(message, position)
         return same_parts(messages, tuple(projected))
+
+    def _projected(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+        """Return what a message is in the target: none, one, or two of them."""
+        project = partial(self._message, message, position)
+        if self._memo is None:
+            return project()
+        projected = self._memo.result("projected", position, message, self._losses, project)
+        for call in message.tool_calls:  # for the results in later messages
+            if call.id:
+                self._called[call.id] = self._names.of(call.name, call.namespace)
+        return projected
+
+    def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+        own = is_own(message, self._can.dialect)
+        try:
+            blocks, moved = self._blocks(message, own=own)
+        except EncodeError as exc:
+            raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
+        changed = message
+        if blocks is not message.blocks:
+            changed = structs.replace(message, blocks=blocks)
+        if message.name is not None and not self._can.names:
+            self._losses.add("name", "messages", "dropped")
+            changed = structs.replace(changed, name=None)
+        if message.extra is not None:
+            changed = project_extra(changed, self._can.dialect, self._losses, "messages")
+        projected: list[InputMessage] = []
+        if blocks or (own and changed is message):
+            projected.append(changed)
+        else:
+            self._losses.add("empty_message_dropped", "messages", "dropped")
+        if moved:
+            projected.append(InputMessage("user", moved))
+        return tuple(projected)
 
     def _blocks(
         self, message: InputMessage, *, own: bool
