@@ -33,10 +33,10 @@ def answer_message(message: Message, dialect: str | None) -> InputMessage:
         message: The answer.
         dialect: Dialect that it came in, which alone knows its other fields; None = unknown.
     """
-    if dialect is None:
+    known = None if dialect is None else lookup(dialect)
+    if known is None or known.body is None:  # no request could have them
         return InputMessage("assistant", message.blocks)
-    known = lookup(dialect)
-    names = {} if known.body is None else known.body().answer_fields
+    names = known.body().answer_fields
     extras = message.block_extras or (None,) * len(message.blocks)
     blocks: tuple[InputBlock, ...] = tuple(
         _with_extra(block, extra, known.name, names)
@@ -135,7 +135,9 @@ class StreamedAnswer:
         dialect = self._dialect
         if self._decoder is not None:
             self._add(self._decoder.close())
-            dialect = self._decoder.dialect or dialect
+            active = self._decoder.active
+            # The decoder of a variant goes by the name of the dialect that it is a variant of.
+            dialect = type(active).dialect or active.dialect or dialect
         if self._error is not None:
             partial = None if self._error.kind == "too_large" else self.message
             raise as_exception(self._error, dialect=dialect, partial=partial)

@@ -17,6 +17,7 @@ from streamnorm._core.tools import AnyTool
 
 __all__ = ["Stored", "stored_from_json", "stored_to_json"]
 
+T = TypeVar("T")
 P = TypeVar("P", bound="InputMessage | Request | AnyTool")
 
 _VERSION = 1
@@ -37,6 +38,20 @@ class Stored(Struct, frozen=True, kw_only=True):
     streamnorm_conversation: int = _VERSION
     request: Request
     appended: tuple[InputMessage, ...] = ()
+
+
+class _PackedSource(Struct, frozen=True):
+    """A `Source` that does not repeat what has not changed since.
+
+    Attributes:
+        dialect: Dialect that the part came in.
+        value: The JSON that it was decoded from; None if there is none.
+        changed: The fields that had other values then, with these.
+    """
+
+    dialect: str
+    value: dict[str, Any] | list[dict[str, Any]] | None
+    changed: dict[str, Any]
 
 
 def stored_to_json(stored: Stored) -> bytes:
@@ -62,10 +77,7 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
             f"no conversation of version {_VERSION}, expected one",
             path="$.streamnorm_conversation",
         )
-    try:
-        packed = convert(value, Stored)
-    except InvalidJSON as exc:
-        raise unfit(exc) from None
+    packed = _converted(value, Stored)
     stored = structs.replace(
         packed,
         request=_unpacked(packed.request, value["request"]),
@@ -77,7 +89,7 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
 
 
 def _packed(part: P) -> P:
-    """Return a part whose source is JSON that does not repeat what has not changed since."""
+    """Return a part with its source packed, and those of its parts."""
     if isinstance(part, Request):
         return structs.replace(
             part,
@@ -88,19 +100,20 @@ def _packed(part: P) -> P:
     return structs.replace(part, source=_packed_source(part))
 
 
-def _packed_source(part: InputMessage | Request | AnyTool) -> dict[str, Any] | None:
+def _packed_source(part: InputMessage | Request | AnyTool) -> _PackedSource | None:
     source = part.source
     if not isinstance(source, Source):
         return None
-    changed = {
+    changed: dict[str, Any] = {
         name: getattr(source.part, name)
         for name in part.__struct_fields__
         if name != "source" and getattr(part, name) is not getattr(source.part, name)
     }
     for name in _PARTS:
         if name in changed:
-            changed[name] = tuple(map(_packed, changed[name]))
-    return {"dialect": source.dialect, "value": source.value, "changed": changed}
+            parts: tuple[InputMessage | AnyTool, ...] = changed[name]
+            changed[name] = tuple(map(_packed, parts))
+    return _PackedSource(source.dialect, source.value, changed)
 
 
 def _all_unpacked(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, ...]:
@@ -127,22 +140,16 @@ def _unpacked(part: P, value: dict[str, Any]) -> P:
         )
     if packed is None:
         return part
-    match packed:
-        case {"dialect": str(dialect), "value": None | dict() | list() as read, "changed": dict()}:
-            before = _part_read(part, value, packed["changed"])
-            return structs.replace(part, source=Source(dialect, read, before))
-        case _:
-            raise DecodeError("source of another form, expected dialect, value and changed")
+    source = _converted(packed, _PackedSource)
+    read = _part_read(part, value, source.changed)
+    return structs.replace(part, source=Source(source.dialect, source.value, read))
 
 
 def _part_read(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
     """Return a part as it was decoded, with the very values of `part` where none changed."""
     if not changed:
         return part
-    try:
-        read = convert({**value, **changed, "source": None}, type(part))
-    except InvalidJSON as exc:
-        raise unfit(exc) from None
+    read = _converted({**value, **changed, "source": None}, type(part))
     if isinstance(read, Request):
         for name in _PARTS:
             if name in changed:
@@ -150,3 +157,15 @@ def _part_read(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
                 read = structs.replace(read, **{name: parts})
     known = {name: getattr(read, name) for name in changed if name in part.__struct_fields__}
     return structs.replace(part, **known)
+
+
+def _converted(value: Any, type: type[T]) -> T:
+    """Return decoded JSON as a type.
+
+    Raises:
+        DecodeError: It does not fit.
+    """
+    try:
+        return convert(value, type)
+    except InvalidJSON as exc:
+        raise unfit(exc) from None
