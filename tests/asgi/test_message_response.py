@@ -161,6 +161,7 @@ def test_dialect_that_cannot_be_written_is_refused_at_once() -> None:
     ("source", "status", "message"),
     [
         (lambda: refused(b'{"error":{"message":"no key"}}', 401), 401, "no key"),
+        (lambda: refused(b'{"error":{"message":"no model"}}', 400), 400, "no model"),
         (lambda: refused(b"", 307), 502, "HTTP 307 with an empty body"),
         (lambda: AsyncBytes([ERROR]), 429, "slow down"),
         (lambda: AsyncBytes([*CHUNKS[:2], ERROR]), 429, "slow down"),
@@ -174,7 +175,18 @@ def test_dialect_that_cannot_be_written_is_refused_at_once() -> None:
         (lambda: AsyncBytes([CHUNKS[0], b"data: {\n\n"]), 502, "no JSON in 1 characters"),
         (lambda: refused(b"<html>", 200, "text/html"), 502, "an HTML page, expected an event"),
     ],
-    ids=["401", "307", "error", "late error", "cut", "broken", "timeout", "malformed", "HTML"],
+    ids=[
+        "401",
+        "400",
+        "307",
+        "error",
+        "late error",
+        "cut",
+        "broken",
+        "timeout",
+        "malformed",
+        "HTML",
+    ],
 )
 async def test_stream_that_fails_is_an_error_response_and_never_half_a_message(
     source: Any, status: int, message: str, errors: Any

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support.body_mutations import damaged_body, json_value
+from support.odd_requests import odd_requests
 from support.request_checks import BODIES, check_body
 from support.request_corpus import captured_requests, needs_requests
 from support.requests import make_request
 from support.seeded import Draws, draws
 
-from streamnorm import DecodeError, EncodeError, decode_request, encode_request
+from streamnorm import DecodeError, EncodeError, Request, decode_request, encode_request
+from streamnorm._core.bodies.projection import RepairPolicy
 
 
 def made_body(d: Draws, dialect: str) -> dict[str, Any]:
@@ -46,6 +48,19 @@ def test_damaged_request_is_read_or_refused(dialect: str, d: Draws, other: Draws
 def test_damaged_request_of_an_agent_is_read_or_refused(dialect: str, d: Draws) -> None:
     bodies = [request.body for request in captured_requests(dialect)]
     check_body(damaged_body(d, d.pick(bodies), bodies), dialect)
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+@given(request=odd_requests())
+def test_request_of_any_blocks_is_readable_or_an_error(dialect: str, request: Request) -> None:
+    repairs: tuple[RepairPolicy, ...] = ("error", "fill")
+    for repair in repairs:
+        try:
+            made = encode_request(request, dialect, repair=repair, arguments="raw")
+        except EncodeError:
+            continue
+        text = json.dumps(made.body, allow_nan=False)
+        decode_request(text, dialect, path=made.path, headers=made.headers)
 
 
 @pytest.mark.parametrize("dialect", BODIES)

@@ -25,7 +25,8 @@ BODIES = [name for name, dialect in DIALECTS.items() if dialect.body is not None
 def check_body(body: dict[str, Any], dialect: str) -> None:
     """Check that a request is refused by a `DecodeError`, or goes to every dialect.
 
-    In its own it is equal.  In another one it is JSON that is read again, or has no legal form.
+    In its own it is equal, but for halves of characters.  In another one it is JSON that is read
+    again, or has no legal form.
     """
     before = json.dumps(body)
     try:
@@ -43,12 +44,19 @@ def check_body(body: dict[str, Any], dialect: str) -> None:
                 continue
             assert json.dumps(body) == before
             if target == dialect:
-                assert made.body == body
+                assert made.body == _in_unicode(body)
                 assert made.losses == ()
                 continue
             text = json.dumps(made.body, allow_nan=False)
             text.encode()
             decode_request(text, target, path=made.path, headers=made.headers)
+
+
+def _in_unicode(value: Any) -> Any:
+    """Return a JSON value with lone surrogates as U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False)
+    clean = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return json.loads(clean)
 
 
 def check_response(body: dict[str, Any], dialect: str) -> None:

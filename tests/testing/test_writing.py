@@ -113,7 +113,7 @@ def test_error_of_the_connection_ends_it_before_a_whole_body(
 ) -> None:
     request = request_for("anthropic", stream=False)
     playback = FakeProvider([[*answer, StreamError(kind, "gone")]]).respond(request)
-    assert (playback.body, playback.end) == (b"", end)
+    assert (playback.status, playback.body, playback.end) == (200, b"", end)
 
 
 def test_events_are_written_as_a_whole_body() -> None:

@@ -98,6 +98,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         marks: Parts of a request that a cache mark can follow: `system`, `tool`, the tags
             of blocks, and `assistant` if blocks of the assistant are among them.
         mark_ttls: The target's lifetimes, by the lifetime of the source; "" = the default.
+        request_ttls: The same for the mark of the whole request.
+        falling_ttls: A mark's lifetime is not longer than that of a mark before it.
         max_marks: Number of cache marks.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
@@ -192,6 +194,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()
     mark_ttls: dict[str, str] = {}
+    request_ttls: dict[str, str] = {}
+    falling_ttls: bool = False
     max_marks: int = 4
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None

@@ -168,9 +168,11 @@ class ContentProjector:
         return known
 
     def _legal_id(self, id: str) -> str:
-        for legal in (id, escape_id(id)):
-            if not self._is_illegal(legal):
-                return legal
+        if not self._is_illegal(id):
+            return id
+        escaped = escape_id(id)
+        if not self._is_illegal(escaped):
+            return escaped
         digest = blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
         return digest[: self._can.max_id_chars]
 

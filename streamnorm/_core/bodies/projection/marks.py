@@ -15,6 +15,8 @@ from streamnorm._core.tools import AnyTool
 
 __all__ = ["project_marks"]
 
+_LONGEST_TTL = "1h"  # of the vendor that wants lifetimes to fall
+
 M = TypeVar("M", bound="InputBlock | AnyTool")
 
 
@@ -28,13 +30,13 @@ def project_marks(request: Request, can: BodyCapabilities, losses: Losses, *, ow
         own: Whether the request is in the target's dialect: the number of its marks is then
             the client's affair.
     """
-    projector = _MarkProjector(can, losses)
+    projector = _MarkProjector(can, losses, own=own)
     marked = projector.project(request)
     excess = projector.kept - can.max_marks
     if own or excess <= 0:
         return marked
     # The last marks cover what the first ones do.
-    return _MarkProjector(can, losses, to_drop=excess).project(marked)
+    return _MarkProjector(can, losses, own=own, to_drop=excess).project(marked)
 
 
 class _MarkProjector:
@@ -43,17 +45,22 @@ class _MarkProjector:
     Args:
         can: Capabilities of the target.
         losses: Counts them.
+        own: Whether the request is in the target's dialect.
         to_drop: Number of marks to drop although the target has a place for them.
 
     Attributes:
         kept: Number of marks that were kept.
     """
 
-    def __init__(self, can: BodyCapabilities, losses: Losses, to_drop: int = 0) -> None:
+    def __init__(
+        self, can: BodyCapabilities, losses: Losses, *, own: bool, to_drop: int = 0
+    ) -> None:
         self.kept = 0
         self._can = can
         self._losses = losses
+        self._own = own
         self._to_drop = to_drop
+        self._has_short_mark = False
 
     def project(self, request: Request) -> Request:
         """Return a request whose marks are dropped in the order in which a model reads it."""
@@ -65,6 +72,7 @@ class _MarkProjector:
             tools=same_parts(request.tools, tools),
             system=same_parts(request.system, system),
             messages=same_parts(request.messages, messages),
+            cache=self._request_mark(request.cache),
         )
 
     def _message(self, message: InputMessage) -> InputMessage:
@@ -99,11 +107,26 @@ class _MarkProjector:
             self._losses.add("cache_mark_dropped", where, "dropped")
             return structs.replace(part, cache=None)
         self.kept += 1
-        ttl = self._can.mark_ttls.get(mark.ttl or "", "") or None
+        changed = self._with_lifetime(mark, self._can.mark_ttls, where)
+        return part if changed is mark else structs.replace(part, cache=changed)
+
+    def _request_mark(self, mark: CacheMark | None) -> CacheMark | None:
+        """Return the mark of the whole request, which is after all others."""
+        if mark is None or self._own or "cache" not in self._can.fields:
+            return mark
+        return self._with_lifetime(mark, self._can.request_ttls, "request")
+
+    def _with_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
+        ttl = ttls.get(mark.ttl or "", "") or None
+        if self._can.falling_ttls and not self._own:
+            is_long = ttl == _LONGEST_TTL
+            if is_long and self._has_short_mark:
+                ttl = None
+            self._has_short_mark = self._has_short_mark or not is_long
         if ttl == mark.ttl:
-            return part
+            return mark
         self._losses.add("cache_ttl", where, f"written as {ttl or 'the default'}")
-        return structs.replace(part, cache=CacheMark(ttl))
+        return CacheMark(ttl)
 
 
 def _is_marked(block: InputBlock) -> bool:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
 from streamnorm._core.errors import EncodeError
@@ -31,7 +32,7 @@ _NEEDLESS = {
     "stream": False,
     "choices": 1,
 }
-_FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped"}
+_FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped", "cache": "cache_ttl"}
 
 
 def project_options(
@@ -141,7 +142,7 @@ def _output(
 ) -> OutputFormat | None:
     refused = has_tools and not can.output_with_tools and output.kind != "text"
     if output.kind in can.output_kinds and not refused:
-        return output
+        return project_extra(output, can.dialect, losses, "request")
     if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
         losses.add("schema_dropped", "request", "written as any JSON object")
         return OutputFormat("json_object")

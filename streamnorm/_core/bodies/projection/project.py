@@ -56,8 +56,11 @@ def project_request(
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
-    if native and repair == "error" and unchanged_source(request, can.dialect) is not None:
-        return request, Reply()
+    if native and unchanged_source(request, can.dialect) is not None:
+        # Where the provider has the conversation, results may be of calls that only it knows.
+        is_left = repair == "error" or request.state is not None
+        if is_left or _in_order_count(request.messages, can) == len(request.messages):
+            return request, Reply()
     own = is_own(request, can.dialect)
     if request.state and not own:
         name = next(iter(request.state))
@@ -101,11 +104,34 @@ def _in_order(
     """Return messages whose calls are answered where the target wants it."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
-    settled = 0 if repair == "fill" else _settled(messages, can)
+    settled = _settled(messages, can)
+    if repair == "fill":
+        settled = _in_order_count(messages[:settled], can)
     if settled == len(messages):
         return messages
     minted = mint_ids(messages, losses, settled=settled)
     return place_results(minted, can, losses, repair, settled=settled)
+
+
+def _in_order_count(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
+    """Return the number of the first messages in which nothing must be filled in or moved."""
+    turns = [n for n, message in enumerate(messages) if message.role == "assistant" and n]
+    start = 0
+    for end in (*turns, len(messages)):  # results belong to the last answer before them
+        if not _is_in_order(messages[start:end], can):
+            return start
+        start = end
+    return start
+
+
+def _is_in_order(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
+    """Return whether the calls of one answer have their results where the target wants them."""
+    minted = mint_ids(messages, Losses())
+    try:
+        placed = place_results(minted, can, Losses(), "error")
+    except EncodeError:
+        return False
+    return same_parts(minted, placed) is minted
 
 
 def _settled(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:

@@ -6,8 +6,10 @@ from typing import Any
 
 from msgspec import structs
 
+from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import ReasoningOptions, Request, is_own
+from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_own
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_reasoning_options", "reasons"]
@@ -45,12 +47,18 @@ def project_reasoning_options(
     if "reasoning" not in can.fields:
         losses.add("reasoning", "request", "dropped")
         return None
+    projected = project_extra(options, can.dialect, losses, "request")
+    own = is_own(request, can.dialect)
     # An effort alone is what a client of the dialect says, too.
-    if options.mode is not None or not is_own(request, can.dialect):
+    if options.mode is not None or not own:
         words = _in_words_of(can, options, request.max_tokens)
-        projected = structs.replace(options, **words)
-    else:
-        projected = options
+        projected = structs.replace(projected, **words)
+        if words["mode"] == "off" and options.mode != "off" and _asks(options):
+            losses.add("reasoning", "request", "switched off: too few tokens")
+    is_bounded = projected.mode == "budget" and can.bounded_budgets and not own
+    if is_bounded and _continues_without_reasoning(request.messages, can):
+        losses.add("reasoning", "request", "switched off until the tool calls are answered")
+        projected = ReasoningOptions("off", extra=projected.extra)
     if projected.show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         projected = structs.replace(projected, show=None)
@@ -66,6 +74,26 @@ def project_reasoning_options(
     if projected == ReasoningOptions():
         return None
     return options if projected == options else projected
+
+
+def _asks(options: ReasoningOptions) -> bool:
+    """Return whether options ask for reasoning."""
+    is_none = options.effort == "none" and options.mode is None
+    return not is_none and (options.budget_tokens is None or options.budget_tokens > 0)
+
+
+def _continues_without_reasoning(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
+    """Return whether the last answer calls tools and does not begin with signed reasoning.
+
+    With a budget, the API refuses to continue such an answer.
+    """
+    last = next((m for m in reversed(messages) if m.role == "assistant"), None)
+    if last is None or not last.tool_calls:
+        return False
+    first = last.blocks[0]
+    if not isinstance(first, Reasoning | RedactedReasoning):
+        return True
+    return first.issuer != can.reasoning_issuer
 
 
 def _in_words_of(

@@ -182,7 +182,12 @@ def project_choice(
             losses.add("tool_choice", "request", "dropped with all tools")
             return None, tools
         return choice, tools
-    named = tuple(_named(name, request.tools, names) for name in choice.names)
+    namespaces = {
+        tool.name: tool.namespace.name
+        for tool in reversed(request.tools)
+        if isinstance(tool, Tool | CustomTool) and tool.namespace is not None
+    }
+    named = tuple(names.of(name, namespaces.get(name)) for name in choice.names)
     kind = choice.kind
     if kind == "custom" and not can.custom_tools:
         kind = "function"
@@ -192,6 +197,9 @@ def project_choice(
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
         choice = ToolChoice(choice.mode)
+    if not is_own(request, can.dialect) and _names_no_tool(choice, tools):
+        losses.add("tool_choice_weakened", "request", "the tool is not offered")
+        choice = ToolChoice("auto")
     modes = can.choices_of_tool
     if can.reasoning_choices is not None and reasons(request, can):
         modes = can.reasoning_choices
@@ -204,13 +212,15 @@ def project_choice(
     return choice, tools
 
 
+def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
+    """Return whether a choice names a server tool that the target does not have."""
+    if choice.mode != "named" or choice.kind in ("function", "custom"):
+        return False
+    if choice.kind == "mcp":
+        return not any(isinstance(t, MCPServer) and t.name in choice.names for t in tools)
+    return not any(isinstance(t, ServerTool) and t.kind == choice.kind for t in tools)
+
+
 def _of_names(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
-    return tuple(tool for tool in tools if getattr(tool, "name", None) in names)
-
-
-def _named(name: str, tools: tuple[AnyTool, ...], names: ToolNames) -> str:
-    """Return the target's name of a tool that a choice names by its name alone."""
-    for tool in tools:
-        if isinstance(tool, Tool | CustomTool) and tool.name == name and tool.namespace is not None:
-            return names.of(name, tool.namespace.name)
-    return names.of(name, None)
+    wanted = frozenset(names)
+    return tuple(tool for tool in tools if getattr(tool, "name", None) in wanted)

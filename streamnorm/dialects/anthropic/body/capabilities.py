@@ -10,6 +10,7 @@ __all__ = ["REQUEST_CAPABILITIES"]
 _MARKED_BLOCKS = (
     "text image document tool_call tool_result server_tool_call server_tool_result opaque"
 )
+_TTLS = {"": "", "5m": "5m", "1h": "1h", "30m": "", "12h": "1h"}
 
 REQUEST_CAPABILITIES = BodyCapabilities(
     dialect="anthropic",
@@ -48,6 +49,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     efforts=("low", "medium", "high", "xhigh", "max"),
     reasoning_issuer="anthropic",
     marks=frozenset(["system", "tool", "assistant", *_MARKED_BLOCKS.split()]),
-    mark_ttls={"": "", "5m": "5m", "1h": "1h", "30m": "", "12h": "1h"},
+    mark_ttls=_TTLS,
+    request_ttls=_TTLS,
+    falling_ttls=True,
     service_tiers={"auto": "auto", "default": "standard_only"},
 )

@@ -149,7 +149,7 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
     allowed = None
     # Before there were toolsets, a server had the names of its tools.
     configuration = object_of(value, "tool_configuration")
-    if configuration is not None and configuration.keys() == {"allowed_tools"}:
+    if configuration is not None and _is_filter(configuration):
         del rest["tool_configuration"]
         try:
             allowed = texts_in(configuration, "allowed_tools")
@@ -166,6 +166,13 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
     return structs.replace(
         server, source=Source(DIALECT, MCPParts(toolset=None, server=value), server)
     )
+
+
+def _is_filter(configuration: dict[str, Any]) -> bool:
+    """Return whether the tools of a server are named, and nothing else is said of them."""
+    return "allowed_tools" in configuration and {
+        name: value for name, value in configuration.items() if name != "allowed_tools"
+    } in ({}, {"enabled": True})
 
 
 def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:

@@ -246,6 +246,9 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
         if choice is not None and choice.mode != "auto":
             losses.add("tool_choice", "request", "dropped without functions")
         return None
+    if choice is not None and choice.mode == "named" and choice.kind != "function":
+        losses.add("tool_choice_weakened", "request", "server tools cannot be named")
+        choice = ToolChoice("auto")
     calling: dict[str, Any] | None = None
     match choice:
         case None:

@@ -38,8 +38,9 @@ CAPABILITIES = BodyCapabilities(
     restricted_choice=True,
     max_stops=4,
     shows_reasoning=False,
-    marks=frozenset({"text", "image", "document", "audio", "tool_result", "request"}),
+    marks=frozenset({"text", "image", "document", "audio", "tool_result"}),
     mark_ttls={"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"},
+    request_ttls={"": "", "30m": "30m"},
     service_tiers={tier: tier for tier in _TIERS},
     max_user_chars=128,
 )

@@ -90,7 +90,6 @@ _SCHEMA = frozenset({"name", "description", "schema", "strict"})
 _SCHEMA_NAME = "response"
 _NO_NAMES = ("", _SCHEMA_NAME)
 # The only lifetime of marks that the provider sets itself.
-_CACHE_TTL = "30m"
 _USAGE = {"include_usage": True}
 
 
@@ -300,11 +299,8 @@ def _reasoning_to_wire(request: Request, context: WriteContext) -> dict[str, Any
 
 def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     ttl = request.cache and request.cache.ttl
-    if ttl is None or ttl == _CACHE_TTL:
-        lifetime = {} if ttl is None else {"ttl": ttl}
-        return {"prompt_cache_options": {"mode": "implicit", **lifetime}}
-    context.losses.add("cache_ttl", "request", "written as the default")
-    return {"prompt_cache_options": {"mode": "implicit"}}
+    lifetime = {} if ttl is None else {"ttl": ttl}
+    return {"prompt_cache_options": {"mode": "implicit", **lifetime}}
 
 
 def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from streamnorm.dialects.openai_responses.wire import DIALECT
 __all__ = ["CAPABILITIES"]
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
+_TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
@@ -46,8 +47,9 @@ CAPABILITIES = BodyCapabilities(
     server_history=True,
     restricted_choice=True,
     reasoning_issuer="openai",
-    marks=frozenset({"text", "image", "document", "request"}),
-    mark_ttls={"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"},
+    marks=frozenset({"text", "image", "document"}),
+    mark_ttls=_TTLS,
+    request_ttls=_TTLS,
     service_tiers={tier: tier for tier in _TIERS},
     max_user_chars=128,
 )

@@ -194,8 +194,8 @@ def add_options(body: _Value, request: Request, own: _Value) -> None:
         request: The request.
         own: Its fields of this dialect that are not mapped.
     """
-    if request.reasoning is not None:
-        body["reasoning"] = _reasoning_to_wire(request.reasoning)
+    if request.reasoning is not None and (reasoning := _reasoning_to_wire(request.reasoning)):
+        body["reasoning"] = reasoning
     text: _Value = {}
     if request.output is not None:
         text["format"] = _format_to_wire(request.output)

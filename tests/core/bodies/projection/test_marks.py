@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from support.request_targets import Projection, assistant, call, own, request, result, user
+from support.request_targets import (
+    ALL_FIELDS,
+    Projection,
+    assistant,
+    call,
+    own,
+    request,
+    result,
+    user,
+)
 
 from streamnorm import CacheMark, Text, Tool, ToolResult
 
@@ -71,3 +80,45 @@ def test_the_first_marks_are_dropped_where_there_are_too_many() -> None:
     assert done.lost == {"cache_mark_dropped": 2}
     mine = own(asked)
     assert Projection(mine, max_marks=2).request is mine
+
+
+def test_the_lifetime_of_the_request_s_mark_becomes_the_target_s() -> None:
+    ttls = {"": "", "1h": "12h"}
+    for ttl, expected, lost in (
+        (None, None, {}),
+        ("1h", "12h", {"cache_ttl": 1}),
+        ("5m", None, {"cache_ttl": 1}),
+    ):
+        done = Projection(request(user("a"), cache=CacheMark(ttl)), request_ttls=ttls)
+        assert done.request.cache == CacheMark(expected)
+        assert done.lost == lost
+    mine = own(request(user("a"), cache=CacheMark("5m")))
+    assert Projection(mine, request_ttls=ttls).request is mine
+
+
+def test_the_lifetime_of_the_request_s_mark_is_lost_where_there_is_no_field() -> None:
+    fields = ALL_FIELDS - {"cache"}
+    for ttl, lost in (("1h", {"cache_ttl": 1}), (None, {})):
+        done = Projection(request(user("a"), cache=CacheMark(ttl)), fields=fields)
+        assert done.request.cache is None
+        assert done.lost == lost
+
+
+def test_lifetimes_do_not_grow_where_they_must_fall() -> None:
+    hour = CacheMark("1h")
+    asked = request(
+        user(Text("a", cache=MARK), Text("b", cache=hour)),
+        system=(Text("s", cache=hour),),
+        cache=hour,
+    )
+    ttls = {"1h": "1h"}
+    done = Projection(asked, request_ttls=ttls, falling_ttls=True)
+    assert done.request == request(
+        user(Text("a", cache=MARK), Text("b", cache=MARK)),
+        system=(Text("s", cache=hour),),
+        cache=MARK,
+    )
+    assert done.lost == {"cache_ttl": 2}
+    assert Projection(asked, request_ttls=ttls).request is asked
+    mine = own(asked)
+    assert Projection(mine, request_ttls=ttls, falling_ttls=True).request is mine

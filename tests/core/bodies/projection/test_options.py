@@ -118,6 +118,12 @@ SCHEMA = OutputFormat("json_schema", {"type": "object"}, "ans")
         (SCHEMA, {"json_object"}, OutputFormat("json_object"), {"schema_dropped": 1}),
         (SCHEMA, {"text"}, None, {"schema_dropped": 1}),
         (OutputFormat("json_object"), {"json_schema"}, None, {"json_mode_dropped": 1}),
+        (
+            OutputFormat("json_object", extra={"other": {"type_of": "x"}}),
+            {"json_object"},
+            OutputFormat("json_object"),
+            {"type_of": 1},
+        ),
     ],
     ids=repr,
 )

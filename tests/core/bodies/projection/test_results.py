@@ -281,3 +281,52 @@ def test_ids_are_minted_by_their_position_in_the_whole_conversation() -> None:
 def test_the_conversation_of_the_target_is_repaired_if_the_client_asks() -> None:
     done = Projection(request(MINE, user("More")), repair="fill")
     assert done.lost == {"result_filled": 2}
+
+
+# A conversation that is in the target's dialect, where results are to be filled in
+
+
+def test_conversation_of_the_target_that_lacks_nothing_stays_where_results_are_filled_in() -> None:
+    for asked in (
+        request(user("Go"), CALLS, user(result("a"), result("b"), "and?")),
+        request(user("Go"), assistant(call(""), call("")), user(result(""), result(""))),
+    ):
+        done = Projection(own(asked), "fill", native=True)
+        assert done.request.messages is asked.messages
+        assert done.lost == {}
+
+
+def test_conversation_of_the_target_is_repaired_where_results_are_filled_in() -> None:
+    missing = own(request(CALLS, user(result("a"))))
+    assert Projection(missing, "fill", native=True).lost == {"result_filled": 1}
+    assert Projection(missing, native=True).request is missing
+    late = own(request(CALLS, user(result("a")), user(result("b")), user("and?")))
+    done = Projection(late, "fill", native=True)
+    assert [blocks for _, blocks in done.messages[1:]] == [
+        (result("a"), result("b")),
+        (Text("and?"),),
+    ]
+
+
+def test_repair_changes_nothing_before_what_is_repaired() -> None:
+    """The provider has the messages before in its cache."""
+    before = tuple(map(own, (user("Go"), assistant(call("")), user(result("")))))
+    broken = tuple(map(own, (CALLS, user(result("b")), assistant("Done."))))
+    done = Projection(own(request(*before, *broken)), "fill", native=True)
+    assert all(map(is_, done.request.messages, before))
+    assert done.request.messages[-1] is broken[-1]
+    assert done.lost == {"result_filled": 1}
+
+
+def test_conversation_that_goes_on_from_one_of_the_provider_is_not_repaired() -> None:
+    asked = own(request(user(result("a")), state={"previous_response_id": "resp_1"}))
+    done = Projection(asked, "fill", native=True)
+    assert done.request is asked
+    assert done.lost == {}
+
+
+def test_messages_of_the_target_stay_where_results_of_added_ones_are_filled_in() -> None:
+    before = tuple(map(own, (user("Go"), assistant(call("")), user(result("")))))
+    done = Projection(request(*before, CALLS, user(result("a")), assistant("Done.")), "fill")
+    assert all(map(is_, done.request.messages, before))
+    assert done.lost == {"result_filled": 1}

@@ -204,6 +204,32 @@ def test_a_choice_that_the_model_refuses_is_weakened() -> None:
     assert done.lost == {"tool_choice_weakened": 1}
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ToolChoice("named", (), "file_search"),
+        ToolChoice("named", ("docs",), "mcp"),
+        ToolChoice("named", ("other",), "mcp"),
+    ],
+    ids=repr,
+)
+def test_a_choice_of_a_server_tool_that_is_not_offered_is_weakened(choice: ToolChoice) -> None:
+    tools = (Tool("f"), ServerTool("file_search", "other"), MCPServer("docs"))
+    asked = request(user("Go"), tools=tools, tool_choice=choice)
+    done = Projection(asked, mcp_servers=None)
+    assert done.request.tool_choice == ToolChoice("auto")
+    assert done.lost["tool_choice_weakened"] == 1
+    assert Projection(own(asked), mcp_servers=None).request.tool_choice == choice
+
+
+def test_a_choice_of_a_server_tool_that_is_offered_stays() -> None:
+    tools = (Tool("f"), ServerTool("web_search", "other"), MCPServer("docs"))
+    for choice in (ToolChoice("named", (), "web_search"), ToolChoice("named", ("docs",), "mcp")):
+        done = offered(*tools, choice=choice)
+        assert done.request.tool_choice == choice
+        assert done.lost == {}
+
+
 def test_a_choice_of_a_wrapped_tool_names_a_function() -> None:
     choice = ToolChoice("named", ("apply_patch",), "custom")
     assert offered(PATCH, choice=choice).request.tool_choice == choice

@@ -231,9 +231,14 @@ def test_toolset_of_a_server_that_is_known_elsewhere_has_no_url() -> None:
     assert "mcp_servers" not in body
 
 
-def test_server_without_a_toolset_follows_the_tools() -> None:
+@pytest.mark.parametrize(
+    "configuration",
+    [{"allowed_tools": ["read"]}, {"enabled": True, "allowed_tools": ["read"]}],
+    ids=repr,
+)
+def test_server_without_a_toolset_follows_the_tools(configuration: dict[str, Any]) -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
-    old = {**SERVER, "tool_configuration": {"allowed_tools": ["read"]}}
+    old = {**SERVER, "tool_configuration": configuration}
     request = read(tools=[search], mcp_servers=[old])
     assert parts_of(request).tools[1] == MCPServer(
         "wiki", "https://w.org/mcp", "tok", allowed_tools=("read",), require_approval="never"

@@ -279,6 +279,9 @@ def test_validated_arguments_are_strict_tools() -> None:
     assert tool.strict is None
 
 
+WEAKENED = {"tool_choice_weakened": 1}
+
+
 @pytest.mark.parametrize(
     ("choice", "tools", "calling", "lost"),
     [
@@ -299,6 +302,8 @@ def test_validated_arguments_are_strict_tools() -> None:
             {"mode": "VALIDATED", "allowedFunctionNames": ["f"]},
             {"strict": 1},
         ),
+        (ToolChoice("named", (), "web_search"), (F,), {"mode": "AUTO"}, WEAKENED),
+        (ToolChoice("named", ("docs",), "mcp"), (F,), {"mode": "AUTO"}, WEAKENED),
         (None, (STRICT,), {"mode": "VALIDATED"}, {}),
         (AUTO, (STRICT,), {"mode": "VALIDATED"}, {}),
         (AUTO, (STRICT, F), {"mode": "VALIDATED"}, {"strict": 1}),

@@ -219,12 +219,6 @@ def test_tokens_are_asked_for_where_a_stream_is_asked_for_later() -> None:
     assert write(structs.replace(back, stream=False)) == body_of(HI, stream=False)
 
 
-def test_a_lifetime_that_the_provider_does_not_set_is_lost() -> None:
-    request = structs.replace(ASKED, cache=CacheMark("1h"))
-    assert write(request) == body_of(HI, prompt_cache_options={"mode": "implicit"})
-    assert lost_by(request) == ["cache_ttl"]
-
-
 def test_reasoning_without_an_effort_goes_without_saying() -> None:
     assert write(structs.replace(ASKED, reasoning=ReasoningOptions("adaptive"))) == body_of(HI)
 

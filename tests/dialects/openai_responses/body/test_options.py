@@ -227,6 +227,12 @@ def test_reasoning_of_another_dialect(options: ReasoningOptions, value: dict[str
     assert write(Request(reasoning=options))["reasoning"] == value
 
 
+@pytest.mark.parametrize("show", [None, "none"])
+def test_reasoning_that_says_nothing_here_is_not_written(show: str | None) -> None:
+    options = ReasoningOptions("adaptive", show=show)
+    assert "reasoning" not in write(Request(model="m", reasoning=options))
+
+
 def test_option_that_was_null_can_be_set() -> None:
     request = read({"input": [], "temperature": None, "reasoning": None})
     changed = structs.replace(request, temperature=1.0, reasoning=ReasoningOptions(effort="low"))
