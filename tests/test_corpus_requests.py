@@ -20,6 +20,7 @@ from support.request_corpus import (
     real_requests,
     worked_examples,
 )
+from support.request_turns import begins_with
 
 from streamnorm import Encoded, EncodeError, Request, decode_request, encode_request
 from streamnorm._core.bodies.projection import RepairPolicy
@@ -154,6 +155,35 @@ def test_what_agents_send_outside_the_types_is_listed(dialect: str) -> None:
             agent = re.sub(r"__\d+$", "", real.name)
             found[re.sub(r"\[\d+\]", "[]", problem)].add(agent)
     assert found == OUTSIDE_THE_TYPES[dialect]
+
+
+def without_marks(value: Any) -> Any:
+    """Return a body without cache marks, which clients move from turn to turn."""
+    if isinstance(value, dict):
+        return {name: without_marks(v) for name, v in value.items() if name != "cache_control"}
+    return [without_marks(each) for each in value] if isinstance(value, list) else value
+
+
+@needs_requests
+@pytest.mark.parametrize("source", DIALECTS)
+def test_next_request_of_an_agent_begins_with_the_one_before_in_every_dialect(source: str) -> None:
+    known = {request.name: request for request in captured_requests(source)}
+    count = 0
+    for name, before in known.items():
+        agent, _, number = name.rpartition("__")
+        after = known.get(f"{agent}__{int(number) + 1}")
+        if after is None:
+            continue
+        bodies = [without_marks(each.body) for each in (before, after)]
+        if not begins_with(bodies[1], bodies[0], source):
+            continue  # the agent began another conversation
+        count += 1
+        requests = [decode_request(body, source, path=before.path) for body in bodies]
+        for target in DIALECTS:
+            if name not in REFUSED and after.name not in REFUSED:
+                first, second = (encode_request(request, target).body for request in requests)
+                assert begins_with(second, first, target), (name, target)
+    assert count >= 7
 
 
 EXAMPLES = worked_examples()

@@ -4,57 +4,40 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import anthropic
 import anyio
-import httpx
 import httpx2
 import openai
 import pytest
-from google import genai
+from acceptance.provider_clients import (
+    CALLS,
+    CHAT,
+    CONTENT,
+    MESSAGES,
+    TURNS,
+    anthropic_calls,
+    anthropic_client,
+    chat_calls,
+    genai_calls,
+    genai_client,
+    openai_client,
+)
 from google.genai import errors, types
 
 from streamnorm import Recording, StreamError
 from streamnorm.recording.faults import cut, http
 from streamnorm.testing import FakeProvider, tool_call
 
-CHAT: dict[str, Any] = {"model": "m-1", "messages": [{"role": "user", "content": "Snow?"}]}
-MESSAGES: dict[str, Any] = {**CHAT, "max_tokens": 64}
 RECORDINGS = Path(__file__).parents[2] / "recordings"
-
-TURNS = [
-    ["One moment.", tool_call("get_weather", city="Oslo"), tool_call("f")],
-    "It snows in Oslo.",
-]
-CALLS = [("call_1", "get_weather", {"city": "Oslo"}), ("call_2", "f", {})]
 
 # The SDK of OpenAI leaves its generators to the garbage collector, which trio complains about.
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
-def openai_client(provider: FakeProvider, **options: Any) -> openai.OpenAI:
-    http_client = provider.client(openai.DefaultHttpxClient)
-    return openai.OpenAI(api_key="-", http_client=http_client, **options)
-
-
 def async_openai_client(provider: FakeProvider) -> openai.AsyncOpenAI:
     http_client = provider.client(openai.DefaultAsyncHttpxClient)
     return openai.AsyncOpenAI(api_key="-", http_client=http_client, max_retries=0)
-
-
-def anthropic_client(provider: FakeProvider, **options: Any) -> anthropic.Anthropic:
-    http_client = provider.client(anthropic.DefaultHttpxClient)
-    return anthropic.Anthropic(api_key="-", http_client=http_client, **options)
-
-
-def chat_calls(completion: Any) -> list[tuple[str, str, Any]]:
-    calls = completion.choices[0].message.tool_calls
-    return [(call.id, call.function.name, json.loads(call.function.arguments)) for call in calls]
-
-
-def anthropic_calls(message: Any) -> list[tuple[str, str, Any]]:
-    return [(b.id, b.name, b.input) for b in message.content if b.type == "tool_use"]
 
 
 # OpenAI
@@ -178,26 +161,6 @@ async def test_asynchronous_anthropic_reads_the_same_through_the_application() -
     assert [request.path for request in provider.requests] == ["/v1/messages"] * 2
 
 
-# Google
-
-CONTENT: dict[str, Any] = {"model": "m-1", "contents": "Snow?"}
-
-
-def genai_client(provider: FakeProvider, **options: Any) -> genai.Client:
-    http_options = types.HttpOptions(
-        base_url="http://fake",
-        httpx_client=provider.client(httpx.Client),
-        httpx_async_client=provider.client(httpx.AsyncClient),
-        **options,
-    )
-    return genai.Client(api_key="-", http_options=http_options)
-
-
-def genai_calls(chunks: list[types.GenerateContentResponse]) -> list[tuple[str, str, Any]]:
-    calls = [call for chunk in chunks for call in chunk.function_calls or ()]
-    return [(str(call.id), str(call.name), call.args) for call in calls]
-
-
 def test_genai_reads_text_calls_and_tokens() -> None:
     provider = FakeProvider(TURNS)
     client = genai_client(provider)
@@ -274,72 +237,6 @@ def test_broken_connection_reaches_the_client() -> None:
         client.messages.stream(**MESSAGES) as stream,
     ):
         stream.until_done()
-
-
-# Whole bodies
-
-
-def test_openai_reads_whole_completions() -> None:
-    provider = FakeProvider(TURNS)
-    with openai_client(provider) as client:
-        called, told = (client.chat.completions.create(**CHAT) for _ in TURNS)
-    assert called.choices[0].message.content == "One moment."
-    assert chat_calls(called) == CALLS
-    assert (called.choices[0].finish_reason, called.object) == ("tool_calls", "chat.completion")
-    assert told.choices[0].message.content == "It snows in Oslo."
-    assert (told.choices[0].finish_reason, told.model) == ("stop", "m-1")
-    assert told.usage is not None
-    assert told.usage.completion_tokens == 5  # of 17 characters
-    assert provider.losses == ()
-
-
-def test_openai_reads_whole_responses() -> None:
-    provider = FakeProvider(TURNS)
-    with openai_client(provider) as client:
-        called, told = (client.responses.create(model="m-1", input="Snow?") for _ in TURNS)
-    calls = [item for item in called.output if item.type == "function_call"]
-    assert [(c.call_id, c.name, json.loads(c.arguments)) for c in calls] == CALLS
-    assert (called.output_text, called.status) == ("One moment.", "completed")
-    assert (told.output_text, told.model) == ("It snows in Oslo.", "m-1")
-    assert told.usage is not None
-    assert told.usage.output_tokens == 5
-    assert provider.losses == ()
-
-
-def test_anthropic_reads_whole_messages() -> None:
-    provider = FakeProvider(TURNS)
-    with anthropic_client(provider) as client:
-        called, told = (client.messages.create(**MESSAGES) for _ in TURNS)
-    assert called.content[0].text == "One moment."
-    assert anthropic_calls(called) == CALLS
-    assert (called.stop_reason, told.stop_reason) == ("tool_use", "end_turn")
-    assert (told.content[0].text, told.model) == ("It snows in Oslo.", "m-1")
-    assert told.usage.output_tokens == 5
-    assert provider.losses == ()
-
-
-def test_genai_reads_whole_contents() -> None:
-    provider = FakeProvider(TURNS)
-    client = genai_client(provider)
-    called, told = (client.models.generate_content(**CONTENT) for _ in TURNS)
-    assert genai_calls([called]) == CALLS
-    assert (told.text, told.model_version) == ("It snows in Oslo.", "m-1")
-    assert told.candidates is not None
-    assert told.candidates[0].finish_reason == types.FinishReason.STOP
-    assert told.usage_metadata is not None
-    assert told.usage_metadata.candidates_token_count == 5
-    assert provider.losses == ()
-
-
-def test_clients_read_an_error_in_place_of_a_whole_body() -> None:
-    error = StreamError("upstream", "Hm.", status_hint=400)
-    provider = FakeProvider([["It snows", error]] * 3)
-    with openai_client(provider) as client, pytest.raises(openai.BadRequestError, match="Hm"):
-        client.chat.completions.create(**CHAT)
-    with anthropic_client(provider) as other, pytest.raises(anthropic.BadRequestError, match="Hm"):
-        other.messages.create(**MESSAGES)
-    with pytest.raises(errors.ClientError, match="Hm"):
-        genai_client(provider).models.generate_content(**CONTENT)
 
 
 # Recordings

@@ -49,7 +49,12 @@ def check_body(body: dict[str, Any], dialect: str) -> None:
                 continue
             text = json.dumps(made.body, allow_nan=False)
             text.encode()
-            decode_request(text, target, path=made.path, headers=made.headers)
+            try:
+                decode_request(text, target, path=made.path, headers=made.headers)
+            except DecodeError as exc:
+                # What is nested as deep as allowed may stand deeper in another dialect.
+                if "nested deeper" not in str(exc):
+                    raise
 
 
 def _in_unicode(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import assume
 from msgspec import structs
@@ -11,7 +12,7 @@ from streamnorm import Encoded, InputMessage, Request, Text
 from support.requests import conversation, make_request, make_turn
 from support.seeded import Draws
 
-__all__ = ["a_turn_apart", "assert_prefix"]
+__all__ = ["a_turn_apart", "assert_prefix", "begins_with"]
 
 # The parts of a body that a provider's prompt cache is over, in order.
 _PROMPTS = {
@@ -45,9 +46,17 @@ def _marks(request: Request) -> int:
 
 def assert_prefix(shorter: Encoded, longer: Encoded, dialect: str) -> None:
     """Check that a longer prompt begins with a shorter one, byte for byte."""
-    *others, messages = _PROMPTS[dialect]
-    for name in others:
-        assert json.dumps(longer.body.get(name)) == json.dumps(shorter.body.get(name)), name
-    before = shorter.body[messages]
-    after = longer.body[messages][: len(before)]
-    assert json.dumps(after) == json.dumps(before), messages
+    for name in _PROMPTS[dialect]:
+        assert _begins_with(longer.body, shorter.body, name, dialect), name
+
+
+def begins_with(longer: dict[str, Any], shorter: dict[str, Any], dialect: str) -> bool:
+    """Return whether the prompt of a body begins with that of a shorter one, byte for byte."""
+    return all(_begins_with(longer, shorter, name, dialect) for name in _PROMPTS[dialect])
+
+
+def _begins_with(longer: dict[str, Any], shorter: dict[str, Any], name: str, dialect: str) -> bool:
+    before, after = shorter.get(name), longer.get(name)
+    if name == _PROMPTS[dialect][-1] and isinstance(before, list) and isinstance(after, list):
+        after = after[: len(before)]
+    return json.dumps(after) == json.dumps(before)

@@ -52,6 +52,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         error_results: Tool results that are errors have a field that says so.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
+        unique_ids: No two calls of a conversation have the same id.
         name_pattern: Regular expression that tool names match as a whole; None = any.
         custom_tools: Tools with free text.
         namespaces: Tools in namespaces.
@@ -155,6 +156,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     error_results: bool = False
     id_pattern: str | None = None
     max_id_chars: int | None = None
+    unique_ids: bool = False
     name_pattern: str | None = None
     custom_tools: bool = False
     namespaces: bool = False

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from hypothesis import given
-from msgspec import structs
-from support.event_strategies import event_streams
-from support.round_trips import carried_back
 
 from streamnorm import (
     Block,
@@ -22,7 +16,6 @@ from streamnorm import (
     JSONDelta,
     LocalProtocolError,
     Loss,
-    Message,
     MessageStart,
     MessageStop,
     Opaque,
@@ -46,10 +39,8 @@ from streamnorm import (
     UsageUpdate,
     accumulate,
     project,
-    validate,
 )
 from streamnorm._core.losses import Capabilities, Losses, Projector
-from streamnorm._core.ordering import Sequencer
 from streamnorm._registry import capabilities
 
 START = MessageStart("m", "gpt")
@@ -318,50 +309,6 @@ def test_stream_that_breaks_the_grammar_is_refused() -> None:
 def test_unknown_dialect_is_refused() -> None:
     with pytest.raises(UnknownDialect, match="no dialect 'klingon', expected one of"):
         project([], "klingon")
-
-
-@given(event_streams(choices=2, failing=True))
-def test_projected_stream_is_legal(events: list[Event]) -> None:
-    assert validate(project(events, "anthropic")[0]) == []
-
-
-@given(event_streams(choices=2, failing=True))
-def test_projection_is_idempotent(events: list[Event]) -> None:
-    once, _ = project(events, "anthropic")
-    again, losses = project(once, "anthropic")
-    assert again == once
-    assert {loss.feature for loss in losses} <= {"usage_unknown"}
-
-
-@given(event_streams())
-def test_without_losses_the_message_is_the_same(events: list[Event]) -> None:
-    # Where blocks overlap, one may overtake text that has not got beyond white space.
-    sequencer = Sequencer()
-    sequential = [passed for event in events for passed in sequencer.push(event)]
-    left, losses = project(sequential, "anthropic")
-    if {loss.feature for loss in losses} <= {"usage_unknown"}:
-        assert said(carried_back(accumulate(left))) == said(accumulate(events))
-
-
-def said(message: Message) -> Message:
-    """Return a message without the parts of reasoning that say nothing."""
-    blocks = tuple(
-        structs.replace(block, parts=tuple(filter(None, block.parts)))
-        if isinstance(block, Reasoning)
-        else block
-        for block in message.blocks
-    )
-    return structs.replace(message, blocks=blocks)
-
-
-@given(event_streams())
-def test_custom_tool_input_is_the_string_of_the_written_object(events: list[Event]) -> None:
-    before = [call for call in accumulate(events).tool_calls if call.kind == "custom"]
-    after = accumulate(project(events, "anthropic")[0]).tool_calls
-    wrapped = [
-        json.loads(call.arguments)["input"] for call in after if '{"input":' in call.arguments
-    ]
-    assert wrapped == [call.arguments for call in before]
 
 
 def test_call_withdrawn_beside_an_earlier_block_leaves_that_block_as_it_is() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import partial
 from hashlib import blake2b
 from operator import is_not
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -42,8 +43,26 @@ from streamnorm._core.losses import Losses
 __all__ = ["ContentProjector"]
 
 _MAX_KIND_CHARS = 40
+# Blocks that offer tools in the middle of a conversation; the tools are those of the request, too.
+_OFFERS = frozenset({"additional_tools", "tool_addition"})
 
 B = TypeVar("B", bound=InputBlock)
+
+
+class _KnownCall(NamedTuple):
+    """What later messages depend on of a call.
+
+    Attributes:
+        name: Name of its tool in the target.
+        written: Its id in the target; None if that is its own.
+        is_taken: Whether no later call may have that id.
+        repeats: Number of earlier calls with its id.
+    """
+
+    name: str
+    written: str | None
+    is_taken: bool
+    repeats: int
 
 
 class ContentProjector:
@@ -76,6 +95,8 @@ class ContentProjector:
         self._memo = memo
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
+        self._written_ids: set[str] = set()
+        self._repeats: Counter[str] = Counter()
         self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
@@ -94,14 +115,35 @@ class ContentProjector:
 
     def _projected(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
         """Return what a message is in the target: none, one, or two of them."""
-        project = partial(self._message, message, position)
         if self._memo is None:
-            return project()
-        projected = self._memo.result("projected", position, message, self._losses, project)
-        for call in message.tool_calls:  # for the results in later messages
-            if call.id:
-                self._called[call.id] = self._names.of(call.name, call.namespace)
+            return self._message(message, position)
+        project = partial(self._message_and_calls, message, position)
+        projected, calls = self._memo.result("projected", position, message, self._losses, project)
+        for id, call in calls.items():
+            self._restore(id, call)
         return projected
+
+    def _message_and_calls(
+        self, message: InputMessage, position: int
+    ) -> tuple[tuple[InputMessage, ...], dict[str, _KnownCall]]:
+        """Return what a message is in the target, and what its calls mean for later ones."""
+        projected = self._message(message, position)
+        ids = {call.id for call in message.tool_calls if call.id}
+        return projected, {id: self._known_call(id) for id in ids}
+
+    def _known_call(self, id: str) -> _KnownCall:
+        written = self._ids.get(id)
+        is_taken = written in self._written_ids
+        return _KnownCall(self._called[id], written, is_taken, self._repeats[id])
+
+    def _restore(self, id: str, call: _KnownCall) -> None:
+        """Note a call as the projection of its message did."""
+        self._called[id] = call.name
+        self._repeats[id] = call.repeats
+        if call.written is not None:
+            self._ids[id] = call.written
+            if call.is_taken:
+                self._written_ids.add(call.written)
 
     def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
         own = is_own(message, self._can.dialect)
@@ -151,7 +193,7 @@ class ContentProjector:
         if message.role == "assistant":
             if self._can.adjacent_calls or not self._can.ordered_blocks:
                 blocks = self._calls_last(blocks)
-            if self._can.reasoning_required and not own:
+            if self._can.reasoning_required and not (own and self._native):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
@@ -159,6 +201,22 @@ class ContentProjector:
         if block.extra is None:
             return block
         return project_extra(block, self._can.dialect, self._losses, "messages")
+
+    def _call_id(self, id: str, *, own: bool) -> str:
+        """Return the id of a call, which is changed if it must differ from an earlier one."""
+        if id in self._called and self._can.unique_ids and not own:
+            self._losses.add("tool_id_changed", "messages", "written with a number")
+            self._ids[id] = self._legal_id(self._numbered(id))
+        id = self._id(id)
+        self._written_ids.add(id)
+        return id
+
+    def _numbered(self, id: str) -> str:
+        while True:
+            self._repeats[id] += 1
+            numbered = f"{id}_{self._repeats[id] + 1}"
+            if numbered not in self._written_ids:
+                return numbered
 
     def _id(self, id: str) -> str:
         """Return the id of a call in characters and a length that the target accepts."""
@@ -206,6 +264,9 @@ class ContentProjector:
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
+            case OpaqueBlock(dialect, kind) if dialect != can.dialect and kind in _OFFERS:
+                losses.add("tools_moved", "messages", "offered from the start")
+                return None
             case OpaqueBlock(dialect, kind) if dialect != can.dialect:
                 losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
@@ -227,7 +288,7 @@ class ContentProjector:
         """Return a call with the target's name, id, kind and signature."""
         can = self._can
         name = self._names.of(call.name, call.namespace)
-        id = call.id if own and self._native else self._id(call.id)
+        id = call.id if own and self._native else self._call_id(call.id, own=own)
         if call.id:
             self._called[call.id] = name
         if (name, id) != (call.name, call.id):

@@ -7,6 +7,7 @@ is late, one of an unknown call is an orphan.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -27,6 +28,29 @@ in and what stands in the wrong place is moved."""
 NO_RESULT = "No result was recorded for this tool call."
 
 
+class _Waiting:
+    """Calls of one message that came without an id and have no result."""
+
+    def __init__(self) -> None:
+        self._ids: deque[str] = deque()
+        self._by_name: dict[str, deque[str]] = {}
+        self._answered: set[str] = set()
+
+    def add(self, id: str, name: str) -> None:
+        self._ids.append(id)
+        self._by_name.setdefault(name, deque()).append(id)
+
+    def take(self, name: str) -> str | None:
+        """Remove and return the first call of a name, or of any; None if there is none."""
+        ids = self._by_name.get(name, deque()) if name else self._ids
+        while ids:
+            id = ids.popleft()
+            if id not in self._answered:
+                self._answered.add(id)
+                return id
+        return None
+
+
 def mint_ids(
     messages: tuple[InputMessage, ...], losses: Losses, *, settled: int = 0
 ) -> tuple[InputMessage, ...]:
@@ -44,13 +68,13 @@ def mint_ids(
         return messages
     minted: list[InputMessage] = []
     known: set[str] = set()  # ids of the last calls
-    waiting: dict[str, str] = {}  # names of those that had no id and have no result, by their id
+    waiting = _Waiting()
     for position, message in enumerate(messages):
         if position < settled:
             minted.append(message)
             continue
         if message.role == "assistant":
-            waiting = {}
+            waiting = _Waiting()
             blocks = _with_call_ids(message.blocks, position, waiting)
             known = {block.id for block in blocks if isinstance(block, ToolCall)}
         else:
@@ -72,7 +96,7 @@ def _lacks_id(message: InputMessage) -> bool:
 
 
 def _with_call_ids(
-    blocks: tuple[InputBlock, ...], position: int, waiting: dict[str, str]
+    blocks: tuple[InputBlock, ...], position: int, waiting: _Waiting
 ) -> tuple[InputBlock, ...]:
     """Return blocks whose calls have ids; those that had none are added to `waiting`."""
     named: list[InputBlock] = []
@@ -81,23 +105,21 @@ def _with_call_ids(
         if isinstance(block, ToolCall):
             if not block.id:
                 block = structs.replace(block, id=f"call_{position}_{calls}")
-                waiting[block.id] = block.name
+                waiting.add(block.id, block.name)
             calls += 1
         named.append(block)
     return tuple(named)
 
 
 def _with_result_ids(
-    blocks: tuple[InputBlock, ...], known: set[str], waiting: dict[str, str], losses: Losses
+    blocks: tuple[InputBlock, ...], known: set[str], waiting: _Waiting, losses: Losses
 ) -> tuple[InputBlock, ...]:
     """Return blocks whose results have ids; `waiting` loses the calls that they answer."""
     named: list[InputBlock] = []
     for block in blocks:
         if isinstance(block, ToolResult) and block.tool_call_id not in known:
-            fits = (id for id, name in waiting.items() if block.name in ("", name))
-            id = next(fits, None)
+            id = waiting.take(block.name)
             if id is not None:
-                del waiting[id]
                 losses.add("result_matched_by_order", "messages", "given the id of a call")
                 block = structs.replace(block, tool_call_id=id)
         named.append(block)

@@ -30,6 +30,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     error_results=True,
     # Ids of other characters are escaped where they are written, and restored where read.
     id_pattern=None,
+    unique_ids=True,
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
     deferred_tools=True,
     server_tools={

@@ -17,8 +17,8 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_object
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
 from streamnorm.dialects.anthropic.body.client_tools import client_tool_schema
 from streamnorm.dialects.anthropic.body.extra import DIALECT, add_rest, mark_and_rest, own_fields
@@ -101,10 +101,15 @@ def _function_from_wire(
 
 
 def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> None:
-    """Add `tools` and `mcp_servers` to a body."""
+    """Add `tools` and `mcp_servers` to a body.
+
+    Raises:
+        EncodeError: Two tools have the same name, be one of them Anthropic's.
+    """
     tools: list[dict[str, Any]] = []
     servers: list[dict[str, Any]] = []
-    for tool in _with_one_loaded(request.tools, context):
+    names: set[str] = set()
+    for number, tool in enumerate(_with_one_loaded(request.tools, context)):
         value = unchanged_source(tool, DIALECT)
         if isinstance(tool, MCPServer):
             parts: MCPParts | None = value or mcp_server_to_wire(tool, context)
@@ -113,8 +118,15 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
                 servers.append(parts["server"])
         elif value is None:
             value = _tool_to_wire(tool, context)
-        if value is not None:
-            tools.append(value)
+        if value is None:
+            continue
+        name = string_of(value, "name")  # "" of a toolset
+        if name in names and not is_own(tool, DIALECT):
+            problem = "name of another tool, expected one of its own"
+            raise EncodeError(problem, path=f"tools[{number}]")
+        if name:
+            names.add(name)
+        tools.append(value)
     if tools:
         body["tools"] = tools
     if servers:

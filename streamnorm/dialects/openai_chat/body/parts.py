@@ -23,6 +23,7 @@ from streamnorm._core.blocks import (
     file_block,
 )
 from streamnorm._core.bodies.fields import object_at, required_text, text_in, unexpected, within
+from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object
@@ -42,11 +43,6 @@ _REFUSAL = frozenset({"type", "refusal"})
 _URL = frozenset({"url", "detail"})
 _SOUND = frozenset({"data", "format"})
 _FILE = frozenset({"file_data", "file_id", "filename"})
-_PDF = "application/pdf"
-
-# The API refuses a file without a name.
-_UNTITLED = "untitled"
-_SUFFIXES = {_PDF: "pdf", "text/plain": "txt"}
 
 _FORMATS = {
     "audio/wav": "wav",
@@ -115,7 +111,7 @@ def _image(part: dict[str, Any]) -> Image:
     except DecodeError as exc:
         raise within(exc, "$.image_url") from exc
     mark, extra = mark_and_extra(part, {"type", "image_url"}, {"image_url": unmapped(image, _URL)})
-    inline = _split_data_url(url)
+    inline = split_data_url(url)
     if inline is None:
         return Image(url=url, detail=detail, cache=mark, extra=extra)
     return Image(inline[0] or None, inline[1], detail=detail, cache=mark, extra=extra)
@@ -133,7 +129,7 @@ def _sound(part: dict[str, Any]) -> Audio:
         part, {"type", "input_audio"}, {"input_audio": unmapped(sound, _SOUND)}
     )
     media_type = f"audio/{format or 'wav'}"
-    inline = _split_data_url(data)  # as Qwen wants it
+    inline = split_data_url(data)  # as Qwen wants it
     if inline is not None:
         media_type, data = inline[0] or media_type, inline[1]
     return Audio(media_type, data, cache=mark, extra=extra)
@@ -146,18 +142,18 @@ def _file(part: dict[str, Any]) -> InputBlock:
         name = text_in(file, "filename")
     except DecodeError as exc:
         raise within(exc, "$.file") from exc
-    title = None if name is None or name.partition(".")[0] == _UNTITLED else name
+    title = title_of(name)
     mark, extra = mark_and_extra(part, {"type", "file"}, {"file": unmapped(file, _FILE)})
     if data is None:
         if file_id is None:
             return _opaque("file", part)
         return Document(title=title, file_id=file_id, issuer=_ISSUER, cache=mark, extra=extra)
-    inline = _split_data_url(data)
+    inline = split_data_url(data)
     if inline is None:
         if data.startswith(("http://", "https://")):  # OpenRouter
             return Document(url=data, title=title, cache=mark, extra=extra)
         inline = "", data
-    media_type, data = inline[0] or _PDF, inline[1]
+    media_type, data = inline[0] or PDF, inline[1]
     if media_type.startswith("text/"):
         text = file_block(media_type, data, None)
         if text is None or text.data is None:
@@ -172,17 +168,6 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputBlock]] = {
     "file": _file,
     "refusal": _refusal,
 }
-
-
-def _split_data_url(url: str) -> tuple[str, str] | None:
-    """Return the media type, which may be empty, and the Base64 of a `data:` URL."""
-    if url[:5].lower() != "data:":
-        return None
-    head, comma, data = url.partition(",")
-    media_type, *parameters = head[5:].split(";")
-    if not comma or "base64" not in parameters:
-        return None
-    return media_type, data
 
 
 def content_to_wire(
@@ -264,7 +249,7 @@ def _image_to_wire(image: Image) -> dict[str, Any]:
 
 
 def _file_to_wire(document: Document) -> dict[str, Any]:
-    title, media_type, data = document.title, document.media_type or _PDF, document.data
+    title, media_type, data = document.title, document.media_type or PDF, document.data
     if document.file_id is not None:
         return {"file_id": document.file_id} | ({} if title is None else {"filename": title})
     if data is None:
@@ -274,6 +259,6 @@ def _file_to_wire(document: Document) -> dict[str, Any]:
             data = base64.b64encode(data.encode("utf-8", "replace")).decode()
         located = f"data:{media_type};base64,{data}"
     return {
-        "filename": title or f"{_UNTITLED}.{_SUFFIXES.get(media_type, 'bin')}",
+        "filename": file_name(title, media_type),
         "file_data": located,
     }

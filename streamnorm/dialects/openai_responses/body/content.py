@@ -17,6 +17,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.fields import array_in, object_at, required_text, text_in, within
+from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import object_in, objects_of
@@ -52,7 +53,6 @@ _REFUSAL = frozenset({"type", "refusal"})
 _IMAGE = frozenset({"type", "image_url", "file_id", "detail"})
 _FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
 _PDF_START = "JVBERi0"  # `%PDF-` in Base64
-_FILE_NAMES = {"application/pdf": "document.pdf"}
 
 
 def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
@@ -101,9 +101,10 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
     if not (url or file_id):
         return block_from_wire(part)
     mark, extra = mark_and_extra(part, _IMAGE)
-    inline = _split_data_url(url) if url else None
+    inline = split_data_url(url) if url else None
     if inline is not None:
-        return Image(*inline, detail=detail, cache=mark, extra=extra)
+        media_type, data = inline
+        return Image(media_type or None, data, detail=detail, cache=mark, extra=extra)
     if url:
         return Image(url=url, detail=detail, cache=mark, extra=extra)
     return Image(file_id=file_id, detail=detail, issuer=ISSUER, cache=mark, extra=extra)
@@ -111,31 +112,23 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
 
 def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
     data, url, file_id = (text_in(part, name) for name in ("file_data", "file_url", "file_id"))
-    title = text_in(part, "filename")
+    title = title_of(text_in(part, "filename"))
     mark, extra = mark_and_extra(part, _FILE)
     if data:
-        inline = _split_data_url(data)
+        inline = split_data_url(data)
         if inline is None and data.startswith(_PDF_START):
-            inline = ("application/pdf", data)
+            inline = (PDF, data)
         if inline is not None and inline[0].startswith("text/"):
             inline = _decoded(*inline)
         if inline is None:
             return block_from_wire(part)
-        return Document(*inline, title=title, cache=mark, extra=extra)
+        media_type, data = inline
+        return Document(media_type or PDF, data, title=title, cache=mark, extra=extra)
     if url:
         return Document(url=url, title=title, cache=mark, extra=extra)
     if file_id:
         return Document(file_id=file_id, title=title, issuer=ISSUER, cache=mark, extra=extra)
     return block_from_wire(part)
-
-
-def _split_data_url(url: str) -> tuple[str, str] | None:
-    """Return media type and Base64 of a `data:` URL; None if it is none."""
-    if not url.startswith("data:"):
-        return None
-    head, _, data = url.partition(",")
-    media_type = head[len("data:") : -len(";base64")]
-    return (media_type, data) if media_type and head.endswith(";base64") else None
 
 
 def _decoded(media_type: str, data: str) -> tuple[str, str] | None:
@@ -216,11 +209,11 @@ def _file_to_wire(file: Document) -> dict[str, Any]:
     if file.title is not None:
         part["filename"] = file.title
     if file.data is not None:
-        media_type, data = file.media_type or "application/pdf", file.data
+        media_type, data = file.media_type or PDF, file.data
         if media_type.startswith("text/"):
             data = base64.b64encode(data.encode("utf-8", "replace")).decode()
         # The API refuses content without a name.
-        part.setdefault("filename", _FILE_NAMES.get(media_type, "document"))
+        part.setdefault("filename", file_name(None, media_type))
         part["file_data"] = f"data:{media_type};base64,{data}"
     elif file.url is not None:
         part["file_url"] = file.url

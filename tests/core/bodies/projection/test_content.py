@@ -171,6 +171,13 @@ def test_opaque_blocks_stay_in_their_dialect() -> None:
     assert done.lost == {"opaque_block": 1}
 
 
+@pytest.mark.parametrize("kind", ["additional_tools", "tool_addition"])
+def test_tools_that_a_message_adds_are_offered_from_the_start(kind: str) -> None:
+    done = blocks_of(Text("a"), OpaqueBlock("other", kind, "{}"))
+    assert done.messages == [("user", (Text("a"),))]
+    assert done.lost == {"tools_moved": 1}
+
+
 def test_images_of_the_assistant_are_dropped_where_it_has_none() -> None:
     assert blocks_of(PNG, role="assistant").messages == [("assistant", (PNG,))]
     done = blocks_of(PNG, Text("x"), role="assistant", assistant_media=False)
@@ -255,6 +262,26 @@ def test_ids_of_a_request_for_this_very_target_stay() -> None:
     assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
 
 
+def test_a_call_with_the_id_of_an_earlier_one_gets_another_where_ids_must_differ() -> None:
+    asked = request(
+        *(assistant(call("a")), user(result("a", "1"))),
+        *(assistant(call("a_2")), user(result("a_2", "2"))),
+        *(assistant(call("a")), user(result("a", "3"))),
+        *(assistant(call("a")), user(result("a", "4"))),
+    )
+    assert Projection(asked).request is asked
+    done = Projection(asked, unique_ids=True)
+    assert done.request == request(
+        *(assistant(call("a")), user(result("a", "1"))),
+        *(assistant(call("a_2")), user(result("a_2", "2"))),
+        *(assistant(call("a_3")), user(result("a_3", "3"))),
+        *(assistant(call("a_4")), user(result("a_4", "4"))),
+    )
+    assert done.lost == {"tool_id_changed": 2}
+    mine = request(*map(own, asked.messages))
+    assert Projection(mine, unique_ids=True).request is mine
+
+
 def test_ids_become_a_hash_where_the_server_has_narrow_rules() -> None:
     asked = request(assistant(call("call_1")), user(result("call_1")))
     done = Projection(asked, id_pattern="[A-Za-z0-9]{9}", max_id_chars=9)
@@ -332,5 +359,7 @@ def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
     assert done.messages[0][1] == ((empty, Text("x")) if required is True else (Text("x"),))
     assert done.messages[1][1] == (empty, call("b"))
     assert done.messages[3][1] == thought.blocks
-    mine = request(own(assistant("x")))
-    assert Projection(mine, reasoning_required=required).request is mine
+    mine = request(own(assistant(call("b"))), own(user(result("b"))))
+    assert Projection(mine, reasoning_required=required, native=True).request is mine
+    served = Projection(mine, reasoning_required=required)
+    assert served.messages[0][1] == (empty, call("b"))

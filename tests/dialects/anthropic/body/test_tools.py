@@ -12,6 +12,7 @@ from streamnorm import (
     CacheMark,
     CustomTool,
     DecodeError,
+    EncodeError,
     Request,
     ServerTool,
     Tool,
@@ -97,8 +98,8 @@ def test_schema_is_always_that_of_an_object(schema: Body | None, expected: Body)
 def test_tools_are_not_all_deferred() -> None:
     deferred = Tool("f", deferred=True)
     loaded = {"name": "f", "input_schema": {"type": "object"}}
-    wrote = write(Request(tools=(deferred, deferred)))
-    assert wrote.body["tools"] == [loaded, loaded]
+    wrote = write(Request(tools=(deferred, Tool("g", deferred=True))))
+    assert wrote.body["tools"] == [loaded, {**loaded, "name": "g"}]
     assert wrote.losses == [("deferred_tool_loaded", "offered from the start")]
     search = ServerTool("tool_search", "openai_responses")
     for beside in (Tool("g"), search):
@@ -150,6 +151,23 @@ def test_typed_tool_of_the_client_has_the_schema_for_other_vendors(
     assert tool.input_schema is not None
     assert set(tool.input_schema["properties"]) == properties
     assert rewritten(tools=[value])["tools"] == [value]
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        (Tool("web_search"), ServerTool("web_search", "openai_responses")),
+        (Tool("f"), Tool("f")),
+    ],
+    ids=["of the server", "function"],
+)
+def test_tool_with_the_name_of_another_one_is_refused(tools: tuple[AnyTool, ...]) -> None:
+    with pytest.raises(EncodeError, match="name of another tool") as caught:
+        write(Request(model="m", tools=tools))
+    assert caught.value.path == "tools[1]"
+    both = [{"name": "f", "input_schema": {}}, {"name": "f", "input_schema": {}}]
+    changed = structs.replace(read(tools=both), max_tokens=1)
+    assert write(changed).body["tools"] == both
 
 
 def test_typed_tool_of_another_vendor_is_a_function() -> None:

@@ -7,20 +7,14 @@ from typing import Any
 
 import pytest
 from google.genai.types import GenerateContentResponse
-from hypothesis import given
 from msgspec import structs
-from support.corpus import CorpusStream, each_recording_of, each_stream_of, payloads
-from support.event_strategies import messages
-from support.streams import content_of, decode
 
 from streamnorm import (
     Citation,
-    Completed,
     DecodeError,
     EncodeError,
     Event,
     Message,
-    MessageStop,
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
@@ -33,15 +27,11 @@ from streamnorm import (
     Usage,
     accumulate,
     decode_message,
-    message_events,
-    project,
 )
 from streamnorm._core.codec import ReadContext
-from streamnorm._core.json import compact
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.gemini.body import codec
-from streamnorm.recording import Recording
 
 CODEC = codec()
 # The one answer in four bodies of the reference.
@@ -365,75 +355,3 @@ def test_values_that_nest_too_deep_are_refused() -> None:
     with pytest.raises(EncodeError, match="nests too deep") as caught:
         CODEC.write_response(Message("r", "m", (result,), "end_turn"), None, Losses())
     assert caught.value.path == "blocks"
-
-
-# Laws
-
-
-def comes_back(message: Message) -> None:
-    """Check that a written message is read as the projection leaves it, losses included."""
-    losses = Losses()
-    body = CODEC.write_response(message, None, losses)
-    projected, lost = project(message_events(message), "gemini")
-    assert losses.list() == lost
-    if any(isinstance(event, StreamError) for event in projected):
-        assert body["candidates"][0]["finishReason"] == "MALFORMED_FUNCTION_CALL"
-        return
-    assert json_values(read(body)) == json_values(projected)
-
-
-def json_values(events: list[Event]) -> Message:
-    """Return the message of a stream, with arguments as a body has them: by their value."""
-    message = content_of(events, "gemini").messages[0]
-    blocks = tuple(
-        structs.replace(block, arguments=compact(json.loads(block.arguments)))
-        if isinstance(block, ToolCall | ServerToolCall)
-        else block
-        for block in message.blocks
-    )
-    return structs.replace(message, blocks=blocks, stop_sequence=None)
-
-
-@given(messages())
-def test_a_written_message_is_read_as_projected(message: Message) -> None:
-    if message.stop_reason is not None:
-        comes_back(message)
-
-
-@each_recording_of("gemini", "anthropic", "openai_chat", "openai_responses")
-def test_a_recorded_answer_comes_back(recording: Recording) -> None:
-    decoded = decode([recording.body], str(recording.dialect), server=recording.server)
-    if any(isinstance(event, MessageStop) for event in decoded.events):
-        comes_back(accumulate(decoded.events))
-
-
-@each_stream_of("gemini")
-def test_a_captured_answer_comes_back(stream: CorpusStream) -> None:
-    decoded = decode([stream.body], "gemini")
-    if any(isinstance(event, MessageStop) for event in decoded.events):
-        comes_back(accumulate(decoded.events))
-
-
-def whole(body: bytes) -> dict[str, Any]:
-    """Return the chunks of a stream as one response: all parts, and the last of all else."""
-    response: dict[str, Any] = {}
-    candidates: dict[int, dict[str, Any]] = {}
-    for data in payloads(body):
-        chunk = json.loads(data)
-        chunk = chunk.get("response", chunk)
-        for candidate in chunk.pop("candidates", ()):
-            known = candidates.setdefault(candidate.get("index", 0), {"content": {"parts": []}})
-            content = candidate.pop("content", None) or {}
-            known["content"]["parts"] += content.get("parts") or ()
-            known.update(candidate)
-        response.update(chunk)
-    if candidates:
-        response["candidates"] = [candidates[index] for index in sorted(candidates)]
-    return response
-
-
-@each_stream_of("gemini")
-def test_a_body_is_read_as_its_stream(stream: CorpusStream) -> None:
-    decoded = decode([stream.body], "gemini")
-    if isinstance(decoded.outcome, Completed) and stream.body.startswith(b"data:"):
-        assert json_values(read(whole(stream.body))) == json_values(decoded.events)

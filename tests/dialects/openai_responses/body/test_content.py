@@ -156,9 +156,9 @@ def test_pdf_without_a_data_url_is_a_pdf() -> None:
 @pytest.mark.parametrize(
     ("document", "name"),
     [
-        (Document("application/pdf", "JVBERi0="), "document.pdf"),
-        (Document(None, "JVBERi0="), "document.pdf"),
-        (Document("text/csv", "a,b"), "document"),
+        (Document("application/pdf", "JVBERi0="), "untitled.pdf"),
+        (Document(None, "JVBERi0="), "untitled.pdf"),
+        (Document("text/csv", "a,b"), "untitled.bin"),
     ],
 )
 def test_file_content_has_a_name(document: Document, name: str) -> None:

@@ -12,7 +12,6 @@ from streamnorm._core.blocks import (
     InputBlock,
     OpaqueBlock,
     Reasoning,
-    RedactedReasoning,
     Refusal,
     ServerToolCall,
     ServerToolResult,
@@ -181,60 +180,6 @@ def test_part_of_an_unknown_type_is_no_item() -> None:
     (message,) = read_items({"role": "assistant", "content": [{"type": "x"}]})
     extra = {OWN: {"role": "assistant"}}
     assert message.blocks == (OpaqueBlock(OWN, "x", '{"type":"x"}', extra=extra),)
-
-
-REASONING: dict[str, tuple[dict[str, Any], InputBlock]] = {
-    "encrypted": (
-        {
-            "id": "rs_1",
-            "summary": [
-                {"type": "summary_text", "text": "One."},
-                {"type": "summary_text", "text": "Two."},
-            ],
-            "encrypted_content": "gAAA",
-        },
-        Reasoning(("One.", "Two."), "gAAA", "openai", extra={OWN: {"id": "rs_1"}}),
-    ),
-    "as Codex sends it": (
-        {"id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAA"},
-        Reasoning((), "gAAA", "openai", extra={OWN: {"id": "rs_1", "content": None}}),
-    ),
-    "not encrypted": (
-        {"summary": [], "encrypted_content": None},
-        Reasoning(extra={OWN: {"encrypted_content": None}}),
-    ),
-    "text of the reasoning": (
-        {"summary": [], "content": [{"type": "reasoning_text", "text": "a"}]},
-        Reasoning(
-            ("a",),
-            extra={OWN: {"summary": [], "content": [{"type": "reasoning_text", "text": "a"}]}},
-        ),
-    ),
-    "another vendor's": (
-        {"summary": [], "encrypted_content": "sn1.anthropic.EqQB"},
-        Reasoning((), "EqQB", "anthropic"),
-    ),
-    "another vendor's, redacted": (
-        {"id": "rs_1", "summary": [], "encrypted_content": "sn1-redacted.anthropic.EqQB"},
-        RedactedReasoning("EqQB", "anthropic", extra={OWN: {"id": "rs_1", "summary": []}}),
-    ),
-    "forwarded by OpenRouter": (
-        {"summary": [], "encrypted_content": "EqQB", "format": "anthropic-claude-v1"},
-        Reasoning((), "EqQB", "anthropic", extra={OWN: {"format": "anthropic-claude-v1"}}),
-    ),
-}
-
-
-@pytest.mark.parametrize(("fields", "block"), REASONING.values(), ids=REASONING)
-def test_reasoning_item(fields: dict[str, Any], block: InputBlock) -> None:
-    (message,) = read_items({"type": "reasoning", **fields})
-    assert message.blocks == (block,)
-
-
-def test_reasoning_of_a_server_is_its_own() -> None:
-    item = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
-    (message,) = read({"input": [item]}, server="xai").messages
-    assert message.blocks == (Reasoning((), "x", "xai"),)
 
 
 def test_calls_and_results() -> None:

@@ -1,0 +1,34 @@
+"""Files within a body: `data:` URLs, and the names of files that came without one."""
+
+from __future__ import annotations
+
+__all__ = ["PDF", "file_name", "split_data_url", "title_of"]
+
+PDF = "application/pdf"
+
+_UNTITLED = "untitled"
+_SUFFIXES = {PDF: "pdf", "text/plain": "txt"}
+
+
+def split_data_url(url: str) -> tuple[str, str] | None:
+    """Return the media type, which may be empty, and the Base64 of a `data:` URL.
+
+    None is returned for any other URL.
+    """
+    if url[:5].lower() != "data:":
+        return None
+    head, comma, data = url.partition(",")
+    media_type, *parameters = head[5:].split(";")
+    if not comma or "base64" not in parameters:
+        return None
+    return media_type, data
+
+
+def file_name(title: str | None, media_type: str) -> str:
+    """Return the name of a file, for a vendor that refuses files without a name."""
+    return title or f"{_UNTITLED}.{_SUFFIXES.get(media_type, 'bin')}"
+
+
+def title_of(name: str | None) -> str | None:
+    """Return the title of a file; None if `file_name` made its name."""
+    return None if name is None or name.partition(".")[0] == _UNTITLED else name

@@ -1,0 +1,70 @@
+"""Reasoning items of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.openai_responses.requests import read, read_items
+
+from streamnorm._core.blocks import (
+    InputBlock,
+    Reasoning,
+    RedactedReasoning,
+)
+
+OWN = "openai_responses"
+
+
+REASONING: dict[str, tuple[dict[str, Any], InputBlock]] = {
+    "encrypted": (
+        {
+            "id": "rs_1",
+            "summary": [
+                {"type": "summary_text", "text": "One."},
+                {"type": "summary_text", "text": "Two."},
+            ],
+            "encrypted_content": "gAAA",
+        },
+        Reasoning(("One.", "Two."), "gAAA", "openai", extra={OWN: {"id": "rs_1"}}),
+    ),
+    "as Codex sends it": (
+        {"id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAA"},
+        Reasoning((), "gAAA", "openai", extra={OWN: {"id": "rs_1", "content": None}}),
+    ),
+    "not encrypted": (
+        {"summary": [], "encrypted_content": None},
+        Reasoning(extra={OWN: {"encrypted_content": None}}),
+    ),
+    "text of the reasoning": (
+        {"summary": [], "content": [{"type": "reasoning_text", "text": "a"}]},
+        Reasoning(
+            ("a",),
+            extra={OWN: {"summary": [], "content": [{"type": "reasoning_text", "text": "a"}]}},
+        ),
+    ),
+    "another vendor's": (
+        {"summary": [], "encrypted_content": "sn1.anthropic.EqQB"},
+        Reasoning((), "EqQB", "anthropic"),
+    ),
+    "another vendor's, redacted": (
+        {"id": "rs_1", "summary": [], "encrypted_content": "sn1-redacted.anthropic.EqQB"},
+        RedactedReasoning("EqQB", "anthropic", extra={OWN: {"id": "rs_1", "summary": []}}),
+    ),
+    "forwarded by OpenRouter": (
+        {"summary": [], "encrypted_content": "EqQB", "format": "anthropic-claude-v1"},
+        Reasoning((), "EqQB", "anthropic", extra={OWN: {"format": "anthropic-claude-v1"}}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "block"), REASONING.values(), ids=REASONING)
+def test_reasoning_item(fields: dict[str, Any], block: InputBlock) -> None:
+    (message,) = read_items({"type": "reasoning", **fields})
+    assert message.blocks == (block,)
+
+
+def test_reasoning_of_a_server_is_its_own() -> None:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
+    (message,) = read({"input": [item]}, server="xai").messages
+    assert message.blocks == (Reasoning((), "x", "xai"),)
