@@ -222,3 +222,22 @@ def test_results_apart_are_legal_where_they_must_be_one_message() -> None:
     assert structs.replace(chat.dump("anthropic"), losses=()) == structs.replace(
         encode_request(chat.request, "anthropic"), losses=()
     )
+
+
+@each_dialect
+@pytest.mark.parametrize("source", [None, *DIALECTS])
+def test_an_id_that_comes_again_is_written_as_in_one_request(
+    dialect: str, source: str | None
+) -> None:
+    chat = Conversation(Request(model="m", max_tokens=5, tools=TOOLS))
+    for _ in range(4):
+        chat.append(SAID)
+        calls = (ToolCall("call_0", "f"), ToolCall("call:1", "f"))
+        chat.append(Message("m", "m", calls, "tool_use"), dialect=source)
+        for call in chat.open_tool_calls():
+            chat.append_tool_result(call.id, "ok")
+        assert chat.dump(dialect) == encode_request(chat.request, dialect)
+    ids = [
+        call.id for call in decode_request(chat.dump(dialect).body, dialect).messages[1].tool_calls
+    ]
+    assert ids == ["call_0", "call:1"]
