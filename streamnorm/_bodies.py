@@ -166,8 +166,6 @@ def encode_grown_request(
     profiles = options["profiles"] or shipped_profiles()
     can = _target(request, codec.capabilities, profiles, options["server"], options["version"])
     native = can is codec.capabilities and is_own(request, can.dialect)
-    if memo is not None:
-        memo.begin()
     projected, reply = project_request(
         request, can, losses, repair=repair, native=native, memo=memo
     )
@@ -175,8 +173,6 @@ def encode_grown_request(
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
     path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
-    if memo is not None:
-        memo.commit()
     return Encoded(body, path, headers, losses.list(), reply)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from streamnorm._core.bodies.request import InputMessage
+from streamnorm._core.bodies.request import InputMessage, same_parts
 from streamnorm._core.losses import Losses
 
 __all__ = ["EncodingMemo"]
@@ -22,7 +22,7 @@ class _Entry(NamedTuple):
     """The result of one step for one message.
 
     Attributes:
-        message: The message, whose parts must stay alive: they are the key.
+        message: The message.
         result: What the step returned.
         lost: The losses that it counted.
     """
@@ -35,22 +35,12 @@ class _Entry(NamedTuple):
 class EncodingMemo:
     """The results of encoding the messages of one growing history for one target.
 
-    A message is known by the identity of its parts, so that one that is put together anew of
-    the same blocks is known as well.  Results that the last encoding did not use are dropped.
+    A message is known by its position and the identity of its parts, so that one that is put
+    together anew of the same blocks is known as well.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], _Entry] = {}
-        self._used: dict[tuple[object, ...], _Entry] = {}
-
-    def begin(self) -> None:
-        """Begin an encoding of the whole history."""
-        self._used = {}
-
-    def commit(self) -> None:
-        """Keep the results that were used since `begin`, and drop all others."""
-        self._known = self._used
-        self._used = {}
+        self._entries: dict[tuple[str, int], _Entry] = {}
 
     def result(
         self,
@@ -72,18 +62,23 @@ class EncodingMemo:
         Raises:
             LossyEncoding: The step loses something, and the losses are strict.
         """
-        key = (
-            *(step, position, message.role, message.name),
-            *(id(message.extra), id(message.source)),
-            *map(id, message.blocks),
-        )
-        entry = self._used.get(key) or self._known.get(key)
-        if entry is None:
+        entry = self._entries.get((step, position))
+        if entry is None or not _is_same(entry.message, message):
             result, lost = losses.recorded(make)
-            entry = _Entry(message, result, lost)
-        else:
-            for loss in entry.lost:
-                losses.add(*loss)
-        self._used[key] = entry
-        value: T = entry.result
-        return value
+            self._entries[step, position] = _Entry(message, result, lost)
+            return result
+        for loss in entry.lost:
+            losses.add(*loss)
+        known: T = entry.result
+        return known
+
+
+def _is_same(before: InputMessage, message: InputMessage) -> bool:
+    """Return whether two messages have the same parts."""
+    return before is message or (
+        before.role == message.role
+        and before.name == message.name
+        and before.extra is message.extra
+        and before.source is message.source
+        and same_parts(before.blocks, message.blocks) is before.blocks
+    )

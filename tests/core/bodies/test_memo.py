@@ -38,53 +38,37 @@ def run(memo: EncodingMemo, message: InputMessage, *, step: str = "s", position:
 
 def test_a_message_is_encoded_once_with_its_losses() -> None:
     memo = EncodingMemo()
-    for expected in (1, 0, 0):
-        memo.begin()
-        assert run(memo, MESSAGE) == expected
-        assert run(memo, MESSAGE) == 0
-        memo.commit()
+    assert [run(memo, MESSAGE) for _ in range(3)] == [1, 0, 0]
 
 
-def test_a_message_is_known_by_its_parts() -> None:
+def test_a_message_is_known_by_its_parts_and_its_position() -> None:
     memo = EncodingMemo()
-    memo.begin()
     assert run(memo, MESSAGE) == 1
     assert run(memo, structs.replace(MESSAGE)) == 0
+    assert run(memo, MESSAGE, step="other") == 1
+    assert run(memo, MESSAGE, position=1) == 1
     for other in (
         InputMessage("user", (Text("a"),)),
         structs.replace(MESSAGE, role="assistant"),
         structs.replace(MESSAGE, name="ann"),
         structs.replace(MESSAGE, extra={}),
         structs.replace(MESSAGE, source={}),
+        structs.replace(MESSAGE, blocks=(*MESSAGE.blocks, *MESSAGE.blocks)),
     ):
+        assert run(memo, MESSAGE) == 0
         assert run(memo, other) == 1
-    assert run(memo, MESSAGE, step="other") == 1
-    assert run(memo, MESSAGE, position=1) == 1
+        assert run(memo, MESSAGE) == 1
 
 
-def test_what_the_last_encoding_did_not_use_is_dropped() -> None:
+def test_a_message_that_cannot_be_encoded_is_not_stored() -> None:
     memo = EncodingMemo()
-    memo.begin()
+    with pytest.raises(ZeroDivisionError):
+        memo.result("s", 0, MESSAGE, Losses(), lambda: 1 / 0)
     assert run(memo, MESSAGE) == 1
-    memo.commit()
-    memo.begin()
-    memo.commit()
-    assert run(memo, MESSAGE) == 1
-
-
-def test_an_encoding_that_failed_drops_nothing() -> None:
-    memo = EncodingMemo()
-    memo.begin()
-    assert run(memo, MESSAGE) == 1
-    memo.commit()
-    memo.begin()  # and nothing more
-    memo.begin()
-    assert run(memo, MESSAGE) == 0
 
 
 def test_a_known_loss_raises_where_losses_are_strict() -> None:
     memo = EncodingMemo()
-    memo.begin()
     assert run(memo, MESSAGE) == 1
     with pytest.raises(LossyEncoding):
         memo.result("s", 0, MESSAGE, Losses(strict=True), lambda: 1)
