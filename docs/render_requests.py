@@ -121,6 +121,7 @@ LOSSES = {
     "tool_result_image_moved": ("an image in a tool result", "in a message of the user after it"),
     "tools_moved": ("tools that a message adds", "offered from the start"),
     "trailing_white_space": ("white space at the end of a prefill", "dropped"),
+    "user": ("a second name of the end user", "dropped"),
     "user_hashed": ("a long name of the end user", "written as its SHA-256"),
     "video_dropped": ("a video", "dropped"),
 }

@@ -28,6 +28,7 @@ __all__ = [
     "texts_in",
     "unexpected",
     "unfit",
+    "unmapped",
     "within",
 ]
 
@@ -141,3 +142,10 @@ def rest_of(value: dict[str, Any], known: Set[str]) -> dict[str, Any] | None:
     if value.keys() <= known:
         return None
     return {name: item for name, item in value.items() if name not in known}
+
+
+def unmapped(value: dict[str, Any], mapped: Set[str]) -> dict[str, Any]:
+    """Return the fields that are not mapped, and all that are null."""
+    if value.keys() <= mapped and None not in value.values():
+        return {}
+    return {name: item for name, item in value.items() if name not in mapped or item is None}

@@ -141,10 +141,10 @@ class CallRestorer:
                 restored.append(event)
 
     def _restore(self, start: BlockStart, block: Block) -> BlockStart:
-        if not isinstance(block, ToolCall) or block.namespace is not None:
+        if not isinstance(block, ToolCall):
             return start
         tool = self._tools.get(block.name)
-        if tool is None:
+        if tool is None or block.namespace not in (None, tool.namespace):
             return start
         kind = block.kind
         if tool.is_custom and kind == "function":

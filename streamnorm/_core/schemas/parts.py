@@ -31,7 +31,7 @@ def merge(parts: Parts, other: Parts, lose: Lose) -> None:
         elif keyword in _SMALLEST:
             parts[keyword] = min(parts[keyword], value)
         elif keyword == "properties":
-            parts[keyword] = {**value, **parts[keyword]}
+            parts[keyword] = {**parts[keyword], **value, **parts[keyword]}
             if any(parts[keyword][name] != each for name, each in value.items()):
                 lose(keyword, "dropped")
         elif keyword == "required":

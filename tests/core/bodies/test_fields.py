@@ -81,3 +81,21 @@ def test_what_a_type_refuses_is_an_error_at_its_path(value: object, path: str) -
 def test_the_rest_are_the_fields_without_a_place() -> None:
     assert fields.rest_of({"a": 1}, {"a", "b"}) is None
     assert fields.rest_of({"a": 1, "c": None}, {"a", "b"}) == {"c": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [({}, "missing, expected a string"), ({"a": None}, "null, expected a string")],
+    ids=repr,
+)
+def test_required_text_is_there(value: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        fields.required_text(value, "a")
+    assert (caught.value.path, caught.value.args[0]) == ("$.a", problem)
+    assert fields.required_text({"a": "b"}, "a") == "b"
+
+
+def test_fields_that_are_not_mapped_or_null_are_unmapped() -> None:
+    assert fields.unmapped({"a": 1, "b": 0}, {"a", "b"}) == {}
+    assert fields.unmapped({"a": None, "b": 1}, {"a", "b"}) == {"a": None}
+    assert fields.unmapped({"a": 1, "c": 2}, {"a", "b"}) == {"c": 2}

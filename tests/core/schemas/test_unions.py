@@ -133,6 +133,11 @@ def test_union_has_different_branches_and_no_constraint_beside(
             {"type": "array", "items": {"type": "string"}},
             ["items"],
         ),
+        (
+            [{"properties": {"a": {}}}, {"properties": {"b": {}, "a": {}}}],
+            {"type": "object", "properties": {"a": {}, "b": {}}},
+            [],
+        ),
         ([{"title": "t"}, {"title": "t", "type": "null"}], {"type": "null", "title": "t"}, []),
     ],
 )
@@ -143,6 +148,11 @@ def test_schemas_that_are_valid_together_become_one(
     assert found == simple
     assert lost["allOf"] == "merged"
     assert [keyword for keyword, result in lost.items() if result == "dropped"] == dropped
+
+
+def test_properties_of_several_schemas_stand_in_the_order_of_the_first() -> None:
+    found, _ = of_property({"allOf": [{"properties": {n: {}}} for n in "cab"]})
+    assert [*found["properties"]] == ["c", "a", "b"]
 
 
 def test_what_can_never_be_valid_is_not_offered() -> None:

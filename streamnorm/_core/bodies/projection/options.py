@@ -59,6 +59,8 @@ def project_options(
         raise EncodeError("model of another API, expected one of this", path="model")
     if "safety_identifier" not in can.fields and "user" in can.fields:
         user = request.safety_identifier or request.user
+        if request.user and user != request.user:
+            losses.add("user", "request", "dropped beside safety_identifier")
         if user is not request.user or request.safety_identifier is not None:
             request = structs.replace(request, user=user, safety_identifier=None)
     fields = can.fields

@@ -66,11 +66,12 @@ class ToolNames:
         return known
 
     def _legal(self, name: str, namespace: str | None) -> str:
-        if namespace is not None and not self._can.namespaces:
-            name = f"{namespace}{_SEPARATOR}{name}"
+        qualified = name if namespace is None else f"{namespace}{_SEPARATOR}{name}"
+        if not self._can.namespaces:
+            name = qualified
         if self._pattern is None or self._pattern.fullmatch(name):
             return name
-        digest = blake2b(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
+        digest = blake2b(qualified.encode("utf-8", "replace"), digest_size=4).hexdigest()
         # Some vendors want a letter or an underscore first.
         start = _ILLEGAL.sub("_", name[:_KEPT_CHARS]).lstrip("-0123456789") or "tool"
         return f"{start}{_SEPARATOR}{digest}"

@@ -13,13 +13,13 @@ from decimal import Decimal
 from typing import Any
 
 from streamnorm._core.blocks import InputBlock, OpaqueBlock, ToolCall
-from streamnorm._core.bodies.fields import object_of, text_in
+from streamnorm._core.bodies.fields import object_of, text_in, unmapped
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, objects_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER
 from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
 from streamnorm.dialects.gemini.wire import DIALECT
@@ -51,9 +51,9 @@ def call_from_wire(
     arguments = "" if args is None else compact(args)
     if args is None and wire.get("partialArgs"):
         arguments = _joined(objects_of(wire["partialArgs"]))
-    unmapped = {} if is_plain else rest(wire, _MAPPED)
-    if unmapped:
-        modifiers = {f"functionCall.{key}": item for key, item in unmapped.items()} | modifiers
+    own = {} if is_plain else unmapped(wire, _MAPPED)
+    if own:
+        modifiers = {f"functionCall.{key}": item for key, item in own.items()} | modifiers
     signature, issuer = signed
     extra = extra_of(modifiers)
     return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)

@@ -20,13 +20,13 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import array_in, unexpected, within
+from streamnorm._core.bodies.fields import array_in, unexpected, unmapped, within
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, string_of
 from streamnorm.dialects.gemini.body.calls import call_to_wire
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER
 from streamnorm.dialects.gemini.body.parts import block_to_wire, read_part
 from streamnorm.dialects.gemini.body.results import result_to_wire
@@ -58,7 +58,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
         wire = camel(content)
         word, parts = wire.get("role"), array_in(wire, "parts") or []
-        fields = rest(wire, _MAPPED)
+        fields = unmapped(wire, _MAPPED)
     role = _ROLES.get(word) if isinstance(word, str | None) else None
     if role is None:
         raise unexpected(word, "user or model", "$.role")

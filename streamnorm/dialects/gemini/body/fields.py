@@ -10,14 +10,13 @@ A field of an inner object stands in `extra` under its path, such as
 from __future__ import annotations
 
 import re
-from collections.abc import Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["add_extra", "camel", "extra_of", "rest"]
+__all__ = ["add_extra", "camel", "extra_of"]
 
 _INNER = frozenset(
     {"functionCall", "functionResponse", "inlineData", "fileData", "streamableHttpTransport"}
@@ -53,13 +52,6 @@ def _converted(value: dict[str, Any]) -> dict[str, Any]:
 
 def _upper(match: re.Match[str]) -> str:
     return match[1].upper()
-
-
-def rest(value: dict[str, Any], known: Set[str]) -> dict[str, Any]:
-    """Return the fields that have no unified field, and those that are null."""
-    if value.keys() <= known and None not in value.values():
-        return {}
-    return {name: item for name, item in value.items() if name not in known or item is None}
 
 
 def extra_of(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:

@@ -14,12 +14,13 @@ from streamnorm._core.bodies.fields import (
     object_of,
     texts_in,
     unexpected,
+    unmapped,
     within,
 )
 from streamnorm._core.bodies.request import OutputFormat, ReasoningOptions, Request, is_own
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm.dialects.gemini.body.fields import camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import camel, extra_of
 from streamnorm.dialects.gemini.body.schemas import json_schema
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -75,7 +76,7 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
                 raise within(exc, f"$.{_THINKING}") from None
     except DecodeError as exc:
         raise within(exc, f"$.{CONFIG}") from None
-    return options, {f"{CONFIG}.{name}": value for name, value in rest(wire, known).items()}
+    return options, {f"{CONFIG}.{name}": value for name, value in unmapped(wire, known).items()}
 
 
 def _options(wire: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def _reasoning(wire: dict[str, Any]) -> ReasoningOptions:
         effort = level.lower()
         known.add("thinkingLevel")
     show = None if shown is None else "auto" if shown else "none"
-    extra = extra_of(rest(wire, known))
+    extra = extra_of(unmapped(wire, known))
     if budget is None:
         return ReasoningOptions(None, effort, None, show, extra)
     if budget < 0:

@@ -19,13 +19,14 @@ from streamnorm._core.bodies.fields import (
     objects_in,
     required_text,
     text_in,
+    unmapped,
     within,
 )
 from streamnorm._core.bodies.request import InputMessage, Request, Source, unchanged_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm.dialects.gemini.body.contents import ContentsWriter, message_from_wire
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.generation import (
     CONFIG,
     OPTIONS,
@@ -68,9 +69,9 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     if array_in(wire, "contents") is None:
         raise DecodeError("missing, expected an array", path="$.contents")
     fields, extra = options_from_wire(wire)
-    choice, is_validated, unmapped = choice_from_wire(wire)
-    extra |= unmapped
-    extra |= rest(wire, _MAPPED)
+    choice, is_validated, calling = choice_from_wire(wire)
+    extra |= calling
+    extra |= unmapped(wire, _MAPPED)
     tier = text_in(wire, _TIER)
     if tier in _TIERS:
         fields["service_tier"] = _TIERS[tier]

@@ -248,7 +248,9 @@ class _ResponseWriter:
             starts.append(starts[-1] + len(text.encode("utf-8", "replace")))
         cited: list[tuple[int, dict[str, Any]]] = []
         for block in self._cited:
-            text, start = self._parts[block.part]["text"], starts[block.part]
+            # A citation of its whole block ends with the block, as in a stream.
+            text = self._parts[block.part]["text"][: block.start + len(block.text)]
+            start = starts[block.part]
             fields = citations_to_wire(block.citations, text, block.start, start, extras=True)
             cited.append((block.part, fields))
         return merge_citations(cited)

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from streamnorm._core.blocks import OpaqueBlock, Text, ToolResult
-from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, within
+from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, unmapped, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import file_from_wire, file_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -46,8 +46,8 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
         return ToolResult(id, content, is_error, name, original, extra=extra_of(modifiers))
     parts = array_in(wire, "parts") or ()
     content += tuple([_part(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
-    unmapped = {f"functionResponse.{key}": item for key, item in rest(wire, _MAPPED).items()}
-    extra = extra_of({**unmapped, **modifiers})
+    own = {f"functionResponse.{key}": item for key, item in unmapped(wire, _MAPPED).items()}
+    extra = extra_of({**own, **modifiers})
     return ToolResult(id, content, is_error, name, original, extra=extra)
 
 

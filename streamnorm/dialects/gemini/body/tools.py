@@ -19,13 +19,14 @@ from streamnorm._core.bodies.fields import (
     text_in,
     texts_in,
     unexpected,
+    unmapped,
     within,
 )
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.schemas import json_schema
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -89,7 +90,7 @@ def _tools_of(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
 def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
     wire = camel(declaration)
     schema = object_of(wire, "parametersJsonSchema")
-    fields = rest(wire, _MAPPED)
+    fields = unmapped(wire, _MAPPED)
     if schema is None:
         own = object_of(wire, "parameters")
         try:
@@ -117,8 +118,8 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
             token = value.removeprefix("Bearer ")
         else:
             others[name] = value
-    fields = rest(wire, {"name", "streamableHttpTransport"})
-    for name, value in rest(transport, {"url", "headers"}).items():
+    fields = unmapped(wire, {"name", "streamableHttpTransport"})
+    for name, value in unmapped(transport, {"url", "headers"}).items():
         fields[f"streamableHttpTransport.{name}"] = value
     tool = MCPServer(
         *(text_in(wire, "name") or "", text_in(transport, "url"), token, others),
@@ -207,8 +208,8 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         DecodeError: A field has another type than the vendor's.
     """
     config = camel(object_of(body, TOOL_CONFIG) or {})
-    unmapped = rest(config, {_CALLING})
-    fields = {f"{TOOL_CONFIG}.{name}": value for name, value in unmapped.items()}
+    own = unmapped(config, {_CALLING})
+    fields = {f"{TOOL_CONFIG}.{name}": value for name, value in own.items()}
     try:
         calling = camel(object_of(config, _CALLING) or {})
     except DecodeError as exc:
@@ -232,7 +233,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
             choice = ToolChoice("none")
         case _:
             known.clear()
-    for name, value in rest(calling, known).items():
+    for name, value in unmapped(calling, known).items():
         fields[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
     return choice, mode == _VALIDATED, fields
 

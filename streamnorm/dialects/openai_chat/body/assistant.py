@@ -28,6 +28,7 @@ from streamnorm._core.bodies.fields import (
     text_in,
     unexpected,
     unfit,
+    unmapped,
     within,
 )
 from streamnorm._core.bodies.request import InputMessage
@@ -39,7 +40,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
-from streamnorm.dialects.openai_chat.body.extra import add_extra, extra_of, mark_and_extra, unmapped
+from streamnorm.dialects.openai_chat.body.extra import add_extra, extra_of, mark_and_extra
 from streamnorm.dialects.openai_chat.body.parts import content_from_wire, part_to_wire
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, reasoning_from_wire
 from streamnorm.dialects.openai_chat.stream_state import StreamState

@@ -10,6 +10,7 @@ from collections.abc import Set
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import CacheMark
+from streamnorm._core.bodies.fields import unmapped
 from streamnorm._core.json import is_object
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "mark_and_extra",
     "mark_to_wire",
     "own_fields",
-    "unmapped",
 ]
 
 DIALECT = "openai_chat"
@@ -32,13 +32,6 @@ _MARKS = {
     "prompt_cache_breakpoint": ("mode", "explicit"),
     "cache_control": ("type", "ephemeral"),
 }
-
-
-def unmapped(value: dict[str, Any], mapped: Set[str]) -> dict[str, Any]:
-    """Return the fields that are not mapped, and all that are null."""
-    if value.keys() <= mapped and None not in value.values():
-        return {}
-    return {name: item for name, item in value.items() if name not in mapped or item is None}
 
 
 def extra_of(fields: dict[str, Any]) -> Extra:

@@ -22,7 +22,14 @@ from streamnorm._core.blocks import (
     Text,
     file_block,
 )
-from streamnorm._core.bodies.fields import object_at, required_text, text_in, unexpected, within
+from streamnorm._core.bodies.fields import (
+    object_at,
+    required_text,
+    text_in,
+    unexpected,
+    unmapped,
+    within,
+)
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -32,7 +39,6 @@ from streamnorm.dialects.openai_chat.body.extra import (
     add_extra,
     mark_and_extra,
     mark_to_wire,
-    unmapped,
 )
 
 __all__ = ["content_from_wire", "content_to_wire", "part_to_wire"]

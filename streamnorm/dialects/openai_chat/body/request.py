@@ -20,6 +20,7 @@ from streamnorm._core.bodies.fields import (
     object_of,
     text_in,
     texts_in,
+    unmapped,
     within,
 )
 from streamnorm._core.bodies.request import (
@@ -33,13 +34,7 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
-from streamnorm.dialects.openai_chat.body.extra import (
-    DIALECT,
-    add_extra,
-    extra_of,
-    own_fields,
-    unmapped,
-)
+from streamnorm.dialects.openai_chat.body.extra import DIALECT, add_extra, extra_of, own_fields
 from streamnorm.dialects.openai_chat.body.messages import messages_from_wire, messages_to_wire
 from streamnorm.dialects.openai_chat.body.tools import (
     choice_from_wire,

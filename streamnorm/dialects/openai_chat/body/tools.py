@@ -17,18 +17,14 @@ from streamnorm._core.bodies.fields import (
     objects_in,
     required_text,
     text_in,
+    unmapped,
     within,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import AnyTool, CustomTool, Grammar, ServerTool, Tool, ToolChoice
-from streamnorm.dialects.openai_chat.body.extra import (
-    DIALECT,
-    add_extra,
-    extra_of,
-    unmapped,
-)
+from streamnorm.dialects.openai_chat.body.extra import DIALECT, add_extra, extra_of
 
 __all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
 

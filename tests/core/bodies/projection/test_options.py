@@ -101,7 +101,7 @@ def test_one_name_of_the_end_user_is_enough() -> None:
     fields = ALL_FIELDS - {"safety_identifier"}
     done = Projection(asked(user="a", safety_identifier="b"), fields=fields)
     assert (done.request.user, done.request.safety_identifier) == ("b", None)
-    assert done.lost == {}
+    assert done.lost == {"user": 1}
     plain = asked(user="a")
     assert Projection(plain, fields=fields).request is plain
     none = Projection(asked(safety_identifier="b"), fields=fields - {"user"})

@@ -82,3 +82,8 @@ def test_a_budget_stays_where_the_last_answer_may_continue(
     done = Projection(request(*messages, reasoning=BUDGET), **BOUNDED)
     assert done.request.reasoning == BUDGET
     assert done.lost == {}
+
+
+def test_an_effort_alone_is_what_a_client_of_the_target_says() -> None:
+    asked = own(request(user("q"), reasoning=ReasoningOptions(effort="low")))
+    assert Projection(asked).request is asked

@@ -237,6 +237,21 @@ def test_a_request_that_says_nothing_is_an_error() -> None:
     assert Projection(mine).request is mine
 
 
+def test_results_with_and_without_names_are_matched_beside_each_other() -> None:
+    asked = request(
+        assistant(ToolCall("", "f"), ToolCall("", "g"), ToolCall("", "g")),
+        user(result("", "2", name="g"), result("", "1"), result("", "3")),
+    )
+    done = Projection(asked)
+    results = [block for block in done.messages[1][1] if isinstance(block, ToolResult)]
+    assert [(block.tool_call_id, block.content[0]) for block in results] == [
+        ("call_0_0", Text("1")),
+        ("call_0_1", Text("2")),
+        ("call_0_2", Text("3")),
+    ]
+    assert done.lost == {"result_matched_by_order": 3, "results_reordered": 1}
+
+
 # What is added to a conversation of the target's dialect leaves it as it is: its clients match
 # results without ids by their order, and its server holds it in a cache.
 

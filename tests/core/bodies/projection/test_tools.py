@@ -129,6 +129,13 @@ def test_a_name_that_the_target_refuses_is_changed_for_tool_and_call_alike() -> 
     assert getattr(digits.request.tools[0], "name", "").startswith("tool__")
 
 
+def test_illegal_names_of_several_namespaces_stay_apart() -> None:
+    tools = (Tool("é", namespace=Namespace("a")), Tool("é", namespace=Namespace("b")))
+    done = offered(*tools, name_pattern="[A-Za-z0-9_-]+")
+    names = [tool.name for tool in done.request.tools if isinstance(tool, Tool)]
+    assert [done.reply.tools[name] for name in names] == [ToolName("é", "a"), ToolName("é", "b")]
+
+
 def test_deferred_tools_are_loaded_where_there_is_no_search() -> None:
     done = offered(Tool("f", deferred=True), deferred_tools=False)
     assert done.request.tools == (Tool("f"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import DecodeError
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, rest
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 
 
 def test_both_spellings_are_read_as_one() -> None:
@@ -31,12 +31,6 @@ def test_a_field_in_both_spellings_is_refused() -> None:
     with pytest.raises(DecodeError, match="both spellings") as caught:
         camel({"topK": 1, "top_k": 2})
     assert caught.value.path == "$.topK"
-
-
-def test_the_rest_of_an_object_is_unknown_or_null() -> None:
-    assert rest({"a": 1, "b": 0}, {"a", "b"}) == {}
-    assert rest({"a": None, "b": 1}, {"a", "b"}) == {"a": None}
-    assert rest({"a": 1, "c": 2}, {"a", "b"}) == {"c": 2}
 
 
 def test_extra_fields_go_back_to_their_inner_objects() -> None:
