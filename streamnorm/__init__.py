@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from streamnorm._bodies import encode_request as encode_request
     from streamnorm._bodies import translate_message as translate_message
     from streamnorm._bodies import translate_request as translate_request
+    from streamnorm._conversation import Conversation as Conversation
+    from streamnorm._conversation import StreamedAnswer as StreamedAnswer
     from streamnorm._core.accumulate import Accumulator as Accumulator
     from streamnorm._core.accumulate import accumulate as accumulate
     from streamnorm._core.accumulate import message_events as message_events
@@ -138,6 +140,7 @@ _MODULES = {
         "Encoded decode_message decode_request encode_message encode_request "
         "translate_message translate_request"
     ),
+    "streamnorm._conversation": "Conversation StreamedAnswer",
     "streamnorm._core.accumulate": "Accumulator accumulate message_events",
     "streamnorm._core.blocks": (
         "Audio Block CacheMark Citation Document Image InputBlock OpaqueBlock Reasoning "

@@ -21,4 +21,5 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        answer_fields={"item_id": "id"},
     )
