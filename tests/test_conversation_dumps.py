@@ -241,3 +241,15 @@ def test_an_id_that_comes_again_is_written_as_in_one_request(
         call.id for call in decode_request(chat.dump(dialect).body, dialect).messages[1].tool_calls
     ]
     assert ids == ["call_0", "call:1"]
+
+
+@each_dialect
+def test_a_client_may_repeat_an_id(dialect: str) -> None:
+    body = encode_request(Request(model="m", messages=(SAID,), max_tokens=5), dialect).body
+    chat = Conversation(decode_request(body, dialect))
+    for _ in range(3):
+        chat.append(Message("m", "m", (ToolCall("call_0", "f"),), "tool_use"), dialect=dialect)
+        chat.append_tool_result("call_0", "ok")
+        for _ in range(2):
+            assert chat.dump(dialect) == encode_request(chat.request, dialect)
+            chat.append(SAID)

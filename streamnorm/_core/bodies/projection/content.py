@@ -54,14 +54,12 @@ class _KnownCall(NamedTuple):
 
     Attributes:
         name: Name of its tool in the target.
-        written: Its id in the target; None if that is its own.
-        is_taken: Whether no later call may have that id.
+        written: Its id in the target, which no later call may have; None if it stays.
         repeats: Number of earlier calls with its id.
     """
 
     name: str
     written: str | None
-    is_taken: bool
     repeats: int
 
 
@@ -133,8 +131,9 @@ class ContentProjector:
 
     def _known_call(self, id: str) -> _KnownCall:
         written = self._ids.get(id)
-        is_taken = written in self._written_ids
-        return _KnownCall(self._called[id], written, is_taken, self._repeats[id])
+        if written not in self._written_ids:  # that of a message that stays as it is
+            written = None
+        return _KnownCall(self._called[id], written, self._repeats[id])
 
     def _restore(self, id: str, call: _KnownCall) -> None:
         """Note a call as the projection of its message did."""
@@ -142,8 +141,7 @@ class ContentProjector:
         self._repeats[id] = call.repeats
         if call.written is not None:
             self._ids[id] = call.written
-            if call.is_taken:
-                self._written_ids.add(call.written)
+            self._written_ids.add(call.written)
 
     def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
         own = is_own(message, self._can.dialect)
