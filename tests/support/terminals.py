@@ -101,6 +101,7 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
     """Return whether each choice has a finish reason that no content follows."""
     finished: dict[int, bool] = {}
     ids: set[str] = set()  # of calls
+    names: dict[tuple[int, int], str] = {}  # by choice and index
     for chunk in chunks:
         for choice in chunk.get("choices") or ():
             number, delta = choice.get("index", 0), choice.get("delta") or {}
@@ -109,7 +110,15 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
                 function = fragment.get("function") or fragment.get("custom") or {}
                 is_new = bool(fragment.get("id")) and fragment["id"] not in ids
                 # White space behind whole arguments is none; that within a text is not judged.
-                says = any(str(value).strip(" \t\r\n") for value in function.values() if value)
+                # Nor is a name that the call has already.
+                call = (number, fragment.get("index") or 0)
+                repeated = function.get("name") == names.get(call)
+                names[call] = function.get("name") or names.get(call, "")
+                says = any(
+                    str(value).strip(" \t\r\n")
+                    for key, value in function.items()
+                    if value and not (key == "name" and repeated)
+                )
                 is_content = is_content or is_new or says
                 ids.add(fragment.get("id") or "")
             stands = finished.get(number, False) and not is_content

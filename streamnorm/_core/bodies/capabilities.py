@@ -18,6 +18,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     Attributes:
         dialect: Name of the dialect.
         fields: Fields of `Request` with a field in the body.
+        messages_field: Field of the body that holds the messages.
         roles: Roles of messages.
         system: Where instructions stand: in a field of blocks, in a field of one text, or in
             the first message.
@@ -126,6 +127,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
 
     dialect: str
     fields: frozenset[str]
+    messages_field: str = "messages"
     roles: frozenset[str] = frozenset({"user", "assistant"})
     system: Literal["blocks", "text", "message"] = "blocks"
     inline_system: Literal["message", "after_user", "text"] = "text"

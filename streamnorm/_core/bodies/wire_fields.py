@@ -52,6 +52,7 @@ def fit_fields(
         prefill: Whether the last message is the assistant's.
 
     Raises:
+        EncodeError: The server takes none of the messages.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     before = body
@@ -62,6 +63,10 @@ def fit_fields(
         body = edited(body, path := parse_path(name), _renamer(path, target, losses))
     for name, values in can.replaced_values.items():
         body = edited(body, parse_path(name), _replacer(values))
+    if before.get(can.messages_field) and not body.get(can.messages_field):
+        raise EncodeError(
+            "no messages that the server takes, expected at least one", path="messages"
+        )
     body = _without_unknown(body, can, losses)
     kept = _kept_betas(betas, before, body, can, losses)
     body = _with_needed(body, can, losses, prefill=prefill)

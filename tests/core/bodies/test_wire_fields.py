@@ -99,6 +99,13 @@ def test_null_or_an_empty_array_is_no_loss() -> None:
     assert lost == {("c", "request", "dropped"): 1}
 
 
+def test_messages_that_are_all_refused_are_an_error() -> None:
+    body = {"messages": [{"role": "user", "content": [{"type": "document"}]}], "model": "m"}
+    with pytest.raises(EncodeError, match="no messages that the server takes") as caught:
+        fit(body, denied_fields=frozenset({"messages.content[type=document]"}))
+    assert caught.value.path == "messages"
+
+
 def test_unknown_fields_are_removed_where_the_known_ones_are_listed() -> None:
     fitted, lost = fit({"a": 1, "c": 2, "b": 3}, allowed_fields=frozenset({"a"}))
     assert fitted.body == {"a": 1}

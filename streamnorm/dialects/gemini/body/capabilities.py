@@ -11,6 +11,7 @@ __all__ = ["CAPABILITIES"]
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
+    messages_field="contents",
     fields=frozenset({*OPTIONS, "service_tier", "stream"}),
     system="blocks",
     inline_system="text",

@@ -12,6 +12,7 @@ _TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
+    messages_field="input",
     fields=frozenset(
         {
             *("model", "system", "messages", "tools", "tool_choice", "parallel_tool_calls"),
