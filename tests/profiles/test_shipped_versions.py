@@ -15,6 +15,7 @@ from streamnorm.profiles import shipped_profiles
 
 OLD, NEW = "2023-06-01", "2026-10-21"
 
+USER = {"role": "user", "content": "a"}
 BODY: dict[str, Any] = {
     "temperature": 1,
     "top_p": 0.9,
@@ -107,7 +108,7 @@ def test_other_dialects_have_no_version() -> None:
         ),
         (
             "mid-conversation-tool-changes-2026-07-01",
-            {"messages": [{"role": "system", "content": [{"type": "tool_addition"}]}]},
+            {"messages": [{"role": "system", "content": [{"type": "tool_addition"}]}, USER]},
             "tool_addition",
         ),
         (
@@ -141,7 +142,7 @@ def test_beta_and_its_field_go_together(beta: str, body: dict[str, Any], lost: s
     losses = Losses()
     can = structs.replace(capabilities_for("anthropic"), allowed_betas=frozenset())
     fitted = fit_fields(body, headers, can, losses)
-    assert fitted.body in ({}, {"messages": [{"role": "system"}]})
+    assert fitted.body in ({}, {"messages": [{"role": "system"}]}, {"messages": [USER]})
     assert "anthropic-beta" not in fitted.headers
     assert [loss.feature for loss in losses.list()] == [lost, "beta"]
 
