@@ -235,8 +235,8 @@ class Conversation:
     def to_json(self) -> bytes:
         """Return the conversation as JSON text, for `from_json`.
 
-        It holds everything that was said, but no key or header.  Half of a surrogate pair
-        becomes U+FFFD.
+        It holds everything that was said, and the fields of tools and MCP servers as they were
+        given, tokens of these servers included.  Half of a surrogate pair becomes U+FFFD.
         """
         return stored_to_json(self._stored())
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from streamnorm import (
+    Conversation,
     InputMessage,
     Request,
     Text,
@@ -18,7 +19,6 @@ from streamnorm import (
     ToolResult,
     connect,
     decode_request,
-    encode_request,
     run_tools,
 )
 from streamnorm.testing import FakeProvider, tool_call
@@ -41,22 +41,25 @@ async def get_weather(city: str, **others: object) -> dict[str, object]:
     return {"city": city, "snow": True}
 
 
-async def run_agent(
-    client: httpx.AsyncClient, dialects: list[str], messages: list[InputMessage]
-) -> None:
+async def run_agent(client: httpx.AsyncClient, chat: Conversation, dialects: list[str]) -> None:
     """Ask until no tool is called; each turn goes to the next provider."""
     while True:
-        request = Request(model="m-1", messages=tuple(messages), tools=TOOLS, stream=True)
-        encoded = encode_request(request, dialects.pop(0))
-        url = f"https://api.example{encoded.path}"
-        async with connect(client, "POST", url, json=encoded.body) as stream:
-            async for _ in stream:
-                pass
-        messages.append(InputMessage("assistant", stream.message.blocks))
-        if not stream.message.tool_calls:
+        dialect = dialects.pop(0)
+        request = chat.dump(dialect)
+        url = f"https://api.example{request.path}"
+        async with connect(client, "POST", url, json=request.body) as stream:
+            with chat.append_stream(dialect=dialect, reply=request.reply) as answer:
+                async for event in stream:
+                    answer.push(event)
+        if not chat.open_tool_calls():
             return
-        results = await run_tools(stream.message, {"get_weather": get_weather}, tools=TOOLS)
-        messages.append(InputMessage("user", results))
+        results = await run_tools(answer.message, {"get_weather": get_weather}, tools=TOOLS)
+        chat.append(InputMessage("user", results))
+
+
+def ask() -> Conversation:
+    """Return a conversation with a question."""
+    return Conversation(Request(model="m-1", messages=(QUESTION,), tools=TOOLS, stream=True))
 
 
 def sent(provider: FakeProvider, number: int, dialect: str) -> Request:
@@ -83,12 +86,12 @@ def text_of(result: ToolResult) -> str:
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_agent_on_one_provider(dialect: str) -> None:
     provider = FakeProvider([CALLS, "It snows in Oslo."])
-    messages = [QUESTION]
+    chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
-        await run_agent(client, [dialect, dialect], messages)
-    assert [message.role for message in messages] == ["user", "assistant", "user", "assistant"]
-    assert messages[1].text == "One moment."
-    assert messages[3].text == "It snows in Oslo."
+        await run_agent(client, chat, [dialect, dialect])
+    assert [message.role for message in chat.messages] == ["user", "assistant", "user", "assistant"]
+    assert chat.messages[1].text == "One moment."
+    assert chat.messages[3].text == "It snows in Oslo."
     assert provider.losses == ()
     assert_answered(sent(provider, 1, dialect))
 
@@ -97,22 +100,22 @@ async def test_an_agent_on_one_provider(dialect: str) -> None:
 @pytest.mark.parametrize("first", DIALECTS)
 async def test_the_provider_is_switched_in_the_middle_of_the_loop(first: str, second: str) -> None:
     provider = FakeProvider([CALLS, "It snows in Oslo."])
-    messages = [QUESTION]
+    chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
-        await run_agent(client, [first, second], messages)
-    assert messages[-1].text == "It snows in Oslo."
+        await run_agent(client, chat, [first, second])
+    assert chat.messages[-1].text == "It snows in Oslo."
     assert_answered(sent(provider, 1, second))
 
 
 async def test_each_turn_is_another_provider() -> None:
     turns: list[Any] = [[tool_call("get_weather", city=name)] for name in ("Oslo", "Rome", "Bern")]
     provider = FakeProvider([*turns, "It snows in Oslo."])
-    messages = [QUESTION]
+    chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
-        await run_agent(client, [*DIALECTS], messages)
-    calls = [call for message in messages for call in message.tool_calls]
+        await run_agent(client, chat, [*DIALECTS])
+    calls = [call for message in chat.messages for call in message.tool_calls]
     assert [call.input()["city"] for call in calls] == ["Oslo", "Rome", "Bern"]
-    assert len(messages) == 8
+    assert len(chat.messages) == 8
     last = sent(provider, 3, DIALECTS[3])
     assert sum(len(message.tool_results) for message in last.messages) == 3
 
@@ -131,12 +134,12 @@ async def test_an_agent_on_a_recording(path: Path) -> None:
     """The first answer is a recorded one, whatever its tools are called."""
     provider = FakeProvider([path, "Done."])
     dialect = path.parts[-3]
-    messages = [QUESTION]
+    chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
-        await run_agent(client, [dialect, dialect], messages)
-    asked = [block for block in messages[1].blocks if isinstance(block, ToolCall)]
+        await run_agent(client, chat, [dialect, dialect])
+    asked = [block for block in chat.messages[1].blocks if isinstance(block, ToolCall)]
     assert asked
-    assert [result.tool_call_id for result in messages[2].tool_results] == [
+    assert [result.tool_call_id for result in chat.messages[2].tool_results] == [
         call.id for call in asked
     ]
-    assert messages[3].text == "Done."
+    assert chat.messages[3].text == "Done."
