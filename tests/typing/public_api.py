@@ -24,6 +24,7 @@ from streamnorm import (
     BlockStop,
     CitationDelta,
     Completed,
+    Conversation,
     CustomTool,
     Decoder,
     Document,
@@ -212,6 +213,21 @@ async def tools(message: Message, listed: list[Tool]) -> None:
     assert_type(results, tuple[ToolResult, ...])
     await streamnorm.run_tools(message.tool_calls, executors, concurrent=False)
     await streamnorm.run_tools(message.blocks, executors, arguments="raw")  # type: ignore[arg-type]
+
+
+def conversations(request: Request, message: Message, events: list[Event]) -> None:
+    chat = Conversation(request)
+    chat.append(message, dialect="anthropic")
+    chat.append(b"{}", server="vllm")
+    chat.append(3)  # type: ignore[arg-type]
+    with chat.append_stream(dialect="gemini") as answer:
+        assert_type(answer.feed(b""), list[Event])
+        answer.push(events[0])
+    assert_type(answer.message, Message)
+    assert_type(chat.open_tool_calls(), tuple[ToolCall, ...])
+    chat.append_tool_result("call-1", "21 degrees", is_error=True)
+    assert_type(chat.dump("openai_chat", repair="fill"), Encoded)
+    assert_type(Conversation.from_json(chat.to_json()), Conversation)
 
 
 async def asynchronous_streams(
