@@ -15,7 +15,19 @@ from support.request_corpus import captured_requests, needs_requests
 from support.requests import make_request
 from support.seeded import Draws, draws
 
-from streamnorm import DecodeError, EncodeError, Request, decode_request, encode_request
+from streamnorm import (
+    DecodeError,
+    EncodeError,
+    InputBlock,
+    InputMessage,
+    OpaqueBlock,
+    Request,
+    Text,
+    ToolCall,
+    ToolResult,
+    decode_request,
+    encode_request,
+)
 from streamnorm._core.bodies.projection import RepairPolicy
 
 
@@ -78,3 +90,28 @@ def test_of_two_members_with_one_key_the_last_counts(dialect: str) -> None:
     body = json.dumps({"model": "m", "max_tokens": 1, name: []})
     request = decode_request(body.replace('"m"', '"first", "model": "second"'), dialect)
     assert request.model in ("second", "")
+
+
+@pytest.mark.parametrize(
+    ("block", "dialect"),
+    [
+        (OpaqueBlock("anthropic", "x", "no JSON"), "anthropic"),
+        (OpaqueBlock("openai_chat", "x", "no JSON"), "openai_chat"),
+        (OpaqueBlock("gemini", "x", '"\ud800"'), "gemini"),
+        (ToolResult("c", (), value="{"), "gemini"),
+    ],
+)
+def test_block_made_by_hand_whose_json_is_none_is_an_encode_error(
+    block: InputBlock, dialect: str
+) -> None:
+    call = InputMessage("assistant", (ToolCall("c", "f", "{}"),))
+    blocks = (block,) if isinstance(block, ToolResult) else (ToolResult("c", ()), block)
+    request = Request(model="m", messages=(call, InputMessage("user", blocks)))
+    with pytest.raises(EncodeError, match="is no JSON"):
+        encode_request(request, dialect)
+
+
+@pytest.mark.parametrize("server", [None, "vertex"])
+def test_half_a_character_in_the_name_of_a_model_is_replaced(server: str | None) -> None:
+    request = Request(model="m\ud800", messages=(InputMessage("user", (Text("a"),)),))
+    assert "m%EF%BF%BD" in encode_request(request, "gemini", server=server).path

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import FieldPath, edited, has_field, parse_path
 from streamnorm._core.errors import EncodeError
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
 
 __all__ = ["Fitted", "endpoint_path", "fit_fields"]
@@ -91,7 +91,7 @@ def endpoint_path(path: str, model: str, can: BodyCapabilities, *, stream: bool)
     if model in ("", ".", ".."):
         raise EncodeError("no name that a path can have, expected one", path="model")
     # Names of versions have both: `claude-opus-4-5@20251101`, `…-v1:0`.
-    return template.replace("{model}", quote(model, safe=":@"))
+    return template.replace("{model}", quote(clean(model), safe=":@"))
 
 
 # Removal, other names and values

@@ -273,11 +273,11 @@ class ChatDecoder(Decoder):
                 blocks.add_content(content, events)
             else:
                 _read_parts(content, blocks, events)
-        if delta.refusal:
-            blocks.add_text("refusal", delta.refusal, events)
         for annotation in delta.annotations or ():
             self._state.check_depth(annotation)
             blocks.add_annotation(annotation, events)
+        if delta.refusal:
+            blocks.add_text("refusal", delta.refusal, events)
         for call in delta.tool_calls or ():
             self._read_call(call, blocks, events)
         function = delta.function_call

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any, TypeAlias
 
-import msgspec
-
 from streamnorm._core.blocks import CacheMark, OpaqueBlock
 from streamnorm._core.bodies.fields import rest_of, unexpected
+from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.json import compact, is_object
 
 __all__ = [
@@ -96,7 +95,7 @@ def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
 
 def opaque_to_wire(block: OpaqueBlock) -> dict[str, Any]:
     """Return a block that has no unified counterpart."""
-    value: dict[str, Any] = msgspec.json.decode(block.data)
+    value: dict[str, Any] = held_json(block.data, "data")
     if block.cache is not None:
         value[_MARK] = mark_to_wire(block.cache)
     return value

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from streamnorm._core.blocks import (
     Audio,
     Document,
@@ -24,6 +22,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.fields import text_in, unexpected, within
+from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_object, string_of
@@ -161,11 +160,11 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
         case Image() | Document() | Audio() | Video():
             return file_to_wire(block, context)
         case ServerToolCall(_, _, arguments, kind):
-            part = {kind: msgspec.json.decode(arguments)}
+            part = {kind: held_json(arguments, "arguments")}
         case ServerToolResult(_, kind, content):
             part = {kind: dict(content) if is_object(content) else content}
         case OpaqueBlock(_, kind, data):
-            part = {kind: msgspec.json.decode(data)}
+            part = {kind: held_json(data, "data")}
         case _:
             raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
     return part if block.extra is None else add_extra(part, block.extra)

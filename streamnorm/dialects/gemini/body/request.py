@@ -25,6 +25,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Request, Source, unchanged_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.json import clean
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.gemini.body.contents import ContentsWriter, message_from_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
@@ -191,7 +192,7 @@ def _path(request: Request) -> str:
     """Return the path of the endpoint; empty if the request names no model."""
     if not request.model:
         return ""
-    model = request.model
+    model = clean(request.model)
     resource = model if model.startswith(_RESOURCES) else f"models/{quote(model, safe='')}"
     method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
     return f"/v1beta/{resource}:{method}"

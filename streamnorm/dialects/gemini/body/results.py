@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from streamnorm._core.blocks import OpaqueBlock, Text, ToolResult
 from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, unmapped, within
+from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object
@@ -97,7 +96,7 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
                     context.losses.add("order_lost", "messages", "text written before the files")
                 texts.append(text)
             case OpaqueBlock(_, kind, data):
-                files.append({kind: msgspec.json.decode(data)})
+                files.append({kind: held_json(data, "data")})
             case file:
                 files.append(file_to_wire(file, context))
     if len(texts) > 1:
@@ -105,7 +104,7 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
     wire: dict[str, Any] = {"id": result.tool_call_id} if result.tool_call_id else {}
     wire["name"] = name
     if result.value is not None:
-        wire["response"] = msgspec.json.decode(result.value)
+        wire["response"] = held_json(result.value, "value")
     else:
         wire["response"] = {_ERROR if result.is_error else _OUTPUT: "".join(texts)}
     if files:

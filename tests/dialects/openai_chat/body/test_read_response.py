@@ -197,6 +197,14 @@ def test_tokens_are_counted_as_in_a_stream() -> None:
     assert read(response({"content": "Hi"}, usage=usage)).usage == Usage(130, 40, 100)
 
 
+def test_citations_belong_to_the_text_where_a_refusal_follows_it() -> None:
+    cited = {"start_index": 0, "end_index": 2, "url": "https://u", "title": "t"}
+    annotation = {"type": "url_citation", "url_citation": cited}
+    message = read(response({"content": "Hi", "refusal": "No.", "annotations": [annotation]}))
+    citation = Citation("url_citation", "https://u", "t", start=0, end=2)
+    assert message.blocks == (Text("Hi", (citation,)), Refusal("No."))
+
+
 def test_every_choice_is_read() -> None:
     body = response({"content": "A"})
     body["choices"].append({"message": {"content": "B"}, "finish_reason": "length"})
