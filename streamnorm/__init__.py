@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from streamnorm._bodies import encode_request as encode_request
     from streamnorm._bodies import translate_message as translate_message
     from streamnorm._bodies import translate_request as translate_request
+    from streamnorm._conversation import Conversation as Conversation
+    from streamnorm._conversation import StreamedAnswer as StreamedAnswer
     from streamnorm._core.accumulate import Accumulator as Accumulator
     from streamnorm._core.accumulate import accumulate as accumulate
     from streamnorm._core.accumulate import message_events as message_events
@@ -109,6 +111,11 @@ if TYPE_CHECKING:
     from streamnorm._detection import detect as detect
     from streamnorm._projection import project as project
     from streamnorm._registry import encoder as encoder
+    from streamnorm._tools import SimplifiedSchema as SimplifiedSchema
+    from streamnorm._tools import check_tools as check_tools
+    from streamnorm._tools import decode_tools as decode_tools
+    from streamnorm._tools import encode_tools as encode_tools
+    from streamnorm._tools import simplify_schema as simplify_schema
     from streamnorm._transcoder import Transcoder as Transcoder
     from streamnorm._validation import validate as validate
     from streamnorm.aio import Stream as Stream
@@ -117,6 +124,7 @@ if TYPE_CHECKING:
     from streamnorm.aio import events as events
     from streamnorm.aio import iter_events as iter_events
     from streamnorm.aio import iter_transcode as iter_transcode
+    from streamnorm.aio import run_tools as run_tools
     from streamnorm.aio import tap as tap
     from streamnorm.aio import transcode as transcode
     from streamnorm.asgi import EventStreamResponse as EventStreamResponse
@@ -132,6 +140,7 @@ _MODULES = {
         "Encoded decode_message decode_request encode_message encode_request "
         "translate_message translate_request"
     ),
+    "streamnorm._conversation": "Conversation StreamedAnswer",
     "streamnorm._core.accumulate": "Accumulator accumulate message_events",
     "streamnorm._core.blocks": (
         "Audio Block CacheMark Citation Document Image InputBlock OpaqueBlock Reasoning "
@@ -160,9 +169,12 @@ _MODULES = {
     "streamnorm._detection": "detect",
     "streamnorm._projection": "project",
     "streamnorm._registry": "encoder",
+    "streamnorm._tools": ("SimplifiedSchema check_tools decode_tools encode_tools simplify_schema"),
     "streamnorm._transcoder": "Transcoder",
     "streamnorm._validation": "validate",
-    "streamnorm.aio": "Stream SyncStream connect events iter_events iter_transcode tap transcode",
+    "streamnorm.aio": (
+        "Stream SyncStream connect events iter_events iter_transcode run_tools tap transcode"
+    ),
     "streamnorm.asgi": "EventStreamResponse MessageResponse",
     "streamnorm.profiles": "Profiles",
     "streamnorm.recording": "Recording",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
@@ -11,6 +11,7 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
@@ -29,9 +30,11 @@ from streamnorm._registry import DIALECTS, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
 
 __all__ = [
+    "EncodeOptions",
     "Encoded",
     "decode_message",
     "decode_request",
+    "encode_grown_request",
     "encode_message",
     "encode_request",
     "translate_message",
@@ -56,6 +59,17 @@ class Encoded(Struct, frozen=True):
     headers: dict[str, str] = {}
     losses: tuple[Loss, ...] = ()
     reply: Reply = Reply()
+
+
+class EncodeOptions(TypedDict):
+    """The keywords of `encode_request`."""
+
+    server: str | None
+    version: str | None
+    profiles: Profiles | None
+    repair: RepairPolicy
+    arguments: ArgumentsPolicy
+    strict: bool
 
 
 def decode_request(
@@ -83,7 +97,7 @@ def decode_request(
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
     by_path = None if path is None else detect_path(path)
-    codec = _codec(dialect or by_path or _detected(value, "request"))
+    codec = codec_of(dialect or by_path or _detected(value, "request"))
     request = codec.read_request(value, context)
     check_bounds(request, limits)
     return request
@@ -120,12 +134,42 @@ def encode_request(
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    codec = _codec(dialect)
-    losses = Losses(strict=strict)
-    can = _target(request, codec.capabilities, profiles or shipped_profiles(), server, version)
+    return encode_grown_request(
+        request,
+        dialect,
+        None,
+        server=server,
+        version=version,
+        profiles=profiles,
+        repair=repair,
+        arguments=arguments,
+        strict=strict,
+    )
+
+
+def encode_grown_request(
+    request: Request,
+    dialect: str,
+    memo: EncodingMemo | None,
+    **options: Unpack[EncodeOptions],
+) -> Encoded:
+    """Return a request as `encode_request` does, encoding only the messages that are new.
+
+    Args:
+        request: The request, whose messages begin with those of the last one.
+        dialect: Dialect to write.
+        memo: What was encoded of the last one with the same options; None if nothing was.
+        options: The keywords of `encode_request`.
+    """
+    codec = codec_of(dialect)
+    losses, repair = Losses(strict=options["strict"]), options["repair"]
+    profiles = options["profiles"] or shipped_profiles()
+    can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
     native = can is codec.capabilities and is_own(request, can.dialect)
-    projected, reply = project_request(request, can, losses, repair=repair, native=native)
-    written = codec.write_request(projected, WriteContext(can, losses, arguments))
+    projected, reply = project_request(
+        request, can, losses, repair=repair, native=native, memo=memo
+    )
+    written = codec.write_request(projected, WriteContext(can, losses, options["arguments"], memo))
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
     path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
@@ -247,7 +291,7 @@ def _response_events(
     """Return the events of a whole response that is no error."""
     events: list[Event]
     try:
-        codec = _codec(dialect or _detected(value, "response"))
+        codec = codec_of(dialect or _detected(value, "response"))
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
         error = find_error(value)
@@ -278,7 +322,7 @@ def _encoded_message(
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    body = _codec(dialect).write_response(message, created, losses)
+    body = codec_of(dialect).write_response(message, created, losses)
     return Encoded(body, losses=losses.list())
 
 
@@ -292,7 +336,7 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     return accumulate(events)
 
 
-def _codec(name: str) -> BodyCodec:
+def codec_of(name: str) -> BodyCodec:
     known = lookup(name)
     if known.body is None:
         others = ", ".join(other.name for other in DIALECTS.values() if other.body is not None)
@@ -300,7 +344,7 @@ def _codec(name: str) -> BodyCodec:
     return known.body()
 
 
-def _target(
+def target_of(
     request: Request,
     base: BodyCapabilities,
     profiles: Profiles,

@@ -68,6 +68,7 @@ def ledger() -> Iterator[Ledger]:
     codec = BodyCodec(
         capabilities=EVERYTHING,
         read_request=written.read_request,
+        read_tools=lambda body: (),
         write_request=written.write_request,
         read_response=written.read_response,
         write_response=written.write_response,

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamnorm._core.errors import (
+    LimitExceeded,
+    NotAStream,
+    RemoteProtocolError,
+    StreamnormError,
+    TruncatedStream,
+    UpstreamError,
+)
 from streamnorm._core.events import StreamError
+from streamnorm._core.messages import Message
 
 __all__ = [
     "NOT_A_STREAM",
+    "as_exception",
     "body_kind",
     "broken_connection",
     "cut_stream",
@@ -95,6 +105,42 @@ def body_kind(body: bytes | bytearray) -> str:
     if start[0] in b"<":
         return "an XML body" if start.startswith(b"<?xml") else "an HTML page"
     return "binary data" if b"\0" in start else "plain text"
+
+
+def as_exception(
+    error: StreamError,
+    *,
+    status: int | None = None,
+    dialect: str | None = None,
+    frames: int | None = None,
+    partial: Message | None = None,
+) -> StreamnormError:
+    """Return the exception of a stream's error.
+
+    Args:
+        error: The error.
+        status: HTTP status of the response; None if the source is no response.
+        dialect: Dialect of the stream; None if unknown.
+        frames: Number of frames read; None if unknown.
+        partial: The message as far as it arrived, if anybody kept it.
+    """
+    match error.kind:
+        case "upstream":
+            return UpstreamError(
+                error.message,
+                status=error.status_hint,
+                code=error.code,
+                retryable=error.retryable,
+            )
+        case "malformed" if error.code == NOT_A_STREAM:
+            found = error.message.partition(", expected")[0]
+            return NotAStream(error.message, status=status, snippet=found)
+        case "malformed":
+            return RemoteProtocolError(error.message, dialect=dialect)
+        case "too_large":
+            return LimitExceeded(error.message, limit=error.code or "", dialect=dialect)
+        case _:  # truncated, transport or stalled
+            return TruncatedStream(error.message, partial=partial, dialect=dialect, frame=frames)
 
 
 def _count(events: int) -> str:

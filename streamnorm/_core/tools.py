@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.blocks import CacheMark
+from streamnorm._core.json import clean
+from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 
 __all__ = [
     "AnyTool",
@@ -17,7 +19,10 @@ __all__ = [
     "ServerTool",
     "Tool",
     "ToolChoice",
+    "qualified_name",
 ]
+
+_SEPARATOR = "__"
 
 
 class Namespace(Struct, frozen=True, omit_defaults=True):
@@ -67,6 +72,50 @@ class Tool(_Tool, frozen=True, tag="function"):
     deferred: bool = False
     namespace: Namespace | None = None
     vendor_type: str | None = None
+
+    @classmethod
+    def from_mcp(cls, value: object) -> Tool:
+        """Return a tool of an MCP server.
+
+        Its title, its annotations and other fields without a place are in `extra["mcp"]`.
+
+        Args:
+            value: A tool of `tools/list`: a dict, or the object of the `mcp` package.
+
+        Raises:
+            DecodeError: It is no tool of MCP.
+        """
+        fields = mcp_object(value)
+        tool = mcp_struct(fields, _MCPTool)
+        description = None if tool.description is None else clean(tool.description)
+        extra = unmapped_fields(fields, _MCPTool)
+        return cls(clean(tool.name), description, tool.inputSchema, extra=extra)
+
+    def to_mcp(self) -> dict[str, Any]:
+        """Return the tool as an MCP server lists it.
+
+        MCP has no namespaces: the name of one stands before the tool's name and `__`.  It has
+        no fields for `strict`, `deferred`, `cache` and the fields of other dialects, either.
+        """
+        value: dict[str, Any] = {"name": qualified_name(self.name, self.namespace)}
+        if self.description is not None:
+            value["description"] = self.description
+        value["inputSchema"] = {"type": "object", **(self.input_schema or {})}
+        return {**value, **(self.extra or {}).get(MCP, {})}
+
+
+class _MCPTool(Struct):
+    name: str
+    inputSchema: dict[str, Any]  # noqa: N815 - the protocol's
+    description: str | None = None
+
+
+def qualified_name(name: str, namespace: Namespace | str | None) -> str:
+    """Return a tool's name where there are no namespaces."""
+    if namespace is None:
+        return name
+    group = namespace if isinstance(namespace, str) else namespace.name
+    return f"{group}{_SEPARATOR}{name}"
 
 
 class Grammar(Struct, frozen=True):

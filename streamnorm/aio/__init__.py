@@ -4,12 +4,14 @@
     transcode, iter_transcode    bytes of one dialect in, bytes of another out
     tap                          the bytes unchanged, while their events are observed
     connect                      send a request; events out, or bytes of another dialect
+    run_tools                    execute the tool calls of a message
 
 A `Stream` owns its source: closing the stream, or iterating to its end, closes the source.
 It starts no task and sets no timeout, except for closing and draining a connection.
 """
 
 from streamnorm.aio.connecting import connect
+from streamnorm.aio.executing import Executor, run_tools
 from streamnorm.aio.reading import events, iter_events
 from streamnorm.aio.sources import AsyncSource, Source
 from streamnorm.aio.stream import Stream, SyncStream
@@ -18,6 +20,7 @@ from streamnorm.aio.transcoding import iter_transcode, transcode
 
 __all__ = [
     "AsyncSource",
+    "Executor",
     "Source",
     "Stream",
     "SyncStream",
@@ -25,6 +28,7 @@ __all__ = [
     "events",
     "iter_events",
     "iter_transcode",
+    "run_tools",
     "tap",
     "transcode",
 ]

@@ -17,11 +17,7 @@ from streamnorm._core.codec import DecodeOptions, Decoder
 from streamnorm._core.errors import (
     LimitExceeded,
     LocalProtocolError,
-    NotAStream,
-    RemoteProtocolError,
     StreamnormError,
-    TruncatedStream,
-    UpstreamError,
 )
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
 from streamnorm._core.gate import Gate
@@ -29,7 +25,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import error_outcome
-from streamnorm._core.stream_failures import NOT_A_STREAM
+from streamnorm._core.stream_failures import as_exception
 from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 
@@ -239,7 +235,7 @@ class Pump(ABC, Generic[T]):
         return self._gate
 
     def _fail(self, error: StreamError) -> None:
-        self.failure = _as_exception(
+        self.failure = as_exception(
             error,
             status=self._head.status,
             dialect=self.dialect,
@@ -281,39 +277,3 @@ class DecodingPump(Pump[T]):
     def usage(self) -> Usage:
         """The last usage snapshot."""
         return self._accumulator.usage
-
-
-def _as_exception(
-    error: StreamError,
-    *,
-    status: int | None,
-    dialect: str | None,
-    frames: int,
-    partial: Message | None,
-) -> StreamnormError:
-    """Return the exception of a stream's error.
-
-    Args:
-        error: The error.
-        status: HTTP status of the response; None if the source is no response.
-        dialect: Dialect of the stream; None if unknown.
-        frames: Number of frames read.
-        partial: The message as far as it arrived.
-    """
-    match error.kind:
-        case "upstream":
-            return UpstreamError(
-                error.message,
-                status=error.status_hint,
-                code=error.code,
-                retryable=error.retryable,
-            )
-        case "malformed" if error.code == NOT_A_STREAM:
-            found = error.message.partition(", expected")[0]
-            return NotAStream(error.message, status=status, snippet=found)
-        case "malformed":
-            return RemoteProtocolError(error.message, dialect=dialect)
-        case "too_large":
-            return LimitExceeded(error.message, limit=error.code or "", dialect=dialect)
-        case _:  # truncated, transport or stalled
-            return TruncatedStream(error.message, partial=partial, dialect=dialect, frame=frames)

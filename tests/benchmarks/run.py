@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import asynchronous
 import bodies
+import conversations
 import long_streams
 import matrix
 import memory
@@ -34,6 +35,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "starts": starts.report,
     "partial values": partial.report,
     "bodies": bodies.report,
+    "conversations": conversations.report,
 }
 
 

@@ -82,6 +82,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 CODEC = BodyCodec(
     capabilities=structs.replace(EVERYTHING, dialect=NAME),
     read_request=read_request,
+    read_tools=lambda body: (),
     write_request=write_request,
     read_response=read_response,
     write_response=write_response,

@@ -7,7 +7,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = ["ANY_TEXT", "NEAR_JSON", "PLAIN", "documents", "exactly", "nested", "pieces", "within"]
+__all__ = [
+    "ANY_TEXT",
+    "NEAR_JSON",
+    "PLAIN",
+    "documents",
+    "exactly",
+    "nested",
+    "pieces",
+    "values",
+    "within",
+]
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 ANY_TEXT = PLAIN | st.text(st.sampled_from('ab"\\é😀\ud83d\ude00\n\x7f'), max_size=6)

@@ -51,6 +51,7 @@ def codec() -> BodyCodec:
     return BodyCodec(
         capabilities=CAPABILITIES,
         read_request=_read_request,
+        read_tools=lambda body: (),
         write_request=_write_request,
         read_response=_read_response,
         write_response=_write_response,

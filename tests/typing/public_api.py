@@ -24,6 +24,8 @@ from streamnorm import (
     BlockStop,
     CitationDelta,
     Completed,
+    Conversation,
+    CustomTool,
     Decoder,
     Document,
     Encoded,
@@ -37,6 +39,7 @@ from streamnorm import (
     JSONDelta,
     Limits,
     Loss,
+    MCPServer,
     Message,
     MessageResponse,
     MessageStart,
@@ -54,6 +57,7 @@ from streamnorm import (
     Refusal,
     RefusalDelta,
     Request,
+    ServerTool,
     ServerToolCall,
     ServerToolResult,
     SignatureDelta,
@@ -63,6 +67,7 @@ from streamnorm import (
     SyncStream,
     Text,
     TextDelta,
+    Tool,
     ToolCall,
     ToolResult,
     Transcoder,
@@ -199,6 +204,32 @@ def both_forms_are_validated(events: Iterator[Event], data: bytes) -> None:
     streamnorm.validate(data)  # type: ignore[arg-type]
 
 
+async def tools(message: Message, listed: list[Tool]) -> None:
+    async def get_weather(city: str) -> str:
+        return city
+
+    executors = {"get_weather": get_weather, "upper": str.upper}
+    results = await streamnorm.run_tools(message, executors, tools=listed, arguments="repair")
+    assert_type(results, tuple[ToolResult, ...])
+    await streamnorm.run_tools(message.tool_calls, executors, concurrent=False)
+    await streamnorm.run_tools(message.blocks, executors, arguments="raw")  # type: ignore[arg-type]
+
+
+def conversations(request: Request, message: Message, events: list[Event]) -> None:
+    chat = Conversation(request)
+    chat.append(message, dialect="anthropic")
+    chat.append(b"{}", server="vllm")
+    chat.append(3)  # type: ignore[arg-type]
+    with chat.append_stream(dialect="gemini") as answer:
+        assert_type(answer.feed(b""), list[Event])
+        answer.push(events[0])
+    assert_type(answer.message, Message)
+    assert_type(chat.open_tool_calls(), tuple[ToolCall, ...])
+    chat.append_tool_result("call-1", "21 degrees", is_error=True)
+    assert_type(chat.dump("openai_chat", repair="fill"), Encoded)
+    assert_type(Conversation.from_json(chat.to_json()), Conversation)
+
+
 async def asynchronous_streams(
     response: httpx.Response, client: httpx.AsyncClient, source: AsyncIterator[bytes]
 ) -> None:
@@ -250,6 +281,13 @@ def whole_bodies(received: bytes, frame: Frame) -> None:
         assert_type(input_message.tool_results, tuple[ToolResult, ...])
         for block in input_message.blocks:
             assert_type(block, InputBlock)
+    (tool,) = streamnorm.decode_tools([{"name": "f", "input_schema": {}}], "anthropic")
+    assert_type(tool, Tool | CustomTool | ServerTool | MCPServer)
+    assert_type(streamnorm.encode_tools([tool], "gemini", server="vertex"), Encoded)
+    streamnorm.check_tools([tool], "gemini")
+    assert_type(streamnorm.simplify_schema({}).losses, tuple[Loss, ...])
+    assert_type(Tool.from_mcp({}).name, str)
+    assert_type(ToolResult.from_mcp(object(), "call_1"), ToolResult)
     streamnorm.encode_request(request, "openai_chat", repair="fil")  # type: ignore[arg-type]
     streamnorm.encode_request(request)  # type: ignore[call-arg]
     streamnorm.detect(5)  # type: ignore[arg-type]

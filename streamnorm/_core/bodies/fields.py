@@ -46,8 +46,8 @@ def within(error: DecodeError, path: str) -> DecodeError:
 
 def unfit(refused: InvalidJSON) -> DecodeError:
     """Return the error of a value that `convert` refused, at the path that it names."""
-    problem, _, path = str(refused).removesuffix("`").partition(" - at `")
-    return DecodeError(problem, path=path or "$")
+    problem, _, path = str(refused).partition(" - at `")
+    return DecodeError(problem, path=path.removesuffix("`") or "$")
 
 
 def text_in(value: dict[str, Any], name: str) -> str | None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.tools import AnyTool
 
 __all__ = ["BodyCodec", "ReadContext", "WriteContext", "Written"]
+
+T = TypeVar("T")
 
 
 class ReadContext(Struct, frozen=True):
@@ -42,6 +46,7 @@ class WriteContext:
         capabilities: Those of the target, narrowed by its profile.
         losses: Counts what the body cannot carry.
         arguments: Policy for tool arguments that are no JSON object.
+        memo: What was written of a growing history before; None if it is written once.
     """
 
     def __init__(
@@ -49,10 +54,12 @@ class WriteContext:
         capabilities: BodyCapabilities,
         losses: Losses,
         arguments: ArgumentsPolicy = "error",
+        memo: EncodingMemo | None = None,
     ) -> None:
         self.capabilities = capabilities
         self.losses = losses
         self._arguments: ArgumentsPolicy = arguments
+        self._memo = memo
 
     def arguments_of(self, call: ToolCall, path: str) -> dict[str, Any]:
         """Return the arguments of a call as an object.
@@ -62,6 +69,20 @@ class WriteContext:
         """
         value: dict[str, Any] = arguments_object(call, self._arguments, self.losses, path)
         return value
+
+    def written(self, message: InputMessage, number: int, write: Callable[[], T]) -> T:
+        """Return what a message is in the body; `write` is called if it was not written before.
+
+        The value must not be changed: later bodies of the same history have it, too.
+
+        Args:
+            message: The message.
+            number: Its number among the messages.
+            write: Returns the value.
+        """
+        if self._memo is None:
+            return write()
+        return self._memo.result("written", number, message, self.losses, write)
 
 
 class Written(Struct, frozen=True):
@@ -87,14 +108,19 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     Attributes:
         capabilities: What its requests can carry.
         read_request: Returns the request that a body is.
+        read_tools: Returns the tools that a body of a request offers, whatever else it lacks.
         write_request: Returns a projected request as a body.
         read_response: Returns the events of a whole response, as its stream would give them.
         write_response: Returns a message as a response.  `created` is in
             seconds since 1970; None = as the message says, or 0.
+        answer_fields: Names that fields of an answer's blocks (`Message.block_extras`) have
+            in a request, where they have another one.
     """
 
     capabilities: BodyCapabilities
     read_request: Callable[[dict[str, Any], ReadContext], Request]
+    read_tools: Callable[[dict[str, Any]], Sequence[AnyTool]]
     write_request: Callable[[Request, WriteContext], Written]
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
+    answer_fields: dict[str, str] = {}

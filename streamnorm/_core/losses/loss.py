@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import LossyEncoding
 
 __all__ = ["Loss", "Losses", "Note", "OnLoss", "OnNote"]
+
+T = TypeVar("T")
 
 # A peer may send any number of different names.
 _MAX_KINDS = 256
@@ -63,6 +65,7 @@ class Losses:
         self._on_loss = on_loss
         self._kinds: dict[tuple[str, str, str], Loss] = {}  # by what was said of them
         self._counts: dict[Loss, int] = {}
+        self._record: list[tuple[str, str, str]] | None = None
 
     def add(self, feature: str, where: str, detail: str = "") -> None:
         """Count one loss.
@@ -76,6 +79,8 @@ class Losses:
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
         """Count and return one loss of a stream that fails, whose error must go out."""
+        if self._record is not None:
+            self._record.append((feature, where, detail))
         loss = self._kinds.get((feature, where, detail))
         if loss is None:
             loss = self._kind(feature[:_MAX_NAME_CHARS], where[:_MAX_NAME_CHARS], detail)
@@ -83,6 +88,15 @@ class Losses:
         if self._on_loss is not None:
             self._on_loss(loss)
         return loss
+
+    def recorded(self, work: Callable[[], T]) -> tuple[T, tuple[tuple[str, str, str], ...]]:
+        """Return what `work` returns, and the losses that it counted, as `add` has them."""
+        record: list[tuple[str, str, str]] = []
+        self._record = record
+        try:
+            return work(), tuple(record)
+        finally:
+            self._record = None
 
     def _kind(self, feature: str, where: str, detail: str) -> Loss:
         """Return the loss that stands for one that was not counted before."""

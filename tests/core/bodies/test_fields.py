@@ -75,6 +75,7 @@ def test_what_a_type_refuses_is_an_error_at_its_path(value: object, path: str) -
     error = fields.unfit(refused.value)
     assert error.path == path
     assert " - at " not in error.args[0]
+    assert error.args[0].count("`") % 2 == 0
 
 
 def test_the_rest_are_the_fields_without_a_place() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from hashlib import blake2b
 from operator import is_not
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -28,6 +29,7 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.history import restore_signatures
 from streamnorm._core.bodies.projection.media import project_media
@@ -47,6 +49,20 @@ _OFFERS = frozenset({"additional_tools", "tool_addition"})
 B = TypeVar("B", bound=InputBlock)
 
 
+class _KnownCall(NamedTuple):
+    """What later messages depend on of a call.
+
+    Attributes:
+        name: Name of its tool in the target.
+        written: Its id in the target, which no later call may have; None if it stays.
+        repeats: Number of earlier calls with its id.
+    """
+
+    name: str
+    written: str | None
+    repeats: int
+
+
 class ContentProjector:
     """Reduces the blocks of messages to what a target can carry.
 
@@ -56,6 +72,7 @@ class ContentProjector:
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
         native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        memo: What was projected of a growing history before; None if it is projected once.
     """
 
     def __init__(
@@ -66,12 +83,14 @@ class ContentProjector:
         *,
         fills: bool,
         native: bool,
+        memo: EncodingMemo | None = None,
     ) -> None:
         self._can = can
         self._names = names
         self._losses = losses
         self._fills = fills
         self._native = native
+        self._memo = memo
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
         self._written_ids: set[str] = set()
@@ -89,26 +108,63 @@ class ContentProjector:
             if self._native and unchanged_source(message, self._can.dialect) is not None:
                 projected.append(message)
                 continue
-            own = is_own(message, self._can.dialect)
-            try:
-                blocks, moved = self._blocks(message, own=own)
-            except EncodeError as exc:
-                raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
-            changed = message
-            if blocks is not message.blocks:
-                changed = structs.replace(message, blocks=blocks)
-            if message.name is not None and not self._can.names:
-                self._losses.add("name", "messages", "dropped")
-                changed = structs.replace(changed, name=None)
-            if message.extra is not None:
-                changed = project_extra(changed, self._can.dialect, self._losses, "messages")
-            if blocks or (own and changed is message):
-                projected.append(changed)
-            else:
-                self._losses.add("empty_message_dropped", "messages", "dropped")
-            if moved:
-                projected.append(InputMessage("user", moved))
+            projected += self._projected(message, position)
         return same_parts(messages, tuple(projected))
+
+    def _projected(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+        """Return what a message is in the target: none, one, or two of them."""
+        if self._memo is None:
+            return self._message(message, position)
+        project = partial(self._message_and_calls, message, position)
+        projected, calls = self._memo.result("projected", position, message, self._losses, project)
+        for id, call in calls.items():
+            self._restore(id, call)
+        return projected
+
+    def _message_and_calls(
+        self, message: InputMessage, position: int
+    ) -> tuple[tuple[InputMessage, ...], dict[str, _KnownCall]]:
+        """Return what a message is in the target, and what its calls mean for later ones."""
+        projected = self._message(message, position)
+        ids = {call.id for call in message.tool_calls if call.id}
+        return projected, {id: self._known_call(id) for id in ids}
+
+    def _known_call(self, id: str) -> _KnownCall:
+        written = self._ids.get(id)
+        if written not in self._written_ids:  # that of a message that stays as it is
+            written = None
+        return _KnownCall(self._called[id], written, self._repeats[id])
+
+    def _restore(self, id: str, call: _KnownCall) -> None:
+        """Note a call as the projection of its message did."""
+        self._called[id] = call.name
+        self._repeats[id] = call.repeats
+        if call.written is not None:
+            self._ids[id] = call.written
+            self._written_ids.add(call.written)
+
+    def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+        own = is_own(message, self._can.dialect)
+        try:
+            blocks, moved = self._blocks(message, own=own)
+        except EncodeError as exc:
+            raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
+        changed = message
+        if blocks is not message.blocks:
+            changed = structs.replace(message, blocks=blocks)
+        if message.name is not None and not self._can.names:
+            self._losses.add("name", "messages", "dropped")
+            changed = structs.replace(changed, name=None)
+        if message.extra is not None:
+            changed = project_extra(changed, self._can.dialect, self._losses, "messages")
+        projected: list[InputMessage] = []
+        if blocks or (own and changed is message):
+            projected.append(changed)
+        else:
+            self._losses.add("empty_message_dropped", "messages", "dropped")
+        if moved:
+            projected.append(InputMessage("user", moved))
+        return tuple(projected)
 
     def _blocks(
         self, message: InputMessage, *, own: bool

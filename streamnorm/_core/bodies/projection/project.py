@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions
@@ -36,6 +37,7 @@ def project_request(
     *,
     repair: RepairPolicy = "error",
     native: bool = False,
+    memo: EncodingMemo | None = None,
 ) -> tuple[Request, Reply]:
     """Return a request reduced to what a target can carry, and how its answer is read.
 
@@ -48,6 +50,7 @@ def project_request(
         repair: Policy for tool results that are missing or out of place.
         native: Whether the request was written for this very target, whose rules are then
             the client's affair.
+        memo: What was projected of a growing history before; None if it is projected once.
 
     Raises:
         EncodeError: The request has no legal form in the target.
@@ -72,7 +75,8 @@ def project_request(
     tools = project_tools(request.tools, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
-    content = ContentProjector(can, names, losses, fills=repair == "fill", native=native)
+    fills = repair == "fill"
+    content = ContentProjector(can, names, losses, fills=fills, native=native, memo=memo)
     said = tuple(project_extra(text, can.dialect, losses, "system") for text in request.system)
     system, messages = place_instructions(
         same_parts(request.system, said), content.project(messages), can, losses

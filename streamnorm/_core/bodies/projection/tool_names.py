@@ -10,7 +10,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.reply import ToolName
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.tools import AnyTool, CustomTool, Tool
+from streamnorm._core.tools import AnyTool, CustomTool, Tool, qualified_name
 
 __all__ = ["ToolNames"]
 
@@ -66,7 +66,7 @@ class ToolNames:
         return known
 
     def _legal(self, name: str, namespace: str | None) -> str:
-        qualified = name if namespace is None else f"{namespace}{_SEPARATOR}{name}"
+        qualified = qualified_name(name, namespace)
         if not self._can.namespaces:
             name = qualified
         if self._pattern is None or self._pattern.fullmatch(name):
@@ -84,7 +84,7 @@ class ToolNames:
         is_flat = namespace is not None and not self._can.namespaces
         if is_flat:
             losses.add("namespace_flattened", "tools", "written before the name")
-        if name != (f"{namespace}{_SEPARATOR}{tool.name}" if is_flat else tool.name):
+        if name != (qualified_name(tool.name, namespace) if is_flat else tool.name):
             losses.add("tool_renamed", "tools", "written with a legal name")
         if is_wrapped or name != tool.name:
             is_custom = isinstance(tool, CustomTool)

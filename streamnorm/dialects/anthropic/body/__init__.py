@@ -10,6 +10,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.request import read_request, write_request
 from streamnorm.dialects.anthropic.body.response import read_response, write_response
+from streamnorm.dialects.anthropic.body.tools import tools_from_wire
 
 __all__ = ["codec"]
 
@@ -22,6 +23,7 @@ def codec() -> BodyCodec:
 _CODEC = BodyCodec(
     capabilities=REQUEST_CAPABILITIES,
     read_request=read_request,
+    read_tools=tools_from_wire,
     write_request=write_request,
     read_response=read_response,
     write_response=write_response,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -107,13 +108,22 @@ def messages_to_wire(
         if value is None:
             if number == last and message.role == "assistant":
                 message = _without_trailing_space(message, context)
-            content = content_to_wire(message.blocks, context, f"messages[{number}]")
-            if message.blocks and not content:
-                context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
-                continue
-            value = {"role": message.role, "content": content, **own_fields(message.extra)}
-        written.append(value)
+            write = partial(_message_to_wire, message, context, f"messages[{number}]")
+            value = context.written(message, number, write)
+        if value is not None:
+            written.append(value)
     return written
+
+
+def _message_to_wire(
+    message: InputMessage, context: WriteContext, path: str
+) -> dict[str, Any] | None:
+    """Return a message; None if nothing of it can be written, which is counted."""
+    content = content_to_wire(message.blocks, context, path)
+    if message.blocks and not content:
+        context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
+        return None
+    return {"role": message.role, "content": content, **own_fields(message.extra)}
 
 
 def _without_trailing_space(prefill: InputMessage, context: WriteContext) -> InputMessage:

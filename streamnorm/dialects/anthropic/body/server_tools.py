@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
     integer_in,
@@ -114,7 +114,7 @@ def _equivalent(tool: ServerTool) -> dict[str, Any] | None:
     return {"type": type, "name": name}
 
 
-class MCPParts(Struct, frozen=True):
+class MCPParts(TypedDict):
     """An MCP server as two parts of a request.
 
     Attributes:
@@ -163,7 +163,9 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
         require_approval="never",
         extra={DIALECT: {"mcp_server": rest}} if rest else None,
     )
-    return structs.replace(server, source=Source(DIALECT, MCPParts(None, value), server))
+    return structs.replace(
+        server, source=Source(DIALECT, MCPParts(toolset=None, server=value), server)
+    )
 
 
 def _is_filter(configuration: dict[str, Any]) -> bool:
@@ -189,11 +191,11 @@ def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) 
     if entry is None:  # the server is known to Anthropic
         server = MCPServer(name, require_approval="never")
         own: dict[str, Any] = {"mcp_toolset": rest}
-        parts = MCPParts(value, None)
+        parts = MCPParts(toolset=value, server=None)
     else:
         server = entry
         own = own_fields(entry.extra) | ({"mcp_toolset": rest} if rest else {})
-        parts = MCPParts(value, entry.source.value.server)
+        parts = MCPParts(toolset=value, server=entry.source.value["server"])
     server = structs.replace(
         server,
         allowed_tools=server.allowed_tools if allowed is None else allowed,
@@ -216,14 +218,14 @@ def mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> MCPParts | Non
         context.losses.add("require_approval", "tools", "calls are made without approval")
     if tool.url is None:
         if "mcp_toolset" in own:  # the server is known to Anthropic
-            return MCPParts(toolset, None)
+            return MCPParts(toolset=toolset, server=None)
         context.losses.add("mcp_server_dropped", "tools", "without a URL")
         return None
     server: dict[str, Any] = {"type": "url", "name": tool.name, "url": tool.url}
     if tool.authorization is not None:
         server["authorization_token"] = tool.authorization
     add_rest(server, None, own.get("mcp_server") or {})
-    return MCPParts(toolset, server)
+    return MCPParts(toolset=toolset, server=server)
 
 
 def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:

@@ -111,20 +111,22 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
     names: set[str] = set()
     for number, tool in enumerate(_with_one_loaded(request.tools, context)):
         value = unchanged_source(tool, DIALECT)
-        if value is None:
+        if isinstance(tool, MCPServer):
+            parts: MCPParts | None = value or mcp_server_to_wire(tool, context)
+            value = None if parts is None else parts["toolset"]
+            if parts is not None and parts["server"] is not None:
+                servers.append(parts["server"])
+        elif value is None:
             value = _tool_to_wire(tool, context)
-        if isinstance(value, MCPParts):
-            if value.toolset is not None:
-                tools.append(value.toolset)
-            if value.server is not None:
-                servers.append(value.server)
-        elif value is not None:
-            name = string_of(value, "name")
-            if name in names and not is_own(tool, DIALECT):
-                problem = "name of another tool, expected one of its own"
-                raise EncodeError(problem, path=f"tools[{number}]")
+        if value is None:
+            continue
+        name = string_of(value, "name")  # "" of a toolset
+        if name in names and not is_own(tool, DIALECT):
+            problem = "name of another tool, expected one of its own"
+            raise EncodeError(problem, path=f"tools[{number}]")
+        if name:
             names.add(name)
-            tools.append(value)
+        tools.append(value)
     if tools:
         body["tools"] = tools
     if servers:
@@ -143,9 +145,7 @@ def _with_one_loaded(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple
     return tuple(loaded)
 
 
-def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | MCPParts | None:
-    if isinstance(tool, MCPServer):
-        return mcp_server_to_wire(tool, context)
+def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None:
     if isinstance(tool, ServerTool):
         return server_tool_to_wire(tool, context)
     if not isinstance(tool, Tool):

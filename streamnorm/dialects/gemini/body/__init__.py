@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.body.request import read_request, write_request
+from streamnorm.dialects.gemini.body.request import read_request, read_tools, write_request
 from streamnorm.dialects.gemini.body.response import read_response, write_response
 
 __all__ = ["codec"]
@@ -15,6 +15,7 @@ def codec() -> BodyCodec:
     return BodyCodec(
         capabilities=CAPABILITIES,
         read_request=read_request,
+        read_tools=read_tools,
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,

@@ -7,6 +7,7 @@ one block.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -164,7 +165,10 @@ class ContentsWriter:
                     if isinstance(block, ToolCall) and block.id:
                         self._names[block.id] = block.name
             content: dict[str, Any] | None = unchanged_source(message, DIALECT)
-            contents.append(self._content(message, number) if content is None else content)
+            if content is None:
+                write = partial(self._content, message, number)
+                content = self._context.written(message, number, write)
+            contents.append(content)
         return contents
 
     def _content(self, message: InputMessage, number: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from streamnorm._core.bodies.request import InputMessage, Request, Source, uncha
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean
+from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.gemini.body.contents import ContentsWriter, message_from_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.generation import (
@@ -44,7 +45,7 @@ from streamnorm.dialects.gemini.body.tools import (
 from streamnorm.dialects.gemini.endpoints import ENDPOINTS
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["read_request", "read_tools", "write_request"]
 
 _SYSTEM, _TOOLS = "systemInstruction", "tools"
 _STATE, _TIER = "cachedContent", "serviceTier"
@@ -93,6 +94,16 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         **fields,
     )
     return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
+    """Return the tools that a request offers.
+
+    Raises:
+        DecodeError: One is no tool of the dialect.
+    """
+    wire = camel(body)
+    return tools_from_wire(wire, strict=choice_from_wire(wire)[1])
 
 
 def _model(path: str, wire: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.request import read_request, write_request
 from streamnorm.dialects.openai_chat.body.response import read_response, write_response
+from streamnorm.dialects.openai_chat.body.tools import tools_from_wire
 
 __all__ = ["codec"]
 
@@ -15,6 +16,7 @@ def codec() -> BodyCodec:
     return BodyCodec(
         capabilities=CAPABILITIES,
         read_request=read_request,
+        read_tools=tools_from_wire,
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,

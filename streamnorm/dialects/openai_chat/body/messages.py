@@ -7,6 +7,7 @@ role `function`.  A message with the result of a tool is a user message with tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -121,7 +122,8 @@ def messages_to_wire(
             written.append(value)
             continue
         try:
-            written += _message_to_wire(message, context)
+            write = partial(_message_to_wire, message, context)
+            written += context.written(message, number, write)
         except EncodeError as exc:
             raise EncodeError(exc.args[0], path=f"messages[{number}]") from exc
     return written

@@ -7,6 +7,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.request import read_request, write_request
 from streamnorm.dialects.openai_responses.body.response import read_response, write_response
+from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 
 __all__ = ["codec"]
 
@@ -16,7 +17,9 @@ def codec() -> BodyCodec:
     return BodyCodec(
         capabilities=CAPABILITIES,
         read_request=read_request,
+        read_tools=tools_from_wire,
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        answer_fields={"item_id": "id"},
     )

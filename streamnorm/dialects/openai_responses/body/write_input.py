@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -49,13 +50,11 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
     """Return messages as items; an unchanged one is written as it was read."""
     writer = _InputWriter(context)
     for number, message in enumerate(messages):
-        source = unchanged_source(message, DIALECT)
-        if source is not None:
-            writer.add_read(message, source)
-        elif message.role == "assistant":
-            writer.add_answer(message.blocks, number)
-        else:
-            writer.add_message(message)
+        items = unchanged_source(message, DIALECT)
+        if items is None:
+            write = partial(writer.items_of, message, number)
+            items = context.written(message, number, write)
+        writer.add(message, items)
     return writer.items
 
 
@@ -74,16 +73,31 @@ class _InputWriter:
         self._context = context
         self._custom_calls: set[str] = set()
 
-    def add_read(self, message: InputMessage, items: list[_Item]) -> None:
-        """Append a message that was read from these items."""
+    def add(self, message: InputMessage, items: list[_Item]) -> None:
+        """Append the items of a message."""
         self.items += items
         for block in message.blocks:
             if isinstance(block, ToolCall) and block.kind == "custom":
                 self._custom_calls.add(block.id)
 
+    def items_of(self, message: InputMessage, number: int) -> list[_Item]:
+        """Return the items of a message, which are not added.
+
+        Args:
+            message: The message.
+            number: Its number among the messages.
+        """
+        before, self.items = self.items, []
+        if message.role == "assistant":
+            self._add_answer(message.blocks, number)
+        else:
+            self._add_message(message)
+        items, self.items = self.items, before
+        return items
+
     # Messages of the user's side
 
-    def add_message(self, message: InputMessage) -> None:
+    def _add_message(self, message: InputMessage) -> None:
         """Append a message of the user, the system or the developer, and the results in it."""
         content: list[InputBlock] = []
         for block in message.blocks:
@@ -128,7 +142,7 @@ class _InputWriter:
 
     # Messages of the assistant
 
-    def add_answer(self, blocks: Iterable[InputBlock], number: int) -> None:
+    def _add_answer(self, blocks: Iterable[InputBlock], number: int) -> None:
         """Append a message of the assistant.
 
         Args:

@@ -1,39 +1,26 @@
-"""The blocks a message is made of, and the citations within them.
-
-A block stands in two places: empty or whole in the `BlockStart` of a stream, and
-complete in a `Message`.  Those that grow by deltas are `Text`, `Reasoning`,
-`Refusal`, `ToolCall` and `ServerToolCall`; every other block is whole at its start.
-"""
+"""Blocks of content, the base of all blocks, and the citations within them."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.errors import ArgumentsError
-from streamnorm._core.partial_json import decode_arguments
-
 __all__ = [
     "Audio",
-    "Block",
+    "BaseBlock",
     "CacheMark",
     "Citation",
     "Document",
     "Image",
-    "InputBlock",
     "OpaqueBlock",
     "Reasoning",
     "RedactedReasoning",
     "Refusal",
     "ResultBlock",
-    "ServerToolCall",
-    "ServerToolResult",
     "Text",
-    "ToolCall",
-    "ToolResult",
     "Video",
     "file_block",
 ]
@@ -71,7 +58,7 @@ class CacheMark(Struct, frozen=True, omit_defaults=True):
     ttl: str | None = None
 
 
-class _Block(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
+class BaseBlock(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
     """Base of all blocks: immutable values, told apart by `type` in JSON.
 
     Attributes:
@@ -83,7 +70,7 @@ class _Block(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="t
     extra: dict[str, dict[str, Any]] | None = None
 
 
-class Text(_Block, frozen=True, tag="text"):
+class Text(BaseBlock, frozen=True, tag="text"):
     """Text for the user.
 
     Attributes:
@@ -99,7 +86,7 @@ class Text(_Block, frozen=True, tag="text"):
     issuer: str | None = None
 
 
-class Reasoning(_Block, frozen=True, tag="reasoning"):
+class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
     """Reasoning of the model, or a summary of it; never text for the user.
 
     Attributes:
@@ -118,7 +105,7 @@ class Reasoning(_Block, frozen=True, tag="reasoning"):
         return "\n\n".join(self.parts)
 
 
-class RedactedReasoning(_Block, frozen=True, tag="redacted_reasoning"):
+class RedactedReasoning(BaseBlock, frozen=True, tag="redacted_reasoning"):
     """Reasoning that only its issuer can read.
 
     Attributes:
@@ -130,90 +117,13 @@ class RedactedReasoning(_Block, frozen=True, tag="redacted_reasoning"):
     issuer: str | None = None
 
 
-class Refusal(_Block, frozen=True, tag="refusal"):
+class Refusal(BaseBlock, frozen=True, tag="refusal"):
     """The model's words when it declines."""
 
     text: str = ""
 
 
-class ToolCall(_Block, frozen=True, tag="tool_call"):
-    """A call that the client is asked to execute.
-
-    Attributes:
-        id: The provider's id, or a minted one where it sent none.
-        name: Name of the tool.
-        arguments: JSON text (`function`) or free text (`custom`), byte for byte as sent.
-        kind: What the arguments are.
-        signature: Opaque value that must come back with the call, byte for byte.
-        issuer: Vendor that can verify the signature.
-        namespace: Namespace of the tool; None where names stand alone.
-        is_unfinished: Whether free text ended before it was complete; JSON text shows it itself.
-    """
-
-    id: str
-    name: str
-    arguments: str = ""
-    kind: Literal["function", "custom"] = "function"
-    signature: str | None = None
-    issuer: str | None = None
-    namespace: str | None = None
-    is_unfinished: bool = False
-
-    def input(self) -> dict[str, object]:
-        """Return the JSON object that the arguments are, decoded anew each time.
-
-        No text, or white space alone, is the empty object.  Half of a character becomes
-        U+FFFD, and of two members with one key the later counts.
-
-        Raises:
-            ArgumentsError: The arguments are no JSON object, or nest deeper than the default
-                `max_json_depth`; those of a custom call never are one.
-        """
-        if self.kind == "custom":
-            raise ArgumentsError("custom call with free text, expected JSON", position=0)
-        return decode_arguments(self.arguments)
-
-
-class ServerToolCall(_Block, frozen=True, tag="server_tool_call"):
-    """A call that the provider executes itself; nobody else ever should.
-
-    Attributes:
-        id: The provider's id.
-        name: Name of the provider's tool.
-        arguments: JSON text as sent.
-        kind: The vendor's word for this form of call, such as `mcp_tool_use`.
-    """
-
-    id: str
-    name: str
-    arguments: str = ""
-    kind: str = ""
-
-    def input(self) -> dict[str, object]:
-        """Return the JSON object that the arguments are, as `ToolCall.input` does.
-
-        Raises:
-            ArgumentsError: The arguments are no JSON object, or nest deeper than the default
-                `max_json_depth`.
-        """
-        return decode_arguments(self.arguments)
-
-
-class ServerToolResult(_Block, frozen=True, tag="server_tool_result"):
-    """Result of a tool call that the provider executed.
-
-    Attributes:
-        tool_call_id: Id of the `ServerToolCall`.
-        kind: The vendor's word for this form of result.
-        content: The vendor's JSON value.
-    """
-
-    tool_call_id: str
-    kind: str
-    content: Any = None
-
-
-class Image(_Block, frozen=True, tag="image"):
+class Image(BaseBlock, frozen=True, tag="image"):
     """An image.
 
     Attributes:
@@ -233,7 +143,7 @@ class Image(_Block, frozen=True, tag="image"):
     issuer: str | None = None
 
 
-class Document(_Block, frozen=True, tag="document"):
+class Document(BaseBlock, frozen=True, tag="document"):
     """A document.
 
     Attributes:
@@ -253,7 +163,7 @@ class Document(_Block, frozen=True, tag="document"):
     issuer: str | None = None
 
 
-class Audio(_Block, frozen=True, tag="audio"):
+class Audio(BaseBlock, frozen=True, tag="audio"):
     """Sound, in a request.
 
     Attributes:
@@ -267,7 +177,7 @@ class Audio(_Block, frozen=True, tag="audio"):
     url: str | None = None
 
 
-class Video(_Block, frozen=True, tag="video"):
+class Video(BaseBlock, frozen=True, tag="video"):
     """A video, in a request.
 
     Attributes:
@@ -281,29 +191,7 @@ class Video(_Block, frozen=True, tag="video"):
     url: str | None = None
 
 
-ResultBlock: TypeAlias = "Text | Image | Document | Audio | Video | OpaqueBlock"
-"""A block of a tool's result."""
-
-
-class ToolResult(_Block, frozen=True, tag="tool_result"):
-    """Result of a `ToolCall` that the client executed.
-
-    Attributes:
-        tool_call_id: Id of the call.
-        content: Text, images and other files.
-        is_error: Whether the execution failed.
-        name: Name of the tool; "" where only the id says which call it answers.
-        value: JSON text of a result that is one JSON object, whose text form is `content`.
-    """
-
-    tool_call_id: str
-    content: tuple[ResultBlock, ...] = ()
-    is_error: bool = False
-    name: str = ""
-    value: str | None = None
-
-
-class OpaqueBlock(_Block, frozen=True, tag="opaque"):
+class OpaqueBlock(BaseBlock, frozen=True, tag="opaque"):
     """A block that only its own dialect knows.
 
     Attributes:
@@ -317,22 +205,8 @@ class OpaqueBlock(_Block, frozen=True, tag="opaque"):
     data: str
 
 
-Block: TypeAlias = (
-    Text
-    | Reasoning
-    | RedactedReasoning
-    | Refusal
-    | ToolCall
-    | ServerToolCall
-    | ServerToolResult
-    | Image
-    | Document
-    | ToolResult
-    | OpaqueBlock
-)
-
-InputBlock: TypeAlias = Block | Audio | Video
-"""A block of a message in a request."""
+ResultBlock: TypeAlias = Text | Image | Document | Audio | Video | OpaqueBlock
+"""A block of a tool's result."""
 
 
 def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:

@@ -1,0 +1,293 @@
+"""The history of one chat: what was said, and the requests that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import structs
+
+from streamnorm._bodies import Encoded, EncodeOptions, decode_message, encode_grown_request
+from streamnorm._conversation.answers import StreamedAnswer, answer_message
+from streamnorm._conversation.open_calls import OpenCalls
+from streamnorm._conversation.stored import Stored, stored_from_json, stored_to_json
+from streamnorm._core.accumulate import message_events
+from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, ToolResult
+from streamnorm._core.bodies.arguments import ArgumentsPolicy
+from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.limits import Limits
+from streamnorm._core.messages import Message
+from streamnorm._detection import detect_body
+from streamnorm._registry import lookup
+from streamnorm.profiles import Profiles
+
+__all__ = ["Conversation"]
+
+_MAX_TARGETS = 8
+"""Targets whose encodings are stored at once."""
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+class Conversation:
+    """The history of one chat, independent of any provider.
+
+        chat = Conversation(Request(model="claude-sonnet-5", tools=(weather,)))
+        chat.append(InputMessage("user", (Text("How warm is it in Oslo?"),)))
+        body = chat.dump("anthropic").body
+
+    What cannot be appended raises, and leaves the history as it was.
+
+    Args:
+        request: What each request says beside the history, such as `system` and `tools`;
+            its messages are the beginning of the history.
+
+    Raises:
+        EncodeError: A result in the messages has no call that waits for it.
+    """
+
+    def __init__(
+        self,
+        request: Request = Request(),  # noqa: B008 - frozen
+    ) -> None:
+        self._base = self._request = request
+        self._calls = OpenCalls()
+        for position, message in enumerate(request.messages):
+            self._calls.add(message, position)
+        self._messages = [*request.messages]
+        self._dumps: dict[_Key, Encoded] = {}
+        self._memos: dict[_Key, EncodingMemo] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Conversation):
+            return NotImplemented
+        return self._stored() == other._stored()
+
+    def __repr__(self) -> str:
+        count = len(self._calls.open())
+        return f"<Conversation: {len(self._messages)} messages, {count} open tool calls>"
+
+    @property
+    def messages(self) -> tuple[InputMessage, ...]:
+        """The history, oldest first."""
+        return self.request.messages
+
+    @property
+    def request(self) -> Request:
+        """The request that the history makes."""
+        if len(self._request.messages) != len(self._messages) or (
+            self._messages and self._request.messages[-1] is not self._messages[-1]
+        ):
+            self._request = structs.replace(self._base, messages=tuple(self._messages))
+        return self._request
+
+    def append(
+        self,
+        item: InputMessage | Message | Body,
+        *,
+        dialect: str | None = None,
+        server: str | None = None,
+        reply: Reply | None = None,
+    ) -> None:
+        """Append a message, or an answer of a model.
+
+        Args:
+            item: A message; an answer, as `Stream.message` is one; or the body of a whole
+                response, as JSON text or as the decoded object.
+            dialect: Dialect of the answer; None to detect that of a body.  An answer of an
+                unknown dialect loses the fields that only its vendor knows.
+            server: Name of the server that answered; enables its quirks.
+            reply: What `dump` returned for the request that is answered: it restores the names
+                of tools.
+
+        Raises:
+            DecodeError: The body is no response of the dialect, or exceeds a bound.
+            EncodeError: A result has no call that waits for it, or two calls have one id.
+            TruncatedStream: The answer is not complete.
+            UpstreamError: The body is an error.
+            UnknownDialect: There is no such dialect.
+        """
+        if isinstance(item, InputMessage):
+            self._add(item)
+            return
+        if not isinstance(item, Message):
+            value = body_object(item, Limits())
+            dialect = dialect or detect_body(value, "response")
+            item = decode_message(value, dialect, server=server)
+        answer = self.append_stream(dialect=dialect, reply=reply)
+        for event in message_events(item):
+            answer.push(event)
+        answer.close()
+
+    def append_stream(
+        self,
+        *,
+        dialect: str | None = None,
+        server: str | None = None,
+        reply: Reply | None = None,
+    ) -> StreamedAnswer:
+        """Return an answer to feed a stream to, which is appended when it is closed.
+
+        Args:
+            dialect: Dialect of the stream; None to detect that of bytes.  Events of an unknown
+                dialect lose the fields that only their vendor knows.
+            server: Name of the server that answers; enables its quirks.
+            reply: As for `append`.
+        """
+        if dialect is not None:
+            dialect = lookup(dialect).name
+        return StreamedAnswer(self._append_answer, dialect=dialect, server=server, reply=reply)
+
+    def append_tool_result(
+        self, id: str, content: str | Sequence[ResultBlock], *, is_error: bool = False
+    ) -> None:
+        """Append the result of a tool call.
+
+        Results that follow each other are one message, in the order of their calls.
+
+        Args:
+            id: Id of the call.
+            content: Text, or blocks.
+            is_error: Whether the execution failed.
+
+        Raises:
+            EncodeError: No call of that id waits for a result.
+        """
+        blocks = (Text(content),) if isinstance(content, str) else tuple(content)
+        self._calls.check_open(id, "tool_call_id")
+        message = InputMessage("user", (ToolResult(id, blocks, is_error),))
+        last = self._messages[-1]
+        is_begun = len(self._messages) > len(self._base.messages) and last.source is None
+        if not (is_begun and last.blocks and last.blocks == last.tool_results):
+            self._add(message)
+            return
+        self._calls.add(message, len(self._messages))
+        order = self._calls.order()
+        results = sorted(
+            last.tool_results + message.tool_results,
+            key=lambda result: order.get(result.tool_call_id, 0),
+        )
+        self._messages[-1] = structs.replace(last, blocks=tuple(results))
+        self._dumps.clear()
+
+    def open_tool_calls(self) -> tuple[ToolCall, ...]:
+        """Return the calls of the last answer that have no result, in order."""
+        return self._calls.open()
+
+    def dump(
+        self,
+        dialect: str,
+        *,
+        model: str | None = None,
+        cache: CacheMark | None = None,
+        server: str | None = None,
+        version: str | None = None,
+        profiles: Profiles | None = None,
+        repair: RepairPolicy = "error",
+        arguments: ArgumentsPolicy = "error",
+        strict: bool = False,
+    ) -> Encoded:
+        """Return the request that the history makes, as `encode_request` does.
+
+        It is encoded once until the history changes, and then only its new messages are.  The
+        body must not be changed: later ones have the same messages.
+
+        Args:
+            dialect: Dialect to write.
+            model: Model to ask, in place of that of the request.
+            cache: Mark at the end of the history, up to which the provider is asked to cache.
+            server: As for `encode_request`, and all that follow.
+            version: Version of the vendor's API.
+            profiles: What models, servers and versions refuse.
+            repair: What becomes of tool results that are missing.
+            arguments: What becomes of tool arguments that are no JSON object.
+            strict: Whether to raise `LossyEncoding` at the first loss.
+
+        Raises:
+            EncodeError: The history has no legal form in the dialect.
+            LossyEncoding: Something would be lost, and `strict` is set.
+            UnknownDialect: There is no such dialect, or it has no whole bodies.
+        """
+        options: EncodeOptions = {
+            "server": server,
+            "version": version,
+            "profiles": profiles,
+            "repair": repair,
+            "arguments": arguments,
+            "strict": strict,
+        }
+        name = lookup(dialect).name
+        target = (name, model, server, version, profiles, repair, arguments)
+        key = (*target, cache, strict)
+        known = self._dumps.get(key)
+        if known is None:
+            request = self._asked(model, cache)
+            known = encode_grown_request(request, name, self._memo(target), **options)
+            while len(self._dumps) >= _MAX_TARGETS:
+                del self._dumps[next(iter(self._dumps))]
+            self._dumps[key] = known
+        return known
+
+    def to_json(self) -> bytes:
+        """Return the conversation as JSON text, for `from_json`.
+
+        It holds everything that was said, and the fields of tools and MCP servers as they were
+        given, tokens of these servers included.  Half of a surrogate pair becomes U+FFFD.
+        """
+        return stored_to_json(self._stored())
+
+    @classmethod
+    def from_json(
+        cls,
+        data: Body,
+    ) -> Conversation:
+        """Return the conversation that `to_json` wrote.
+
+        Args:
+            data: JSON text, or the decoded object.
+
+        Raises:
+            DecodeError: It is no conversation of a known version, or exceeds a bound.
+            EncodeError: A result has no call that waits for it.
+        """
+        stored = stored_from_json(data, Limits())
+        conversation = cls(stored.request)
+        for message in stored.appended:
+            conversation._add(message)
+        return conversation
+
+    def _stored(self) -> Stored:
+        begun = len(self._base.messages)
+        return Stored(request=self._base, appended=tuple(self._messages[begun:]))
+
+    def _append_answer(self, message: Message, dialect: str | None) -> None:
+        self._add(answer_message(message, dialect))
+
+    def _add(self, message: InputMessage) -> None:
+        self._calls.add(message, len(self._messages))
+        self._messages.append(message)
+        self._dumps.clear()
+
+    def _asked(self, model: str | None, cache: CacheMark | None) -> Request:
+        """Return the request, for a model and with a mark at its end."""
+        request = self.request
+        if model is not None and model != request.model:
+            request = structs.replace(request, model=model)
+        if cache is None or not request.messages or not request.messages[-1].blocks:
+            return request
+        *messages, last = request.messages
+        *blocks, block = last.blocks
+        marked = structs.replace(last, blocks=(*blocks, structs.replace(block, cache=cache)))
+        return structs.replace(request, messages=(*messages, marked))
+
+    def _memo(self, target: _Key) -> EncodingMemo:
+        """Return what was encoded for a target; the one not used for longest is dropped."""
+        memo = self._memos.pop(target, None) or EncodingMemo()
+        while len(self._memos) >= _MAX_TARGETS:
+            del self._memos[next(iter(self._memos))]
+        self._memos[target] = memo
+        return memo

@@ -1,0 +1,124 @@
+"""The tool calls of the last turn, and which of them wait for a result."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from msgspec import structs
+
+from streamnorm._core.blocks import ToolCall, ToolResult
+from streamnorm._core.bodies.request import InputMessage
+from streamnorm._core.errors import EncodeError
+
+__all__ = ["OpenCalls"]
+
+_MAX_ID_CHARS = 80  # of an id in the text of an error
+
+
+class OpenCalls:
+    """The calls of a growing history, matched with their results by id.
+
+    A result belongs to a call of the last assistant message before it; assistant messages
+    that follow each other are one.  A call without an id has the one that encoders give it.
+    """
+
+    def __init__(self) -> None:
+        self._turn: dict[str, int] = {}  # positions of the calls of the last turn, by id
+        self._open: dict[str, ToolCall] = {}  # those without a result
+        self._unnamed: set[str] = set()  # ids of those that have none of their own
+        self._earlier: set[str] = set()  # ids of the calls before
+        self._in_turn = False  # whether the last message is the assistant's
+
+    def open(self) -> tuple[ToolCall, ...]:
+        """Return the calls that wait for a result, in order."""
+        return tuple(self._open.values())
+
+    def order(self) -> dict[str, int]:
+        """Return the positions of the calls of the last turn, by id."""
+        return self._turn
+
+    def add(self, message: InputMessage, position: int) -> None:
+        """Note the calls and the results of the next message.
+
+        Raises:
+            EncodeError: A result has no call that waits for it, or two calls of one turn have
+                one id; nothing is noted then.
+        """
+        if message.role == "assistant":
+            self._add_calls(message, position)
+        else:
+            self._add_results(message, position)
+
+    def check_open(self, id: str, path: str) -> None:
+        """Check that a call waits for a result.
+
+        Raises:
+            EncodeError: It does not.
+        """
+        if id in self._open:
+            return
+        name = repr(id[:_MAX_ID_CHARS])
+        if id in self._turn:
+            problem = f"second result of tool call {name}, expected one"
+        elif id in self._earlier:
+            problem = (
+                f"result of tool call {name} after the next assistant message, "
+                "expected it before that"
+            )
+        else:
+            count = len(self._open)
+            problem = (
+                f"result of tool call {name}, which no message before it has, "
+                f"expected one of {count} open calls"
+            )
+        raise EncodeError(problem, path=path)
+
+    def _add_calls(self, message: InputMessage, position: int) -> None:
+        calls: dict[str, ToolCall] = {}
+        unnamed: set[str] = set()
+        before = self._turn if self._in_turn else {}
+        for number, call in enumerate(message.tool_calls):
+            id = call.id or f"call_{position}_{number}"
+            if not call.id:
+                unnamed.add(id)
+                call = structs.replace(call, id=id)
+            if id in calls or id in before:
+                name = repr(id[:_MAX_ID_CHARS])
+                raise EncodeError(
+                    f"second tool call with the id {name}, expected an id for each",
+                    path=f"messages[{position}].tool_calls[{number}]",
+                )
+            calls[id] = call
+        if not self._in_turn:
+            self._earlier.update(self._turn)
+            self._turn, self._open, self._unnamed = {}, {}, set()
+        for id in calls:
+            self._turn[id] = len(self._turn)
+        self._open |= calls
+        self._unnamed |= unnamed
+        self._in_turn = True
+
+    def _add_results(self, message: InputMessage, position: int) -> None:
+        answered: dict[str, None] = {}
+        for number, block in enumerate(message.blocks):
+            if isinstance(block, ToolResult):
+                id = self._call_of(block, answered)
+                path = f"messages[{position}].blocks[{number}]"
+                if id in answered:
+                    name = repr(id[:_MAX_ID_CHARS])
+                    raise EncodeError(f"second result of tool call {name}, expected one", path=path)
+                self.check_open(id, path)
+                answered[id] = None
+        for id in answered:
+            del self._open[id]
+        self._in_turn = False
+
+    def _call_of(self, result: ToolResult, answered: Container[str]) -> str:
+        """Return the id of the call that a result names, or fits if one of the two has no id."""
+        if result.tool_call_id in self._turn:
+            return result.tool_call_id
+        for id, call in self._open.items():
+            is_unnamed = not result.tool_call_id or id in self._unnamed
+            if is_unnamed and result.name in ("", call.name) and id not in answered:
+                return id
+        return result.tool_call_id

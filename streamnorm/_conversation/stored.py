@@ -1,0 +1,171 @@
+"""A conversation as JSON, with what its parts were decoded from."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from streamnorm._core.bodies.bounds import check_bounds
+from streamnorm._core.bodies.fields import unfit
+from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.request import InputMessage, Request, Source
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import InvalidJSON, compact, convert
+from streamnorm._core.limits import Limits
+from streamnorm._core.tools import AnyTool
+
+__all__ = ["Stored", "stored_from_json", "stored_to_json"]
+
+T = TypeVar("T")
+P = TypeVar("P", bound="InputMessage | Request | AnyTool")
+
+_VERSION = 1
+_PARTS = ("messages", "tools")  # fields of a request whose elements have sources, too
+# A source, and the message that has it, nest a body deeper than it was when it was decoded.
+_MORE_DEPTH = 16
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """What is stored of a conversation.
+
+    Attributes:
+        streamnorm_conversation: Version of the format.
+        request: The request that it began with.
+        appended: The messages that were appended.
+    """
+
+    streamnorm_conversation: int = _VERSION
+    request: Request
+    appended: tuple[InputMessage, ...] = ()
+
+
+class _PackedSource(Struct, frozen=True):
+    """A `Source` that does not repeat what has not changed since.
+
+    Attributes:
+        dialect: Dialect that the part came in.
+        value: The JSON that it was decoded from; None if there is none.
+        changed: The fields that had other values then, with these.
+    """
+
+    dialect: str
+    value: dict[str, Any] | list[dict[str, Any]] | None
+    changed: dict[str, Any]
+
+
+def stored_to_json(stored: Stored) -> bytes:
+    """Return a conversation as JSON text."""
+    packed = structs.replace(
+        stored,
+        request=_packed(stored.request),
+        appended=tuple(map(_packed, stored.appended)),
+    )
+    return compact(packed).encode()
+
+
+def stored_from_json(data: Body, limits: Limits) -> Stored:
+    """Return the conversation that JSON text is.
+
+    Raises:
+        DecodeError: The text is no conversation of this version, or exceeds a bound.
+    """
+    depth = limits.max_json_depth + _MORE_DEPTH
+    value = body_object(data, structs.replace(limits, max_json_depth=depth))
+    if value.get("streamnorm_conversation") != _VERSION:
+        raise DecodeError(
+            f"no conversation of version {_VERSION}, expected one",
+            path="$.streamnorm_conversation",
+        )
+    packed = _converted(value, Stored)
+    stored = structs.replace(
+        packed,
+        request=_unpacked(packed.request, value["request"]),
+        appended=_all_unpacked(packed.appended, value.get("appended", [])),
+    )
+    check_bounds(stored.request, limits)
+    check_bounds(Request(messages=stored.appended), limits)
+    return stored
+
+
+def _packed(part: P) -> P:
+    """Return a part with its source packed, and those of its parts."""
+    if isinstance(part, Request):
+        return structs.replace(
+            part,
+            messages=tuple(map(_packed, part.messages)),
+            tools=tuple(map(_packed, part.tools)),
+            source=_packed_source(part),
+        )
+    return structs.replace(part, source=_packed_source(part))
+
+
+def _packed_source(part: InputMessage | Request | AnyTool) -> _PackedSource | None:
+    source = part.source
+    if not isinstance(source, Source):
+        return None
+    changed: dict[str, Any] = {
+        name: getattr(source.part, name)
+        for name in part.__struct_fields__
+        if name != "source" and getattr(part, name) is not getattr(source.part, name)
+    }
+    for name in _PARTS:
+        if name in changed:
+            parts: tuple[InputMessage | AnyTool, ...] = changed[name]
+            changed[name] = tuple(map(_packed, parts))
+    return _PackedSource(source.dialect, source.value, changed)
+
+
+def _all_unpacked(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, ...]:
+    return tuple(map(_unpacked, parts, values))
+
+
+def _unpacked(part: P, value: dict[str, Any]) -> P:
+    """Return a part with its source.
+
+    Args:
+        part: The part, without the sources in it.
+        value: The JSON that it was converted from.
+
+    Raises:
+        DecodeError: The source is none.
+    """
+    packed = part.source
+    part = structs.replace(part, source=None)
+    if isinstance(part, Request):
+        part = structs.replace(
+            part,
+            messages=_all_unpacked(part.messages, value.get("messages", [])),
+            tools=_all_unpacked(part.tools, value.get("tools", [])),
+        )
+    if packed is None:
+        return part
+    source = _converted(packed, _PackedSource)
+    read = _part_read(part, value, source.changed)
+    return structs.replace(part, source=Source(source.dialect, source.value, read))
+
+
+def _part_read(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
+    """Return a part as it was decoded, with the very values of `part` where none changed."""
+    if not changed:
+        return part
+    read = _converted({**value, **changed, "source": None}, type(part))
+    if isinstance(read, Request):
+        for name in _PARTS:
+            if name in changed:
+                parts = _all_unpacked(getattr(read, name), changed[name])
+                read = structs.replace(read, **{name: parts})
+    known = {name: getattr(read, name) for name in changed if name in part.__struct_fields__}
+    return structs.replace(part, **known)
+
+
+def _converted(value: Any, type: type[T]) -> T:
+    """Return decoded JSON as a type.
+
+    Raises:
+        DecodeError: It does not fit.
+    """
+    try:
+        return convert(value, type)
+    except InvalidJSON as exc:
+        raise unfit(exc) from None

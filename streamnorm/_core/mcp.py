@@ -1,0 +1,61 @@
+"""Objects of the Model Context Protocol as decoded JSON, within bounds.
+
+Fields are those of versions 2025-11-25 and 2026-07-28, as the models of `mcp` 2.3 have them.
+The package is not imported: its models are recognised by the method `model_dump`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import InvalidJSON, convert, is_object, too_deep
+from streamnorm._core.limits import Limits
+from streamnorm._core.shapes import found
+
+__all__ = ["MCP", "mcp_object", "mcp_struct", "unmapped_fields"]
+
+T = TypeVar("T")
+
+MCP = "mcp"
+"""The key of MCP's fields in `extra`, and the dialect of blocks that only MCP knows."""
+
+
+def mcp_object(value: object) -> dict[str, Any]:
+    """Return an object of MCP as decoded JSON.
+
+    Args:
+        value: A dict, or a model of the `mcp` package.
+
+    Raises:
+        DecodeError: It is no JSON object, or nests too deep.
+    """
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        value = dump(mode="json", by_alias=True)
+    if not is_object(value):
+        raise DecodeError(f"{found(value)}, expected an object of MCP")
+    limit = Limits().max_json_depth
+    if too_deep(value, limit):
+        raise DecodeError(f"nested deeper than {limit}, expected at most that")
+    return value
+
+
+def mcp_struct(value: Any, type: type[T], path: str = "$") -> T:
+    """Return a part of an object of MCP as a struct.
+
+    Raises:
+        DecodeError: A field is missing, or has another type than the protocol's.
+    """
+    try:
+        return convert(value, type)
+    except InvalidJSON as exc:
+        problem, _, at = str(exc).partition(" - at `$")
+        raise DecodeError(problem, path=path + at.removesuffix("`")) from None
+
+
+def unmapped_fields(value: dict[str, Any], type: type) -> dict[str, dict[str, Any]] | None:
+    """Return what a struct of the protocol leaves of an object, as `extra`; a null is nothing."""
+    mapped: tuple[str, ...] = getattr(type, "__struct_fields__", ())
+    rest = {name: item for name, item in value.items() if item is not None and name not in mapped}
+    return {MCP: rest} if rest else None

@@ -1,0 +1,50 @@
+"""The check of a tool call's arguments against the schema of the tool."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+__all__ = ["ArgumentsChecker"]
+
+_MAX_ERRORS = 100
+
+
+class ArgumentsChecker:
+    """A validator of arguments, by jsonschema (extra `schemas`).
+
+    References within the schema are followed; nothing is fetched.  A schema can be written so
+    that its check takes forever, with a regular expression for instance: check the schemas of
+    those whose code you would run.
+
+    Args:
+        schema: JSON Schema of the arguments.
+
+    Raises:
+        ImportError: jsonschema is missing.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        try:
+            jsonschema: Any = import_module("jsonschema")
+            referencing: Any = import_module("referencing")
+        except ImportError as exc:
+            raise ImportError(
+                "no jsonschema, expected the extra `schemas`: pip install streamnorm[schemas]"
+            ) from exc
+        default = jsonschema.Draft202012Validator
+        validator = jsonschema.validators.validator_for(schema, default=default)
+        # Without a registry of its own jsonschema fetches the URLs that a schema names.
+        self._validator = validator(schema, registry=referencing.Registry())
+        self._best_match = jsonschema.exceptions.best_match
+
+    def problem(self, arguments: dict[str, object]) -> str | None:
+        """Return the path and the words of the most telling problem; None if there is none.
+
+        Raises:
+            Exception: The schema cannot be read; which one is jsonschema's affair.
+        """
+        errors = self._validator.iter_errors(arguments)
+        error = self._best_match(islice(errors, _MAX_ERRORS))
+        return None if error is None else f"{error.json_path}: {error.message}"

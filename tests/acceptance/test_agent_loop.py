@@ -1,0 +1,145 @@
+"""A whole agent in ten lines, on each provider and on several of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from streamnorm import (
+    Conversation,
+    InputMessage,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    connect,
+    decode_request,
+    run_tools,
+)
+from streamnorm.testing import FakeProvider, tool_call
+
+pytestmark = pytest.mark.anyio
+
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+DIALECTS = ["anthropic", "openai_chat", "openai_responses", "gemini"]
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOLS = (Tool("get_weather", "Weather of a city", SCHEMA),)
+QUESTION = InputMessage("user", (Text("Snow in Oslo and in Rome?"),))
+CALLS = [
+    "One moment.",
+    tool_call("get_weather", city="Oslo"),
+    tool_call("get_weather", town="Rome"),
+]
+
+
+async def get_weather(city: str, **others: object) -> dict[str, object]:
+    return {"city": city, "snow": True}
+
+
+async def run_agent(client: httpx.AsyncClient, chat: Conversation, dialects: list[str]) -> None:
+    """Ask until no tool is called; each turn goes to the next provider."""
+    while True:
+        dialect = dialects.pop(0)
+        request = chat.dump(dialect)
+        url = f"https://api.example{request.path}"
+        async with connect(client, "POST", url, json=request.body) as stream:
+            with chat.append_stream(dialect=dialect, reply=request.reply) as answer:
+                async for event in stream:
+                    answer.push(event)
+        if not chat.open_tool_calls():
+            return
+        results = await run_tools(answer.message, {"get_weather": get_weather}, tools=TOOLS)
+        chat.append(InputMessage("user", results))
+
+
+def ask() -> Conversation:
+    """Return a conversation with a question."""
+    return Conversation(Request(model="m-1", messages=(QUESTION,), tools=TOOLS, stream=True))
+
+
+def sent(provider: FakeProvider, number: int, dialect: str) -> Request:
+    request = provider.requests[number]
+    return decode_request(json.dumps(request.body), dialect)
+
+
+def assert_answered(request: Request) -> None:
+    """The request of the second turn has both calls, and a result for each."""
+    calls = [call for message in request.messages for call in message.tool_calls]
+    results = [result for message in request.messages for result in message.tool_results]
+    assert [call.input() for call in calls] == [{"city": "Oslo"}, {"town": "Rome"}]
+    assert [result.tool_call_id for result in results] == [call.id for call in calls]
+    assert [result.is_error for result in results] == [False, True]
+    first, second = (text_of(result) for result in results)
+    assert json.loads(first) == {"city": "Oslo", "snow": True}
+    assert "$: 'city' is a required property" in second
+
+
+def text_of(result: ToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, Text))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_an_agent_on_one_provider(dialect: str) -> None:
+    provider = FakeProvider([CALLS, "It snows in Oslo."])
+    chat = ask()
+    async with provider.client(httpx.AsyncClient) as client:
+        await run_agent(client, chat, [dialect, dialect])
+    assert [message.role for message in chat.messages] == ["user", "assistant", "user", "assistant"]
+    assert chat.messages[1].text == "One moment."
+    assert chat.messages[3].text == "It snows in Oslo."
+    assert provider.losses == ()
+    assert_answered(sent(provider, 1, dialect))
+
+
+@pytest.mark.parametrize("second", DIALECTS)
+@pytest.mark.parametrize("first", DIALECTS)
+async def test_the_provider_is_switched_in_the_middle_of_the_loop(first: str, second: str) -> None:
+    provider = FakeProvider([CALLS, "It snows in Oslo."])
+    chat = ask()
+    async with provider.client(httpx.AsyncClient) as client:
+        await run_agent(client, chat, [first, second])
+    assert chat.messages[-1].text == "It snows in Oslo."
+    assert_answered(sent(provider, 1, second))
+
+
+async def test_each_turn_is_another_provider() -> None:
+    turns: list[Any] = [[tool_call("get_weather", city=name)] for name in ("Oslo", "Rome", "Bern")]
+    provider = FakeProvider([*turns, "It snows in Oslo."])
+    chat = ask()
+    async with provider.client(httpx.AsyncClient) as client:
+        await run_agent(client, chat, [*DIALECTS])
+    calls = [call for message in chat.messages for call in message.tool_calls]
+    assert [call.input()["city"] for call in calls] == ["Oslo", "Rome", "Bern"]
+    assert len(chat.messages) == 8
+    last = sent(provider, 3, DIALECTS[3])
+    assert sum(len(message.tool_results) for message in last.messages) == 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        path
+        for path in RECORDINGS.glob("*/*/*.sse")
+        if path.stem in ("one-tool", "parallel-tools", "parallel-tools-sequential")
+        and path.parts[-3] in DIALECTS
+    ),
+    ids=lambda path: "-".join(path.parts[-3:]),
+)
+async def test_an_agent_on_a_recording(path: Path) -> None:
+    """The first answer is a recorded one, whatever its tools are called."""
+    provider = FakeProvider([path, "Done."])
+    dialect = path.parts[-3]
+    chat = ask()
+    async with provider.client(httpx.AsyncClient) as client:
+        await run_agent(client, chat, [dialect, dialect])
+    asked = [block for block in chat.messages[1].blocks if isinstance(block, ToolCall)]
+    assert asked
+    assert [result.tool_call_id for result in chat.messages[2].tool_results] == [
+        call.id for call in asked
+    ]
+    assert chat.messages[3].text == "Done."

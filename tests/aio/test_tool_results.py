@@ -1,0 +1,129 @@
+"""What executors return, as results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from pydantic import BaseModel, Field
+
+from streamnorm import DecodeError, Image, Text, ToolCall, ToolResult
+from streamnorm.aio.tool_results import error_result, exception_result, result_of
+
+CALL = ToolCall("call_1", "f", "{}")
+IMAGE = Image("image/png", "iVBORw==")
+
+
+class Place(Struct):
+    city: str
+
+
+@dataclass
+class Spot:
+    city: str
+
+
+class Model(BaseModel):
+    city: str = Field(alias="cityName")
+
+
+class MCPResult:
+    """A `CallToolResult` of the `mcp` package, of which only the form is known."""
+
+    is_error = True
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def model_dump(self, *, mode: str, by_alias: bool) -> dict[str, Any]:
+        return {"content": self.content, "isError": True}
+
+
+class OldMCPResult(MCPResult):
+    """The same of its first major version, whose attributes are spelt as on the wire."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "is_error":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+    isError = True  # noqa: N815 - the package's
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("snow", (Text("snow"),)),
+        ("\ud83d", (Text("�"),)),
+        (None, ()),
+        (IMAGE, (IMAGE,)),
+        ([IMAGE, "a map"], (IMAGE, Text("a map"))),
+        ((Text("a"), IMAGE), (Text("a"), IMAGE)),
+        (3, (Text("3"),)),
+        (True, (Text("true"),)),
+        (["a", "b"], (Text('["a","b"]'),)),
+        ([], (Text("[]"),)),
+        ([1, Place("Oslo")], (Text('[1,{"city":"Oslo"}]'),)),
+    ],
+)
+def test_texts_blocks_and_values(value: object, content: tuple[Any, ...]) -> None:
+    assert result_of(CALL, value) == ToolResult("call_1", content)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"city": "Oslo"}, '{"city":"Oslo"}'),
+        ({"content": ["a"]}, '{"content":["a"]}'),
+        ({1: "a"}, '{"1":"a"}'),
+        (Place("Oslo"), '{"city":"Oslo"}'),
+        (Spot("Oslo"), '{"city":"Oslo"}'),
+        (Model(cityName="Oslo"), '{"cityName":"Oslo"}'),
+    ],
+)
+def test_an_object_is_text_and_value(value: object, text: str) -> None:
+    assert result_of(CALL, value) == ToolResult("call_1", (Text(text),), value=text)
+
+
+def test_a_result_gets_the_id_of_its_call() -> None:
+    result = ToolResult("other", (IMAGE,), is_error=True)
+    assert result_of(CALL, result) == ToolResult("call_1", (IMAGE,), is_error=True)
+
+
+@pytest.mark.parametrize("kind", [MCPResult, OldMCPResult])
+def test_a_result_of_mcp_is_read(kind: type[MCPResult]) -> None:
+    value = kind([{"type": "text", "text": "no station"}])
+    assert result_of(CALL, value) == ToolResult("call_1", (Text("no station"),), is_error=True)
+    with pytest.raises(DecodeError, match=r"^\$\.content: "):
+        result_of(CALL, kind("text"))
+
+
+def test_a_value_without_json_form_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        result_of(CALL, object())
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize(
+    ("exc", "text"),
+    [
+        (ValueError("no station"), "ValueError: no station"),
+        (ValueError(), "ValueError"),
+        (Silent(), "Silent"),
+    ],
+)
+def test_an_exception_is_its_type_and_words(exc: Exception, text: str) -> None:
+    exc.add_note("secret")
+    exc.__cause__ = OSError("secret")
+    assert exception_result(CALL, exc) == ToolResult("call_1", (Text(text),), is_error=True)
+
+
+def test_the_text_of_an_error_is_bounded() -> None:
+    assert error_result(CALL, "x" * 2000).content == (Text("x" * 2000),)
+    assert error_result(CALL, "x" * 2001).content == (Text("x" * 2000 + " … (2001 characters)"),)

@@ -1,0 +1,214 @@
+"""The laws of conversations: one history, whatever it was appended as and wherever it goes."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import pytest
+from hypothesis import assume, given
+from msgspec import structs
+from support.bodies import make_source
+from support.body_types import problems
+from support.chunkings import cut_at_random
+from support.corpus import each_recording_of
+from support.history_rules import broken_rules
+from support.request_checks import BODIES
+from support.request_turns import assert_prefix
+from support.requests import conversation, make_request
+from support.seeded import Draws, draws, with_half_the_examples
+from support.streams import decode, encode
+
+from streamnorm import (
+    CacheMark,
+    Completed,
+    Conversation,
+    Encoded,
+    EncodeError,
+    InputMessage,
+    Request,
+    Text,
+    Tool,
+    decode_message,
+    decode_request,
+    encode_message,
+    encode_request,
+    message_events,
+)
+from streamnorm.recording import Recording
+
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+GREETING = InputMessage("user", (Text("Hello"),))
+
+
+def begun(**fields: object) -> Conversation:
+    chat = Conversation(Request(model="some-model", **fields))
+    chat.append(GREETING)
+    return chat
+
+
+def answered(chat: Conversation) -> None:
+    """Append the results of all open calls, in another order, and what the user says."""
+    for number, call in enumerate(reversed(chat.open_tool_calls())):
+        chat.append_tool_result(call.id, f"result {number}", is_error=number == 1)
+    chat.append(InputMessage("user", (Text("Go on."),)))
+
+
+def dumped(chat: Conversation, dialect: str) -> Encoded | None:
+    try:
+        return chat.dump(dialect, repair="fill", arguments="raw")
+    except EncodeError:
+        return None
+
+
+@each_recording_of(*DIALECTS)
+def test_a_stream_its_events_and_its_message_make_the_same_history(recording: Recording) -> None:
+    if not isinstance(recording.outcome, Completed):
+        return
+    dialect, server = str(recording.dialect), recording.server
+    if str(recording.server).startswith(
+        "interactions"
+    ):  # a dialect that only streams, under this name, too
+        dialect = "gemini_interactions"
+    chats = [begun() for _ in range(5)]
+    with chats[0].append_stream(dialect=dialect, server=server) as answer:
+        for chunk in cut_at_random(recording.body, recording.name):
+            answer.feed(chunk)
+            assert chats[0] == begun()
+    with chats[1].append_stream(server=server) as answer:  # detected
+        answer.feed(recording.body)
+    with chats[2].append_stream(dialect=dialect) as answer:
+        for event in recording.events():
+            answer.push(event)
+    chats[3].append(recording.message(), dialect=dialect)
+    with chats[4].append_stream(dialect=dialect, server=server) as answer:
+        for number in range(0, len(recording.body), 7):
+            answer.feed(recording.body[number : number + 7])
+    assert all(chat == chats[0] for chat in chats)
+    assert len(chats[0].messages) == 2
+
+
+@each_recording_of(*DIALECTS)
+def test_a_whole_body_makes_the_history_of_its_stream(recording: Recording) -> None:
+    if not isinstance(recording.outcome, Completed):
+        return
+    dialect = str(recording.dialect)
+    try:
+        body = encode_message(recording.message(), dialect).body
+    except EncodeError:  # arguments that are no JSON
+        return
+    by_body, by_stream = begun(), begun()
+    by_body.append(json.dumps(body), dialect=dialect)
+    out, _ = encode(message_events(decode_message(body, dialect)), dialect, extras=True)
+    with by_stream.append_stream() as answer:
+        answer.feed(out)
+    for target in DIALECTS:
+        made = [dumped(chat, target) for chat in (by_body, by_stream)]
+        assert [m and m.body for m in made] == [made[0] and made[0].body] * 2
+
+
+@pytest.mark.parametrize("source", DIALECTS)
+@given(d=draws(250))
+def test_json_has_the_whole_history(source: str, d: Draws) -> None:
+    chat = made_conversation(d, source)
+    again = Conversation.from_json(chat.to_json())
+    assert again == chat
+    assert again.to_json() == chat.to_json()
+    assert again.open_tool_calls() == chat.open_tool_calls()
+    for target in BODIES:
+        made, remade = dumped(chat, target), dumped(again, target)
+        assert (made is None) is (remade is None)
+        if made is not None and remade is not None:
+            assert json.dumps(remade.body) == json.dumps(made.body)
+            assert structs.replace(remade, body={}) == structs.replace(made, body={})
+
+
+@pytest.mark.parametrize("source", DIALECTS)
+@given(d=draws(250))
+def test_a_dump_is_the_encoding_of_the_request(source: str, d: Draws) -> None:
+    chat = made_conversation(d, source)
+    for _ in range(3):
+        for target in BODIES:
+            made = dumped(chat, target)
+            try:
+                expected = encode_request(chat.request, target, repair="fill", arguments="raw")
+            except EncodeError:
+                assert made is None
+                continue
+            assert made == expected
+            assert json.dumps(made.body) == json.dumps(expected.body)
+        append_answer(chat, d, d.pick(DIALECTS))
+        answered(chat)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@given(d=draws(250))
+def test_a_growing_history_begins_with_the_shorter_one(target: str, d: Draws) -> None:
+    chat = made_conversation(d, d.pick(DIALECTS))
+    answered(chat)
+    before = dumped(chat, target)
+    for _ in range(3):
+        append_answer(chat, d, d.pick(DIALECTS))
+        last = chat.messages[-1]
+        if last.role == "assistant" and not (last.text.strip() or last.tool_calls):
+            # An answer of which nothing is left would not part the messages around it.
+            chat.append(InputMessage("assistant", (Text("So."),)))
+        answered(chat)
+        after = dumped(chat, target)
+        if before is not None and after is not None:
+            assert_prefix(before, after, target)
+        before = after
+
+
+@pytest.mark.parametrize("route", list(permutations(DIALECTS, 3)), ids="-".join)
+@with_half_the_examples
+@given(d=draws(250))
+def test_a_history_of_two_providers_is_legal_for_the_third(
+    route: tuple[str, str, str], d: Draws
+) -> None:
+    names = ("f", "get_weather", "apply_patch", "search")
+    tools = tuple(Tool(name, "does it", {"type": "object"}) for name in names)
+    chat = begun(tools=tools, max_tokens=1000)
+    for dialect in route:
+        cache = CacheMark() if d.flag() else None
+        made = chat.dump(dialect, arguments="raw", cache=cache)
+        assert broken_rules(dialect, made.body) == []
+        assert problems(dialect, made.body, beta="anthropic-beta" in made.headers) == []
+        if not append_answer(chat, d, dialect):
+            return
+        answered(chat)
+
+
+def append_answer(chat: Conversation, d: Draws, dialect: str) -> bool:
+    """Append a generated answer of a dialect, or a message that it makes; some have none."""
+    source = make_source(d, dialect)
+    decoded = decode([source.body], dialect)
+    if not isinstance(decoded.outcome, Completed):
+        return False
+    try:
+        with chat.append_stream(dialect=dialect) as answer:
+            answer.feed(source.body)
+    except EncodeError:  # two calls of one id
+        return False
+    return True
+
+
+def made_conversation(d: Draws, dialect: str) -> Conversation:
+    """Return a conversation that begins with a request, decoded from a dialect or made."""
+    request = make_request(d, conversation(d)[: 1 + d.below(3)])
+    if d.flag():
+        try:
+            made = encode_request(request, dialect)
+        except EncodeError:
+            assume(False)
+        request = decode_request(made.body, dialect, path=made.path, headers=made.headers)
+        if d.flag(3):
+            request = structs.replace(request, model="another", system=(Text("Else."),))
+        if d.flag(3):
+            request = structs.replace(request, messages=request.messages[:-1])
+    chat = Conversation(request)
+    if d.flag():
+        append_answer(chat, d, d.pick(DIALECTS))
+    if d.flag():
+        answered(chat)
+    return chat

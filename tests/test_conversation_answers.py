@@ -1,0 +1,238 @@
+"""Answers that arrive as a stream: appended when it has ended well, else not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from support.corpus import recordings
+from support.streams import encode
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Conversation,
+    EncodeError,
+    Event,
+    InputMessage,
+    LimitExceeded,
+    LocalProtocolError,
+    Message,
+    MessageStart,
+    MessageStop,
+    NotAStream,
+    RemoteProtocolError,
+    Reply,
+    Request,
+    StreamError,
+    StreamnormError,
+    Text,
+    TextDelta,
+    ToolCall,
+    TruncatedStream,
+    UpstreamError,
+    message_events,
+)
+from streamnorm._core.bodies.reply import ToolName
+
+SAID = InputMessage("user", (Text("Hello"),))
+MESSAGE = Message("m", "some-model", (Text("Hi"), ToolCall("c1", "f", '{"a":1}')), "tool_use")
+EVENTS = message_events(MESSAGE)
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+
+def begun() -> Conversation:
+    return Conversation(Request(model="some-model", messages=(SAID,)))
+
+
+def push(chat: Conversation, events: Iterable[Event], then: Exception | None = None) -> None:
+    """Append a stream of events; `then` is raised before it is closed."""
+    with chat.append_stream() as answer:
+        for event in events:
+            answer.push(event)
+        if then is not None:
+            raise then
+
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def stream(dialect: str) -> bytes:
+    return encode(EVENTS, dialect)[0]
+
+
+@each_dialect
+def test_the_history_changes_when_the_stream_has_ended(dialect: str) -> None:
+    chat = begun()
+    answer = chat.append_stream()
+    body = stream(dialect)
+    for number in range(len(body)):
+        answer.feed(body[number : number + 1])
+        assert len(chat.messages) == 1
+    message = answer.close()
+    assert message.text == "Hi"
+    assert [call.name for call in chat.open_tool_calls()] == ["f"]
+    assert chat.messages[1].text == "Hi"
+
+
+def test_fed_bytes_are_events_for_the_caller() -> None:
+    chat = begun()
+    with chat.append_stream(dialect="claude") as answer:
+        events = answer.feed(stream("anthropic"))
+        assert TextDelta(0, "Hi") in events
+        assert answer.message.text == "Hi"
+    assert len(chat.messages) == 2
+
+
+def test_events_have_the_names_of_the_client() -> None:
+    chat = begun()
+    reply = Reply(tools={"f": ToolName("g")})
+    with chat.append_stream(reply=reply) as answer:
+        events = answer.feed(stream("anthropic"))
+    starts = [event.block for event in events if isinstance(event, BlockStart)]
+    assert starts[1] == ToolCall("c1", "g")
+    assert [call.name for call in chat.open_tool_calls()] == ["g"]
+
+
+@each_dialect
+def test_a_cut_stream_leaves_the_history_as_it_was(dialect: str) -> None:
+    body = stream(dialect)
+    chat = begun()
+    with (
+        pytest.raises(TruncatedStream, match="connection lost") as caught,
+        chat.append_stream() as answer,
+    ):
+        answer.feed(body[: len(body) // 2])
+    assert caught.value.partial is not None
+    assert chat == begun()
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("anthropic/error-overloaded", UpstreamError),
+        ("anthropic/error-first", UpstreamError),
+        ("anthropic/cut-after-a-block", TruncatedStream),
+        ("anthropic/cut-inside-an-event", TruncatedStream),
+        ("openai/cut-in-arguments", TruncatedStream),
+    ],
+)
+def test_a_stream_that_failed_leaves_the_history_as_it_was(
+    name: str, error: type[StreamnormError]
+) -> None:
+    recording = next(r for r in recordings(*DIALECTS) if r.name == name)
+    by_bytes, by_events = begun(), begun()
+    with pytest.raises(error), by_bytes.append_stream() as answer:
+        answer.feed(recording.body)
+    with pytest.raises(error):
+        push(by_events, recording.events())
+    assert by_bytes == by_events == begun()
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "text"),
+    [
+        (b"<html>", NotAStream, "an HTML page, expected an event stream"),
+        (b'{"error":{"message":"No"}}', UpstreamError, "No"),
+        (b"", TruncatedStream, "connection lost: the stream ended before its first event"),
+    ],
+)
+def test_a_body_that_is_no_stream_is_an_error(
+    body: bytes, error: type[StreamnormError], text: str
+) -> None:
+    chat = begun()
+    with pytest.raises(error, match=text), chat.append_stream() as answer:
+        answer.feed(body)
+    assert chat == begun()
+
+
+def test_an_answer_beyond_its_bound_is_refused() -> None:
+    error = StreamError("too_large", "message of 9 bytes", code="max_accumulated_bytes")
+    chat = begun()
+    with pytest.raises(LimitExceeded) as caught:
+        push(chat, [MessageStart(), error])
+    assert caught.value.limit == "max_accumulated_bytes"
+    assert chat == begun()
+
+
+def test_an_error_in_the_block_discards_the_answer() -> None:
+    chat = begun()
+    with pytest.raises(KeyError):
+        push(chat, EVENTS, then=KeyError())
+    assert chat == begun()
+
+
+@pytest.mark.parametrize("end", [3, len(EVENTS) - 1])
+def test_events_without_their_end_are_no_answer(end: int) -> None:
+    chat = begun()
+    with pytest.raises(TruncatedStream, match="blocks without a stop reason") as caught:
+        push(chat, EVENTS[:end])
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "Hi"
+    assert chat == begun()
+
+
+def test_an_answer_may_be_closed_within_its_block() -> None:
+    chat = begun()
+    with chat.append_stream() as answer:
+        for event in EVENTS:
+            answer.push(event)
+        assert answer.close() == MESSAGE
+    assert len(chat.messages) == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda answer: answer.feed(b""),
+        lambda answer: answer.push(MessageStart()),
+        lambda answer: answer.close(),
+    ],
+)
+def test_a_closed_answer_takes_nothing_more(use: Callable[[object], object]) -> None:
+    chat = begun()
+    answer = chat.append_stream()
+    answer.discard()
+    with pytest.raises(LocalProtocolError, match="answer was closed, expected an open one"):
+        use(answer)
+    assert chat == begun()
+
+
+def test_an_event_out_of_order_is_refused() -> None:
+    chat = begun()
+    with pytest.raises(LocalProtocolError, match="block 3 stops, expected an open block"):
+        push(chat, [MessageStart(), BlockStop(3)])
+    assert chat == begun()
+
+
+def test_the_first_choice_is_the_answer() -> None:
+    chat = begun()
+    with chat.append_stream() as answer:
+        for event in (
+            MessageStart("m"),
+            BlockStart(0, Text()),
+            BlockStart(1, Text(), choice=1),
+            TextDelta(1, "other"),
+            TextDelta(0, "this"),
+            BlockStop(0),
+            BlockStop(1),
+            MessageStop("end_turn"),
+            MessageStop("end_turn", choice=1),
+        ):
+            answer.push(event)
+    assert chat.messages[1].blocks == (Text("this"),)
+
+
+def test_a_refused_answer_leaves_the_history_as_it_was() -> None:
+    chat = begun()
+    broken = Message("m", "m", (ToolCall("c1", "f"), ToolCall("c1", "f")), "tool_use")
+    with pytest.raises(EncodeError, match="second tool call"):
+        push(chat, message_events(broken))
+    assert chat == begun()
+
+
+def test_malformed_bytes_are_an_error_of_the_peer() -> None:
+    chat = begun()
+    with pytest.raises(RemoteProtocolError), chat.append_stream(dialect="anthropic") as answer:
+        answer.feed(b"event: message_start\ndata: {\n\n")
+    assert chat == begun()

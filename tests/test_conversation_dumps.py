@@ -1,0 +1,255 @@
+"""Dumps of a conversation: encoded once, and then only what is new."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+from msgspec import structs
+from support.history_rules import PROMPTS
+from support.request_turns import assert_prefix
+
+from streamnorm import (
+    CacheMark,
+    Conversation,
+    EncodeError,
+    InputMessage,
+    LossyEncoding,
+    Message,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    decode_request,
+    encode_request,
+)
+from streamnorm._registry import DIALECTS as KNOWN
+
+DIALECTS = tuple(PROMPTS)
+TURNS = 334  # of three messages
+SAID = InputMessage("user", (Text("Hello"),))
+TOOLS = (Tool("f", "does it", {"type": "object"}),)
+
+# The functions of the projection and of the rooms that encode the blocks of one message.
+ENCODERS = {"_blocks", "_message_to_wire", "_content", "items_of"}
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def grow(chat: Conversation, number: int, *, apart: bool = False) -> None:
+    """Append what the user says, an answer with two calls, and their results."""
+    chat.append(InputMessage("user", (Text(f"Question {number}?"),)))
+    ids = (f"a{number}", f"b{number}")
+    calls = tuple(ToolCall(id, "f", '{"a":1}') for id in ids)
+    answer = (Text("Let me see."), *calls)
+    chat.append(Message("m", "m", answer, "tool_use"), dialect=DIALECTS[number % 4])
+    for id in reversed(ids):
+        if apart:
+            result = ToolResult(id, (Text("result"),), is_error=id.startswith("b"))
+            chat.append(InputMessage("user", (result,)))
+        else:
+            chat.append_tool_result(id, "result", is_error=id.startswith("b"))
+
+
+def long_conversation(*, apart: bool = False) -> Conversation:
+    chat = Conversation(Request(model="some-model", tools=TOOLS, max_tokens=100))
+    for number in range(TURNS):
+        grow(chat, number, apart=apart)
+    return chat
+
+
+def calls_of(work: Callable[[], object]) -> Counter[str]:
+    """Return how often each function that encodes a message is called."""
+    found: Counter[str] = Counter()
+
+    def trace(frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call" and frame.f_code.co_name in ENCODERS:
+            found[frame.f_code.co_name] += 1
+
+    sys.setprofile(trace)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@each_dialect
+@pytest.mark.parametrize("apart", [False, True])
+def test_one_more_turn_encodes_its_own_messages_alone(dialect: str, apart: bool) -> None:
+    chat = long_conversation(apart=apart)
+    assert len(chat.messages) > 1000
+    first = calls_of(lambda: chat.dump(dialect))
+    assert all(count > 1000 for count in first.values())
+    assert len(first) == 2  # the projection, and the room
+    before = chat.dump(dialect)
+    grow(chat, TURNS)
+    assert all(count <= 5 for count in calls_of(lambda: chat.dump(dialect)).values())
+    after, prompt = chat.dump(dialect), PROMPTS[dialect]
+    assert len(after.body[prompt]) > len(before.body[prompt])
+    written = zip(before.body[prompt], after.body[prompt], strict=False)
+    assert all(one is other for one, other in written)
+    assert after == encode_request(chat.request, dialect)
+
+
+@each_dialect
+def test_a_dump_is_cached_until_the_history_changes(dialect: str) -> None:
+    chat = long_conversation()
+    made = chat.dump(dialect)
+    assert calls_of(lambda: chat.dump(dialect)) == {}
+    assert chat.dump(dialect) is made
+    assert chat.dump(dialect, server="groq") is not made
+    assert chat.dump(dialect) is made
+    chat.append(SAID)
+    assert chat.dump(dialect) is not made
+    assert_prefix(made, chat.dump(dialect), dialect)
+
+
+def test_each_result_changes_the_history() -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    chat.append(Message("m", "m", (ToolCall("a", "f"), ToolCall("b", "f")), "tool_use"))
+    chat.append_tool_result("b", "two")
+    with pytest.raises(EncodeError, match="call without a result"):
+        chat.dump("anthropic")
+    filled = chat.dump("anthropic", repair="fill")
+    chat.append_tool_result("a", "one")
+    made = chat.dump("anthropic", repair="fill")
+    assert made.body != filled.body
+    assert made == encode_request(chat.request, "anthropic", repair="fill")
+
+
+def test_a_failed_dump_forgets_nothing() -> None:
+    chat = long_conversation()
+    chat.dump("anthropic")
+    chat.append(Message("m", "m", (ToolCall("c", "f"),), "tool_use"))
+    with pytest.raises(EncodeError):
+        chat.dump("anthropic")
+    chat.append_tool_result("c", "ok")
+    assert max(calls_of(lambda: chat.dump("anthropic")).values()) <= 5
+
+
+@each_dialect
+def test_losses_are_counted_at_each_dump(dialect: str) -> None:
+    chat = Conversation(Request(model="some-model", max_tokens=5))
+    for number in range(3):
+        chat.append(InputMessage("user", (Text("a", extra={"other": {"odd": 1}}),), "ann"))
+        grow(chat, number)
+        assert chat.dump(dialect).losses == encode_request(chat.request, dialect).losses
+        losses = {loss.feature: loss.count for loss in chat.dump(dialect).losses}
+        assert losses["odd"] == number + 1
+
+
+def test_a_strict_dump_raises_for_a_loss_of_an_old_message() -> None:
+    chat = Conversation(Request(model="m", max_tokens=5))
+    chat.append(InputMessage("user", (Text("a", extra={"other": {"odd": 1}}),)))
+    chat.dump("anthropic")
+    with pytest.raises(LossyEncoding, match="odd in messages would be lost"):
+        chat.dump("anthropic", strict=True)
+
+
+def test_a_mark_stands_at_the_end_of_the_history() -> None:
+    chat = Conversation(Request(model="m", max_tokens=5))
+    assert chat.request == chat._asked(None, CacheMark())
+    for number in range(3):
+        grow(chat, number)
+        marked = chat.dump("anthropic", cache=CacheMark("1h"))
+        *others, last = marked.body["messages"]
+        assert last["content"][-1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+        assert others == chat.dump("anthropic").body["messages"][:-1]
+        assert "cache_control" not in str(chat.dump("anthropic").body)
+        assert "cache_control" not in str(others)
+    chat.append(InputMessage("assistant"))
+    assert "cache_control" not in str(chat.dump("anthropic", cache=CacheMark()).body)
+
+
+def test_the_model_of_the_next_provider_is_named() -> None:
+    chat = Conversation(Request(model="claude-sonnet-5", messages=(SAID,)))
+    assert chat.dump("anthropic").body["model"] == "claude-sonnet-5"
+    assert chat.dump("anthropic", model="claude-sonnet-5") == chat.dump("anthropic")
+    assert chat.dump("chat", model="gpt-5").body["model"] == "gpt-5"
+    assert "gemini-3-pro" in chat.dump("gemini", model="gemini-3-pro").path
+    assert chat.request.model == "claude-sonnet-5"
+
+
+def test_an_alias_is_the_same_target() -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    assert chat.dump("claude") is chat.dump("anthropic")
+
+
+def test_few_targets_are_stored_at_once() -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    first = chat.dump("anthropic")
+    for number in range(20):
+        assert chat.dump("anthropic", model=f"m{number}").body["model"] == f"m{number}"
+    assert len(chat._memos) == len(chat._dumps) == 8
+    assert chat.dump("anthropic") == first
+
+
+@each_dialect
+def test_the_same_message_twice_is_written_twice(dialect: str) -> None:
+    chat = Conversation(Request(model="m", max_tokens=5))
+    answer = InputMessage("assistant", (Text("Hi", extra={dialect: {"odd": 1}}),))
+    for _ in range(3):
+        chat.append(SAID)
+        chat.append(answer)
+        chat.append(SAID)
+        made = chat.dump(dialect)
+        assert made == encode_request(chat.request, dialect)
+
+
+@each_dialect
+def test_a_conversation_of_a_client_is_written_as_it_was(dialect: str) -> None:
+    body = encode_request(Request(model="m", messages=(SAID,), max_tokens=5), dialect).body
+    chat = Conversation(decode_request(body, dialect))
+    for number in range(3):
+        grow(chat, number)
+        made = chat.dump(dialect)
+        assert made == encode_request(chat.request, dialect)
+        assert made.body[PROMPTS[dialect]][0] is body[PROMPTS[dialect]][0]
+
+
+def test_every_dialect_with_requests_is_tested() -> None:
+    assert set(DIALECTS) == {name for name, known in KNOWN.items() if known.body is not None}
+
+
+def test_results_apart_are_legal_where_they_must_be_one_message() -> None:
+    chat = long_conversation(apart=True)
+    assert len(chat.dump("anthropic").body["messages"]) == 3 * TURNS
+    assert structs.replace(chat.dump("anthropic"), losses=()) == structs.replace(
+        encode_request(chat.request, "anthropic"), losses=()
+    )
+
+
+@each_dialect
+@pytest.mark.parametrize("source", [None, *DIALECTS])
+def test_an_id_that_comes_again_is_written_as_in_one_request(
+    dialect: str, source: str | None
+) -> None:
+    chat = Conversation(Request(model="m", max_tokens=5, tools=TOOLS))
+    for _ in range(4):
+        chat.append(SAID)
+        calls = (ToolCall("call_0", "f"), ToolCall("call:1", "f"))
+        chat.append(Message("m", "m", calls, "tool_use"), dialect=source)
+        for call in chat.open_tool_calls():
+            chat.append_tool_result(call.id, "ok")
+        assert chat.dump(dialect) == encode_request(chat.request, dialect)
+    ids = [
+        call.id for call in decode_request(chat.dump(dialect).body, dialect).messages[1].tool_calls
+    ]
+    assert ids == ["call_0", "call:1"]
+
+
+@each_dialect
+def test_a_client_may_repeat_an_id(dialect: str) -> None:
+    body = encode_request(Request(model="m", messages=(SAID,), max_tokens=5), dialect).body
+    chat = Conversation(decode_request(body, dialect))
+    for _ in range(3):
+        chat.append(Message("m", "m", (ToolCall("call_0", "f"),), "tool_use"), dialect=dialect)
+        chat.append_tool_result("call_0", "ok")
+        for _ in range(2):
+            assert chat.dump(dialect) == encode_request(chat.request, dialect)
+            chat.append(SAID)
