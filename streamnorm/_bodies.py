@@ -224,7 +224,7 @@ def decode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    return accumulate(_response_events(value, dialect, server, limits))
+    return accumulate(response_events(value, dialect, server, limits))
 
 
 def encode_message(
@@ -252,7 +252,7 @@ def encode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     losses = Losses(strict=strict)
-    return _encoded_message(message, dialect, losses, reply=reply, model=model, created=created)
+    return encoded_message(message, dialect, losses, reply=reply, model=model, created=created)
 
 
 def translate_message(
@@ -274,18 +274,23 @@ def translate_message(
     limits, losses = Limits(), Losses(strict=strict)
     value = body_object(body, limits)
     source = dialect or detect_body(value, "response")
-    events = _response_events(value, source, server, limits)
+    events = response_events(value, source, server, limits)
     is_own = source is not None and lookup(source) is lookup(to)
     if is_own and model is None and not (reply and reply.tools):
         return Encoded(value)
+    message = first_answer(events, losses)
+    return encoded_message(message, to, losses, reply=reply, model=model, created=created)
+
+
+def first_answer(events: list[Event], losses: Losses) -> Message:
+    """Return the first answer as a message, and count the others as lost."""
     for event in events:
         if isinstance(event, MessageStop) and event.choice:
             losses.add("choices", f"choice {event.choice}", "dropped")
-    message = accumulate(events)
-    return _encoded_message(message, to, losses, reply=reply, model=model, created=created)
+    return accumulate(events)
 
 
-def _response_events(
+def response_events(
     value: dict[str, Any], dialect: str | None, server: str | None, limits: Limits
 ) -> list[Event]:
     """Return the events of a whole response that is no error."""
@@ -309,7 +314,7 @@ def _response_events(
             return events
 
 
-def _encoded_message(
+def encoded_message(
     message: Message,
     dialect: str,
     losses: Losses,

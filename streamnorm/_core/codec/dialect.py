@@ -67,6 +67,10 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         count_path: Pattern of the paths that answer with a number of tokens; None if there
             are none.
         key_headers: Request headers that hold the API key, the vendor's first.
+        vendor_headers: Further request headers that mean something to the vendor.
+        request_id_header: Response header that names the exchange.
+        version_in_base_url: Whether the vendor's SDKs take the version of the API as part of
+            their base URL, and not as part of each path.
         servers: Names of servers, by a suffix of their host, that do not follow from it.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
             request; None if there are none.
@@ -77,6 +81,9 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     model_path: re.Pattern[str] | None = None
     count_path: re.Pattern[str] | None = None
     key_headers: tuple[str, ...] = ("authorization",)
+    vendor_headers: tuple[str, ...] = ()
+    request_id_header: str = "x-request-id"
+    version_in_base_url: bool = False
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
 

@@ -22,6 +22,8 @@ ENDPOINTS = Endpoints(
     model_path=re.compile(r"/models/([^/:]+):"),
     count_path=re.compile(r"/count_tokens\Z"),
     key_headers=("x-api-key", "authorization"),
+    vendor_headers=("anthropic-version", "anthropic-beta"),
+    request_id_header="request-id",
     # Claude Code's first system block, which holds a checksum of the conversation.
     volatile_system_prefix="x-anthropic-billing-header:",
 )

@@ -17,5 +17,6 @@ ENDPOINTS = Endpoints(
     model_path=re.compile(r"/models/([^/:]+):"),
     count_path=re.compile(r":countTokens\Z"),
     key_headers=("x-goog-api-key", "authorization"),
+    vendor_headers=("x-goog-api-client", "x-goog-user-project"),
     servers={"generativelanguage.googleapis.com": "gemini"},
 )

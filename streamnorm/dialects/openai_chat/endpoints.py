@@ -14,4 +14,6 @@ __all__ = ["ENDPOINTS"]
 ENDPOINTS = Endpoints(
     path=re.compile(r"/chat/completions\Z"),
     key_headers=("authorization", "api-key"),  # the second is Azure's
+    vendor_headers=("openai-beta", "openai-organization", "openai-project"),
+    version_in_base_url=True,
 )

@@ -19,6 +19,8 @@ __all__ = ["ENDPOINTS", "error_body", "overloaded_frames"]
 ENDPOINTS = Endpoints(
     path=re.compile(r"/responses(?:/resp_[^/]+)?$"),
     key_headers=("authorization", "api-key"),  # the second is Azure's
+    vendor_headers=("openai-beta", "openai-organization", "openai-project"),
+    version_in_base_url=True,
 )
 
 # Type and code in the body of an error response, which is that of the whole platform: its

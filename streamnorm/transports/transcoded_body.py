@@ -1,0 +1,106 @@
+"""The body of a transcoded response, and the whole body of a provider's."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import anyio
+
+from streamnorm._core.limits import Limits
+from streamnorm.aio.sources import AsyncReader, Reader
+from streamnorm.transports.family import Family, HTTPResponse
+
+__all__ = ["TranscodedBody", "read_whole", "read_whole_async"]
+
+# Closing must end even if the network no longer answers.
+_CLOSE_S = 1.0
+_LIMITS = Limits()
+
+
+class TranscodedBody:
+    """The body of a transcoded response, synchronous or asynchronous.
+
+    Args:
+        first: Its first chunk; empty if there is none.
+        stream: The other chunks.
+        family: Package of the client.
+    """
+
+    def __init__(self, first: bytes, stream: Any, family: Family[Any, Any]) -> None:
+        self._first = first
+        self._stream = stream
+        self._family = family
+        self._closed = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        self._check_open()
+        if first := self._take_first():
+            return first
+        data: bytes = next(self._stream)
+        return data
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        self._check_open()
+        if first := self._take_first():
+            return first
+        data: bytes = await anext(self._stream)
+        return data
+
+    def close(self) -> None:
+        """Close the provider's response."""
+        self._closed = True
+        self._stream.close()
+
+    async def aclose(self) -> None:
+        """Close the provider's response."""
+        self._closed = True
+        await self._stream.aclose()
+
+    def _take_first(self) -> bytes:
+        first, self._first = self._first, b""
+        return first
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self._family.read_error("read of a body that was closed, expected none")
+
+
+def read_whole(response: HTTPResponse) -> bytes:
+    """Return the whole body of a response, and close it."""
+    reader = Reader(response)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while size <= _LIMITS.max_accumulated_bytes:
+            try:
+                parts.append(reader.read())
+            except StopIteration:
+                break
+            size += len(parts[-1])
+    finally:
+        reader.close()
+    return b"".join(parts)
+
+
+async def read_whole_async(response: HTTPResponse) -> bytes:
+    """Return the whole body of a response, and close it."""
+    reader = AsyncReader(response)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while size <= _LIMITS.max_accumulated_bytes:
+            try:
+                parts.append(await reader.read())
+            except StopAsyncIteration:
+                break
+            size += len(parts[-1])
+    finally:
+        with anyio.move_on_after(_CLOSE_S, shield=True):
+            await reader.close()
+    return b"".join(parts)
