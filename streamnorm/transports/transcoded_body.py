@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import anyio
 
+from streamnorm._core.events import Failed, Truncated
 from streamnorm._core.limits import Limits
 from streamnorm.aio.sources import AsyncReader, Reader
 from streamnorm.transports.family import Family, HTTPResponse
@@ -20,6 +21,9 @@ _LIMITS = Limits()
 class TranscodedBody:
     """The body of a transcoded response, synchronous or asynchronous.
 
+    The provider's response is closed with the chunk that reports a failure: some SDKs raise
+    at it, and close nothing.
+
     Args:
         first: Its first chunk; empty if there is none.
         stream: The other chunks.
@@ -30,6 +34,7 @@ class TranscodedBody:
         self._first = first
         self._stream = stream
         self._family = family
+        self._ended = False
         self._closed = False
 
     def __iter__(self) -> Self:
@@ -37,9 +42,12 @@ class TranscodedBody:
 
     def __next__(self) -> bytes:
         self._check_open()
-        if first := self._take_first():
-            return first
-        data: bytes = next(self._stream)
+        if self._ended:
+            raise StopIteration
+        data = self._take_first() or next(self._stream)
+        if self._has_failed():
+            self._ended = True
+            self._stream.close()
         return data
 
     def __aiter__(self) -> Self:
@@ -47,9 +55,12 @@ class TranscodedBody:
 
     async def __anext__(self) -> bytes:
         self._check_open()
-        if first := self._take_first():
-            return first
-        data: bytes = await anext(self._stream)
+        if self._ended:
+            raise StopAsyncIteration
+        data = self._take_first() or await anext(self._stream)
+        if self._has_failed():
+            self._ended = True
+            await self._stream.aclose()
         return data
 
     def close(self) -> None:
@@ -65,6 +76,10 @@ class TranscodedBody:
     def _take_first(self) -> bytes:
         first, self._first = self._first, b""
         return first
+
+    def _has_failed(self) -> bool:
+        """Return whether the last chunk was returned, and reports a failure."""
+        return isinstance(self._stream.outcome, Failed | Truncated)
 
     def _check_open(self) -> None:
         if self._closed:
