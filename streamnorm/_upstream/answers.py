@@ -8,7 +8,7 @@ from streamnorm._bodies import encoded_message, first_answer, response_events
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
-from streamnorm._core.events import Completed, Event, StreamError
+from streamnorm._core.events import Completed, Event, MessageStop, StreamError
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
@@ -88,19 +88,17 @@ def whole_answer(
         limits: Bounds.
         on_loss: Called with each loss.
     """
-    start = data.lstrip(_BLANK)[:1]
-    if start != b"{":
-        events: list[Event] | StreamError = _streamed_events(data, upstream, server, limits)
-    else:
-        events = _whole_events(data, upstream, server, limits)
+    data = data.lstrip(_BLANK)
+    is_whole = data.startswith(b"{")
+    read = _whole_events if is_whole else _streamed_events
+    events = read(data, upstream, server, limits)
     if isinstance(events, StreamError):
         return events
     losses = Losses(on_loss=on_loss)
-    is_unchanged = start == b"{" and lookup(client) is lookup(upstream) and not reply.tools
+    is_unchanged = is_whole and lookup(client) is lookup(upstream) and not reply.tools
     message = first_answer(events, Losses() if is_unchanged else losses)
-    if message.stop_reason is None:
-        return StreamError("malformed", "an answer without a stop reason, expected one")
-    outcome = Completed(message.stop_reason, message.usage)
+    stop = next(event for event in events if isinstance(event, MessageStop) and not event.choice)
+    outcome = Completed(stop.reason, message.usage)
     if is_unchanged:
         return WholeAnswer(data, outcome, ())
     try:

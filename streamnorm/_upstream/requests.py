@@ -166,7 +166,8 @@ def upstream_request(
             version_in_base_url=target.endpoints.version_in_base_url,
         )
     except DecodeError as exc:
-        raise RequestRefused(str(exc), param=exc.path.removeprefix("$.")) from exc
+        param = exc.path.removeprefix("$").removeprefix(".")
+        raise RequestRefused(str(exc), param=param or None) from exc
     except EncodeError as exc:
         raise _no_legal_form(exc) from exc
     except LossyEncoding as exc:

@@ -71,7 +71,9 @@ async def converse(
     options = {"client": sdk.dialect, "upstream": target, "base_url": base_url}
     if mode == "sync":
         network = sdk.http.HTTPTransport()
-        with sdk.http.Client(transport=sdk.transports.TranscodingTransport(network, **options)) as c:
+        with sdk.http.Client(
+            transport=sdk.transports.TranscodingTransport(network, **options)
+        ) as c:
             try:
                 return sdk.converse(c, turns, stream=stream)
             finally:

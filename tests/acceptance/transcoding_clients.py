@@ -19,7 +19,7 @@ from google.genai import errors, types
 import streamnorm.transports.httpx
 import streamnorm.transports.httpx2
 
-__all__ = ["SDKS", "Reading", "SDK"]
+__all__ = ["SDK", "SDKS", "Reading"]
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 QUESTION = "Snow?"
