@@ -12,8 +12,9 @@ from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatS
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
-from streamnorm._core.codec.dialect import Dialect, DialectOptions, Endpoints, Feed, on_first_use
+from streamnorm._core.codec.dialect import Dialect, DialectOptions, Feed, on_first_use
 from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
 from streamnorm._core.codec.no_json import DONE, read_no_json
 from streamnorm._core.codec.options import DecodeOptions, EncodeOptions
 from streamnorm._core.codec.passthrough import Passthrough
@@ -23,6 +24,7 @@ from streamnorm._core.events import Delta
 __all__ = [
     "DONE",
     "MAX_PROBLEMS",
+    "Asked",
     "BlockOpener",
     "BodyCodec",
     "BodyFormat",
@@ -40,8 +42,10 @@ __all__ = [
     "Feed",
     "FormatReader",
     "FormatSniffer",
+    "Operation",
     "Passthrough",
     "ReadContext",
+    "Route",
     "StreamWriter",
     "WriteContext",
     "Written",
