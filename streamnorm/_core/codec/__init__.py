@@ -7,7 +7,7 @@ reads one frame (`read`), knows which may be the last (`may_end_with`), and writ
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.body import BodyCodec, ReadContext, WriteContext, Written
+from streamnorm._core.codec.body import BodyCodec, CountCodec, ReadContext, WriteContext, Written
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
@@ -29,6 +29,7 @@ __all__ = [
     "BodyCodec",
     "BodyFormat",
     "Checker",
+    "CountCodec",
     "DecodeOptions",
     "Decoder",
     "Delta",
