@@ -288,7 +288,7 @@ def _add_tool(tool: AnyTool, size: _Size) -> None:
         case Tool(name=name, description=description, input_schema=schema):
             size.add(name, description, None if schema is None else compact(schema))
         case CustomTool(name=name, description=description, grammar=grammar):
-            size.add(name, description, grammar and grammar.definition)
+            size.add(name, description, None if grammar is None else grammar.definition)
         case ServerTool(data=data):
             size.add_json(data)
         case MCPServer(name=name):

@@ -7,7 +7,14 @@ reads one frame (`read`), knows which may be the last (`may_end_with`), and writ
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.body import BodyCodec, CountCodec, ReadContext, WriteContext, Written
+from streamnorm._core.codec.body import (
+    BodyCodec,
+    CountCodec,
+    ModelsCodec,
+    ReadContext,
+    WriteContext,
+    Written,
+)
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
@@ -43,6 +50,7 @@ __all__ = [
     "Feed",
     "FormatReader",
     "FormatSniffer",
+    "ModelsCodec",
     "Operation",
     "Passthrough",
     "ReadContext",

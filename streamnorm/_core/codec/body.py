@@ -11,6 +11,7 @@ from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.models import ModelInfo, ModelPage
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.events import Event
@@ -19,7 +20,7 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm._core.tools import AnyTool
 
-__all__ = ["BodyCodec", "CountCodec", "ReadContext", "WriteContext", "Written"]
+__all__ = ["BodyCodec", "CountCodec", "ModelsCodec", "ReadContext", "WriteContext", "Written"]
 
 T = TypeVar("T")
 
@@ -121,6 +122,28 @@ class CountCodec(Struct, frozen=True, kw_only=True):
     write_count: Callable[[TokenCount], dict[str, Any]]
 
 
+class ModelsCodec(Struct, frozen=True, kw_only=True):
+    """Reader and writer of lists of models.
+
+    Readers raise `DecodeError` for a body that is not of the dialect; so does `write_list` for
+    a query that is not.
+
+    Attributes:
+        query: Query of the first page of a list, as long as pages can be.
+        read_list: Returns a page of a list.
+        write_list: Returns the page of a list that a query asks for.
+        read_model: Returns one model.
+        write_model: Returns one model as the dialect has it; the vendor's own object, with its
+            id, where it came from this dialect.
+    """
+
+    query: dict[str, str]
+    read_list: Callable[[dict[str, Any]], ModelPage]
+    write_list: Callable[[Sequence[ModelInfo], Mapping[str, str]], dict[str, Any]]
+    read_model: Callable[[dict[str, Any]], ModelInfo]
+    write_model: Callable[[ModelInfo], dict[str, Any]]
+
+
 class BodyCodec(Struct, frozen=True, kw_only=True):
     """Reader and writer of whole bodies of one dialect.
 
@@ -138,6 +161,7 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
         answer_fields: Names that fields of an answer's blocks (`Message.block_extras`) have
             in a request, where they have another one.
         count: Reader and writer of counts of tokens; None if the dialect has none.
+        models: Reader and writer of lists of models; None if the dialect has none.
     """
 
     capabilities: BodyCapabilities
@@ -148,3 +172,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None
+    models: ModelsCodec | None = None

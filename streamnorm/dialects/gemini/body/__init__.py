@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.count import COUNT
+from streamnorm.dialects.gemini.body.models import MODELS
 from streamnorm.dialects.gemini.body.request import read_request, read_tools, write_request
 from streamnorm.dialects.gemini.body.response import read_response, write_response
 
@@ -21,4 +22,5 @@ def codec() -> BodyCodec:
         read_response=read_response,
         write_response=write_response,
         count=COUNT,
+        models=MODELS,
     )
