@@ -113,8 +113,12 @@ def encode_count_request(
     can = target_of(request, codec.capabilities, known, server, version)
     if count is None or can.path is not None:  # where a message has another path, a count has one
         return None
+    asked = request
+    if request.max_tokens is None and not is_own(request, dialect):
+        # A message needs the field and a count has none: its default is no loss.
+        asked = structs.replace(request, max_tokens=can.max_tokens)
     encoded = encode_request(
-        request,
+        asked,
         dialect,
         server=server,
         version=version,
