@@ -299,15 +299,12 @@ def response_events(
         codec = codec_of(dialect or _detected(value, "response"))
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
-        error = find_error(value)
-        if error is None:
-            raise
-        events = [error]
+        if (failed := error_in(value)) is not None:
+            raise failed from None
+        raise
     match events:
-        case [*_, StreamError("upstream", message) as error]:
-            raise UpstreamError(
-                message, status=error.status_hint, code=error.code, retryable=error.retryable
-            )
+        case [*_, StreamError("upstream") as error]:
+            raise _upstream_error(error)
         case [*_, StreamError(message=message)]:
             raise DecodeError(message)
         case _:
@@ -339,6 +336,18 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     if isinstance(last, StreamError):
         raise EncodeError(last.message, path="blocks")
     return accumulate(events)
+
+
+def error_in(value: dict[str, Any]) -> UpstreamError | None:
+    """Return the provider's error that a body is, of whatever dialect, or None."""
+    error = find_error(value)
+    return None if error is None else _upstream_error(error)
+
+
+def _upstream_error(error: StreamError) -> UpstreamError:
+    return UpstreamError(
+        error.message, status=error.status_hint, code=error.code, retryable=error.retryable
+    )
 
 
 def codec_of(name: str) -> BodyCodec:

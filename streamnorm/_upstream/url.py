@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["check_base_url", "endpoint_url"]
+from streamnorm._core.codec import Endpoints
+from streamnorm._core.errors import EncodeError
 
-_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
+__all__ = ["check_base_url", "endpoint_url"]
 
 
 def check_base_url(url: str) -> str:
@@ -30,26 +30,18 @@ def check_base_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def endpoint_url(base_url: str, path: str, *, version_in_base_url: bool) -> str:
-    """Return the URL of an endpoint.
-
-    The version of the API is not doubled: where the base URL ends in one, that is it.
+def endpoint_url(base_url: str, path: str, endpoints: Endpoints) -> str:
+    """Return the URL of an endpoint, with the version of the API once.
 
     Args:
         base_url: A URL that `check_base_url` returned.
         path: Path of the endpoint as the dialect has it, with its query: `/v1/messages`.
-        version_in_base_url: Whether a version anywhere in the base URL is that of the API, as
-            in `https://host/v1beta/openai`.
+        endpoints: The dialect's endpoints.
 
     Raises:
-        ValueError: The path leaves the base URL.
+        EncodeError: The path leaves the base URL.
     """
     segments = path.partition("?")[0].split("/")
     if any(unquote(segment) in (".", "..") for segment in segments):
-        raise ValueError("a path with dot segments, expected none")
-    versions = urlsplit(base_url).path.split("/")
-    if not version_in_base_url:
-        versions = versions[-1:]
-    if _VERSION.fullmatch(segments[1]) and any(map(_VERSION.fullmatch, versions)):
-        path = path[len(segments[1]) + 1 :]
-    return base_url + path
+        raise EncodeError("a path with dot segments, expected none", path="model")
+    return endpoints.url(base_url, path)
