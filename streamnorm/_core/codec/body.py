@@ -115,6 +115,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             seconds since 1970; None = as the message says, or 0.
         answer_fields: Names that fields of an answer's blocks (`Message.block_extras`) have
             in a request, where they have another one.
+        echoes_request: Whether its responses repeat fields of the request, which
+            `Reply.response` replaces.
     """
 
     capabilities: BodyCapabilities
@@ -124,3 +126,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
     answer_fields: dict[str, str] = {}
+    echoes_request: bool = False

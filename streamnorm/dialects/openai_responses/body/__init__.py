@@ -22,4 +22,5 @@ def codec() -> BodyCodec:
         read_response=read_response,
         write_response=write_response,
         answer_fields={"item_id": "id"},
+        echoes_request=True,
     )
