@@ -276,7 +276,7 @@ def translate_message(
     source = dialect or detect_body(value, "response")
     events = response_events(value, source, server, limits)
     is_own = source is not None and lookup(source) is lookup(to)
-    if is_own and model is None and not (reply and reply.tools):
+    if is_own and model is None and (reply is None or reply == Reply()):
         return Encoded(value)
     message = first_answer(events, losses)
     return encoded_message(message, to, losses, reply=reply, model=model, created=created)
@@ -324,8 +324,12 @@ def encoded_message(
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    body = codec_of(dialect).write_response(message, created, losses)
-    return Encoded(body, losses=losses.list())
+    codec = codec_of(dialect)
+    fields = reply.response if reply is not None and codec.echoes_request else {}
+    if "id" in fields:  # of which those of the items are made
+        message = structs.replace(message, id=fields["id"])
+    body = codec.write_response(message, created, losses)
+    return Encoded(body | fields, losses=losses.list())
 
 
 def _restored(message: Message, reply: Reply, losses: Losses) -> Message:

@@ -95,7 +95,7 @@ def whole_answer(
     if isinstance(events, StreamError):
         return events
     losses = Losses(on_loss=on_loss)
-    is_unchanged = is_whole and lookup(client) is lookup(upstream) and not reply.tools
+    is_unchanged = is_whole and lookup(client) is lookup(upstream) and reply == Reply()
     message = first_answer(events, Losses() if is_unchanged else losses)
     stop = next(event for event in events if isinstance(event, MessageStop) and not event.choice)
     outcome = Completed(stop.reason, message.usage)

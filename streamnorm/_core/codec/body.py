@@ -162,6 +162,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             in a request, where they have another one.
         count: Reader and writer of counts of tokens; None if the dialect has none.
         models: Reader and writer of lists of models; None if the dialect has none.
+        echoes_request: Whether its responses repeat fields of the request, which
+            `Reply.response` replaces.
     """
 
     capabilities: BodyCapabilities
@@ -173,3 +175,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None
     models: ModelsCodec | None = None
+    echoes_request: bool = False

@@ -26,4 +26,5 @@ def codec() -> BodyCodec:
         count=COUNT,
         models=MODELS,
         answer_fields={"item_id": "id"},
+        echoes_request=True,
     )
