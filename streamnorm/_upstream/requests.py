@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_request, encode_request
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.codec import Dialect
+from streamnorm._core.bodies.request import Request
+from streamnorm._core.codec import Asked
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import dumps, is_object
@@ -26,7 +28,10 @@ __all__ = [
     "RequestRefused",
     "Upstream",
     "UpstreamRequest",
+    "asked_of",
     "asks_for_usage",
+    "json_body",
+    "refusals",
     "upstream_request",
 ]
 
@@ -37,6 +42,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         method: HTTP method.
         path: Path of the URL, decoded, without empty segments and query.
+        query: Query of the URL.
         headers: Headers by lower-case name.
         body: The whole body; None if it is not in memory, as an upload.
     """
@@ -45,6 +51,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     path: str
     headers: Mapping[str, str]
     body: bytes | None
+    query: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.method!r}, …)"
@@ -72,11 +79,17 @@ class Upstream(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Upstream({self.dialect!r}, …)"
 
+    def with_own_model(self, request: Request) -> Request:
+        """Return a request with the provider's name of its model."""
+        name = self.model_map.get(request.model, request.model)
+        return request if name == request.model else structs.replace(request, model=name)
+
 
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
-    """A request for an upstream; its method is POST.
+    """A request for an upstream.
 
     Attributes:
+        method: HTTP method.
         url: The whole URL.
         headers: Headers by lower-case name.
         body: The JSON body.
@@ -84,6 +97,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
         include_usage: Whether the client reads the tokens of a stream.
         reply: How calls in the answer get the client's names.
         losses: What the upstream's dialect cannot carry.
+        request: The request, with the upstream's name of the model.
     """
 
     url: str
@@ -93,6 +107,8 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     include_usage: bool
     reply: Reply
     losses: tuple[Loss, ...]
+    request: Request
+    method: str = "POST"
 
     def __repr__(self) -> str:
         return "UpstreamRequest(…)"
@@ -129,7 +145,7 @@ def upstream_request(
     strict: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
-    """Return a client's request as the request for its upstream.
+    """Return a client's request for a message as the request for its upstream.
 
     Args:
         received: The request.
@@ -139,18 +155,15 @@ def upstream_request(
         limits: Bounds of the body.
 
     Raises:
-        RequestRefused: It asks for no message, is not of the dialect, or has no legal form in
-            the upstream's.
+        RequestRefused: It is not of the dialect, or has no legal form in the upstream's.
     """
     known, target = lookup(client), lookup(upstream.dialect)
-    _check_endpoint(received, known)
-    try:
-        body = body_object(_json_body(received), limits)
+    with refusals():
+        body = body_object(json_body(received), limits)
         request = decode_request(
             body, known.name, path=received.path, headers=received.headers, limits=limits
         )
-        if request.model in upstream.model_map:
-            request = structs.replace(request, model=upstream.model_map[request.model])
+        request = upstream.with_own_model(request)
         encoded = encode_request(
             request,
             target.name,
@@ -160,20 +173,7 @@ def upstream_request(
         )
         if not encoded.path:
             raise EncodeError("no name of a model, expected one", path="model")
-        url = endpoint_url(
-            upstream.base_url,
-            encoded.path,
-            version_in_base_url=target.endpoints.version_in_base_url,
-        )
-    except DecodeError as exc:
-        param = exc.path.removeprefix("$").removeprefix(".")
-        raise RequestRefused(str(exc), param=param or None) from exc
-    except EncodeError as exc:
-        raise _no_legal_form(exc) from exc
-    except LossyEncoding as exc:
-        raise RequestRefused(str(exc), losses=exc.losses) from exc
-    except ValueError as exc:
-        raise RequestRefused(f"model: {exc}", param="model") from exc
+        url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
     headers = request_headers(
         received.headers, known, target, body=encoded.headers, own=upstream.headers
     )
@@ -185,6 +185,7 @@ def upstream_request(
         include_usage=target is known or asks_for_usage(body),
         reply=encoded.reply,
         losses=encoded.losses,
+        request=request,
     )
 
 
@@ -194,24 +195,38 @@ def asks_for_usage(body: object) -> bool:
     return is_object(options) and options.get("include_usage") is True
 
 
-def _check_endpoint(received: ClientRequest, client: Dialect) -> None:
-    """Refuse a request that asks for no message.
+def asked_of(received: ClientRequest, client: str) -> Asked:
+    """Return what a request asks for, by its method and path.
 
     Raises:
-        RequestRefused: It asks for something else, or its path is of no endpoint.
+        RequestRefused: The client's dialect has no such endpoint.
     """
-    endpoints, path = client.endpoints, received.path
-    if endpoints.path is None or not endpoints.path.search(path):
-        other = detect_path(path)
-        found = "a path of no known endpoint" if other is None else f"a path of {other}"
-        raise RequestRefused(f"{found}, expected one of {client.name}", 404)
-    if endpoints.counts(path):
-        raise RequestRefused("a request that counts tokens, expected one for a message", 404)
-    if received.method != "POST":
-        raise RequestRefused(f"method {received.method}, expected POST", 404)
+    known = lookup(client)
+    asked = known.endpoints.asked(received.method, received.path)
+    if asked is not None:
+        return asked
+    if known.endpoints.has(received.path):
+        raise RequestRefused("another method, expected one that the endpoint has", 404)
+    other = detect_path(received.path)
+    found = "a path of no known endpoint" if other is None else f"a path of {other}"
+    raise RequestRefused(f"{found}, expected one of {known.name}", 404)
 
 
-def _json_body(received: ClientRequest) -> bytes:
+@contextmanager
+def refusals() -> Generator[None]:
+    """Raise `RequestRefused` for a body that cannot be decoded or encoded."""
+    try:
+        yield
+    except DecodeError as exc:
+        param = exc.path.removeprefix("$").removeprefix(".")
+        raise RequestRefused(str(exc), param=param or None) from exc
+    except EncodeError as exc:
+        raise _no_legal_form(exc) from exc
+    except LossyEncoding as exc:
+        raise RequestRefused(str(exc), losses=exc.losses) from exc
+
+
+def json_body(received: ClientRequest) -> bytes:
     """Return the body of a request.
 
     Raises:

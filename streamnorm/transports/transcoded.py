@@ -5,46 +5,52 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Generic, Self
 
-from streamnorm._bodies import codec_of
+from msgspec import structs
+
+from streamnorm._bodies import Encoded, codec_of
+from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._core.codec import Asked
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
+from streamnorm._core.events import Completed, Outcome, StreamError
+from streamnorm._core.json import object_in
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import error_answer, whole_answer
-from streamnorm._upstream.headers import answer_headers
+from streamnorm._upstream.answers import WholeAnswer, whole_answer
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
     Upstream,
     UpstreamRequest,
+    asked_of,
     upstream_request,
 )
+from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
 from streamnorm._upstream.url import check_base_url
-from streamnorm.aio import Stream, SyncStream, iter_transcode, transcode
+from streamnorm.aio import iter_transcode, transcode
 from streamnorm.profiles import Profiles
-from streamnorm.recording.operations import path_of, server_of
+from streamnorm.recording.operations import path_of, query_of, server_of
+from streamnorm.state import MemoryStore, read_operation
 from streamnorm.transports.family import (
     AnyTransport,
     AsyncTransport,
     Family,
+    HTTPResponse,
     RequestT,
     ResponseT,
     SyncTransport,
-    subclass,
 )
-from streamnorm.transports.transcoded_body import TranscodedBody, read_whole, read_whole_async
+from streamnorm.transports.transcoded_body import read_whole, read_whole_async
 from streamnorm.transports.transcoded_exchange import Exchange
+from streamnorm.transports.transcoded_responses import ClientResponses
+from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
 
 __all__ = ["GenericTranscodingTransport"]
 
-# openai reads on after [DONE] if the response says HTTP/1.1.
-_EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
-_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
-_JSON = {"content-type": "application/json"}
+_MESSAGES = ("message", "stream")
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
@@ -75,6 +81,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         profiles: What models, servers and versions refuse; None = what streamnorm ships.
         strict: Whether to refuse requests that would lose something, before they are sent.
         on_loss: Called with each loss, of requests and of answers.
+        store: Where the responses of a client of Responses are stored, if the provider is of
+            another dialect; None for memory.
 
     Raises:
         UnknownDialect: A dialect does not exist, or has no whole bodies.
@@ -96,6 +104,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         profiles: Profiles | None = None,
         strict: bool = False,
         on_loss: OnLoss | None = None,
+        store: AnyStore | None = None,
     ) -> None:
         for dialect in (client, upstream):
             codec_of(dialect)
@@ -108,10 +117,16 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             model_map=dict(model_map or {}),
             headers={name.lower(): value for name, value in (headers or {}).items()},
         )
+        self._responses = ClientResponses(self._family, self._client, lookup(upstream))
         self._inner = inner
         self._strict = strict
         self._on_loss = on_loss
         self._last = Exchange()
+        self._estimator = TokenEstimator()
+        is_native = self._client.name == self._upstream.dialect
+        self._store: AnyStore | None = None
+        if stores_responses(self._client) and not is_native:
+            self._store = store or MemoryStore()
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -126,28 +141,45 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
     def handle_request(self, request: RequestT) -> ResponseT:
         """Send a request to the provider, and return its answer in the client's dialect."""
         self._last = exchange = Exchange()
-        try:
-            asked = self._translate(request, exchange)
-        except RequestRefused as refused:
-            return self._refuse(refused, exchange)
         with exchange:
-            response = self._network.handle_request(self._sent(request, asked))
-            if asked.streams or not _is_success(response):
-                return self._stream(response, asked, exchange)
-            return self._whole(read_whole(response), response, asked, exchange)
+            try:
+                received = self._received(request)
+                asked = asked_of(received, self._client.name)
+                if asked.operation not in _MESSAGES:
+                    return self._answer_beside(received, asked, request, exchange)
+                turn = self._turn(received)
+                sent = self._translate(received if turn is None else turn.expand(), turn, exchange)
+            except RequestRefused as refused:
+                return self._refuse(refused, exchange)
+            response = self._network.handle_request(self._sent(request, sent))
+            if sent.streams or not _is_success(response):
+                return self._stream(response, sent, turn, exchange)
+            answer = self._whole(read_whole(response), sent, exchange)
+            if turn is not None and isinstance(answer, WholeAnswer):
+                turn.put(object_in(answer.body.decode()))
+            return self._responses.whole(answer, response)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send a request to the provider, and return its answer in the client's dialect."""
         self._last = exchange = Exchange()
-        try:
-            asked = self._translate(request, exchange)
-        except RequestRefused as refused:
-            return self._refuse(refused, exchange)
         with exchange:
-            response = await self._async_network.handle_async_request(self._sent(request, asked))
-            if asked.streams or not _is_success(response):
-                return await self._async_stream(response, asked, exchange)
-            return self._whole(await read_whole_async(response), response, asked, exchange)
+            try:
+                received = self._received(request)
+                asked = asked_of(received, self._client.name)
+                if asked.operation not in _MESSAGES:
+                    return await self._answer_beside_async(received, asked, request, exchange)
+                turn = self._turn(received)
+                whole = received if turn is None else await turn.expand_async()
+                sent = self._translate(whole, turn, exchange)
+            except RequestRefused as refused:
+                return self._refuse(refused, exchange)
+            response = await self._async_network.handle_async_request(self._sent(request, sent))
+            if sent.streams or not _is_success(response):
+                return await self._stream_async(response, sent, turn, exchange)
+            answer = self._whole(await read_whole_async(response), sent, exchange)
+            if turn is not None and isinstance(answer, WholeAnswer):
+                await turn.put_async(object_in(answer.body.decode()))
+            return self._responses.whole(answer, response)
 
     def __enter__(self) -> Self:
         self._network.__enter__()
@@ -195,141 +227,170 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     # Requests
 
-    def _translate(self, request: RequestT, exchange: Exchange) -> UpstreamRequest:
-        """Return a client's request as the request for the provider.
-
-        Raises:
-            RequestRefused: It has none.
-        """
+    def _received(self, request: RequestT) -> ClientRequest:
         wire = self._family.wire_request(request)
         headers: dict[str, str] = {}
         for name, value in wire.headers:
             known = headers.get(name.lower())
             headers[name.lower()] = value if known is None else f"{known}, {value}"
-        received = ClientRequest(
-            method=wire.method, path=path_of(wire.url), headers=headers, body=wire.body
+        return ClientRequest(
+            method=wire.method,
+            path=path_of(wire.url),
+            headers=headers,
+            body=wire.body,
+            query=dict(query_of(wire.url)),
         )
-        asked = upstream_request(received, self._client.name, self._upstream, strict=self._strict)
-        exchange.add_losses(asked.losses, self._on_loss)
-        return asked
 
-    def _sent(self, request: RequestT, asked: UpstreamRequest) -> RequestT:
+    def _turn(self, received: ClientRequest) -> StoredTurn | None:
+        """Return the turn of a client that has its responses stored."""
+        return None if self._store is None else StoredTurn(received, self._client, self._store)
+
+    def _translate(
+        self, received: ClientRequest, turn: StoredTurn | None, exchange: Exchange
+    ) -> UpstreamRequest:
+        """Return a client's request as the request for the provider.
+
+        Raises:
+            RequestRefused: It has none.
+        """
+        sent = upstream_request(received, self._client.name, self._upstream, strict=self._strict)
+        exchange.add_losses(sent.losses, self._on_loss)
+        if turn is None or turn.turn is None:
+            return sent
+        return structs.replace(sent, reply=turn.turn.reply(sent.reply))
+
+    def _sent(self, request: RequestT, sent: UpstreamRequest | SideRequest) -> RequestT:
         return self._family.request(
-            "POST",
-            asked.url,
-            headers=asked.headers,
-            content=asked.body,
+            sent.method,
+            sent.url,
+            headers=sent.headers,
+            content=sent.body,
             extensions=request.extensions,
         )
 
+    def _answer_beside(
+        self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
+    ) -> ResponseT:
+        """Answer a request for no message."""
+        operation = read_operation(received.method, received.path, received.query)
+        if operation is not None and (turn := self._turn(received)) is not None:
+            return self._responses.beside(Encoded(turn.answer(operation)), None)
+        steps = self._side_steps(received, asked)
+        response: ResponseT | None = None
+        answer: SideAnswer | None = None
+        while True:
+            try:
+                sent = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                exchange.end_beside(done.value)
+                return self._responses.beside(done.value, response)
+            response = self._network.handle_request(self._sent(request, sent))
+            answer = _side_answer(response, read_whole(response))
+
+    async def _answer_beside_async(
+        self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
+    ) -> ResponseT:
+        """Answer a request for no message."""
+        operation = read_operation(received.method, received.path, received.query)
+        if operation is not None and (turn := self._turn(received)) is not None:
+            return self._responses.beside(Encoded(await turn.answer_async(operation)), None)
+        steps = self._side_steps(received, asked)
+        response: ResponseT | None = None
+        answer: SideAnswer | None = None
+        while True:
+            try:
+                sent = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                exchange.end_beside(done.value)
+                return self._responses.beside(done.value, response)
+            response = await self._async_network.handle_async_request(self._sent(request, sent))
+            answer = _side_answer(response, await read_whole_async(response))
+
+    def _side_steps(self, received: ClientRequest, asked: Asked) -> SideSteps:
+        return side_steps(received, asked, self._client.name, self._upstream, self._estimator)
+
     # Answers
 
-    def _stream(self, response: ResponseT, asked: UpstreamRequest, exchange: Exchange) -> ResponseT:
+    def _stream(
+        self,
+        response: ResponseT,
+        sent: UpstreamRequest,
+        turn: StoredTurn | None,
+        exchange: Exchange,
+    ) -> ResponseT:
         """Return a response whose body is transcoded; an error response if it fails at once."""
-        stream = iter_transcode(response, **self._options(asked))
-        exchange.stream = stream
+        exchange.stream = stream = iter_transcode(response, **self._options(sent))
         try:
             first = next(stream, b"")
         except _FAILURES as exc:
-            return self._fail(exc, stream, response, exchange)
-        return self._begin(first, stream, response, self._family.sync_stream)
+            return self._responses.failed(exc, stream, response)
+        return self._responses.stream(first, stream, turn, response, self._family.sync_stream)
 
-    async def _async_stream(
-        self, response: ResponseT, asked: UpstreamRequest, exchange: Exchange
+    async def _stream_async(
+        self,
+        response: ResponseT,
+        sent: UpstreamRequest,
+        turn: StoredTurn | None,
+        exchange: Exchange,
     ) -> ResponseT:
-        stream = transcode(response, **self._options(asked))
-        exchange.stream = stream
+        exchange.stream = stream = transcode(response, **self._options(sent))
         try:
             first = await anext(stream, b"")
         except _FAILURES as exc:
-            return self._fail(exc, stream, response, exchange)
-        return self._begin(first, stream, response, self._family.async_stream)
+            return self._responses.failed(exc, stream, response)
+        return self._responses.stream(first, stream, turn, response, self._family.async_stream)
 
-    def _options(self, asked: UpstreamRequest) -> dict[str, Any]:
+    def _options(self, sent: UpstreamRequest) -> dict[str, Any]:
+        def observe(outcome: Outcome) -> None:
+            self._observe(sent, outcome)
+
         return {
             "dialect": self._upstream.dialect,
             "to": self._client.name,
             "server": self._upstream.server,
-            "reply": asked.reply,
-            "include_usage": asked.include_usage,
+            "reply": sent.reply,
+            "include_usage": sent.include_usage,
             "keep_message": False,
             "on_loss": self._on_loss,
+            "on_end": observe,
         }
 
-    def _begin(
-        self,
-        first: bytes,
-        stream: Stream[bytes] | SyncStream[bytes],
-        response: ResponseT,
-        kind: type[Any],
-    ) -> ResponseT:
-        body = subclass(TranscodedBody, kind)  # type: ignore[arg-type]  # classes are hashable
-        return self._family.response(
-            200,
-            headers=self._headers(response, _STREAM),
-            stream=body(first, stream, self._family),
-            extensions=_EXTENSIONS,
-        )
-
-    def _fail(
-        self,
-        exc: Exception,
-        stream: Stream[bytes] | SyncStream[bytes],
-        response: ResponseT,
-        exchange: Exchange,
-    ) -> ResponseT:
-        """Return the error response of a stream that failed before its first chunk.
-
-        Raises:
-            Exception: The connection broke: the package's own error.
-        """
-        match stream.outcome:
-            case Truncated() if isinstance(cause := exc.__cause__, self._family.request_error):
-                raise cause
-            case Failed(error) | Truncated(error):
-                pass
-            case _:
-                raise exc
-        status = error_answer(error, self._client.name, upstream=self._upstream.dialect).status
-        body = stream.error_body(error)
-        return self._respond(status, body, self._headers(response, _JSON))
-
     def _whole(
-        self, data: bytes, response: ResponseT, asked: UpstreamRequest, exchange: Exchange
-    ) -> ResponseT:
+        self, data: bytes, sent: UpstreamRequest, exchange: Exchange
+    ) -> WholeAnswer | StreamError:
         answer = whole_answer(
             data,
             self._client.name,
             self._upstream.dialect,
             server=self._upstream.server,
-            reply=asked.reply,
+            reply=sent.reply,
             created=time.time(),
             on_loss=self._on_loss,
         )
-        headers = self._headers(response, _JSON)
         if isinstance(answer, StreamError):
             exchange.end(error_outcome(answer))
-            error = error_answer(answer, self._client.name, upstream=self._upstream.dialect)
-            return self._respond(error.status, error.body, headers)
+            return answer
         exchange.add_losses(answer.losses, None)
         exchange.end(answer.outcome)
-        return self._respond(200, answer.body, headers)
+        self._observe(sent, answer.outcome)
+        return answer
 
     def _refuse(self, refused: RequestRefused, exchange: Exchange) -> ResponseT:
         """Return the error response to a request that is not sent."""
         exchange.add_losses(refused.losses, self._on_loss)
         exchange.end(error_outcome(refused.error))
-        error = error_answer(refused.error, self._client.name, upstream=None)
-        return self._respond(error.status, error.body, _JSON)
+        return self._responses.error(refused.error, None)
 
-    def _respond(self, status: int, body: bytes, headers: Mapping[str, str]) -> ResponseT:
-        return self._family.response(status, headers=headers, content=body, extensions=_EXTENSIONS)
-
-    def _headers(self, response: ResponseT, own: Mapping[str, str]) -> dict[str, str]:
-        received = {name.lower(): value for name, value in response.headers.multi_items()}
-        return {**answer_headers(received, self._client, lookup(self._upstream.dialect)), **own}
+    def _observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
+        """Learn from a count of tokens, for the estimates of those that nobody counts."""
+        if isinstance(outcome, Completed):
+            self._estimator.observe(sent.request, outcome.usage.input_tokens)
 
 
-def _is_success(response: Any) -> bool:
-    status: int = response.status_code
-    return 200 <= status <= 299
+def _side_answer(response: HTTPResponse, body: bytes) -> SideAnswer:
+    content_type = response.headers.get("content-type", "")
+    return SideAnswer(status=response.status_code, content_type=content_type, body=body)
+
+
+def _is_success(response: HTTPResponse) -> bool:
+    return 200 <= response.status_code <= 299

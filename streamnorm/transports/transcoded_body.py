@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import anyio
 
-from streamnorm._core.events import Failed, Truncated
+from streamnorm._core.events import Completed, Failed, Truncated
 from streamnorm._core.limits import Limits
 from streamnorm.aio.sources import AsyncReader, Reader
 from streamnorm.transports.family import Family, HTTPResponse
+from streamnorm.transports.transcoded_state import StoredTurn, last_response
 
 __all__ = ["TranscodedBody", "read_whole", "read_whole_async"]
 
@@ -28,9 +29,13 @@ class TranscodedBody:
         first: Its first chunk; empty if there is none.
         stream: The other chunks.
         family: Package of the client.
+        turn: Stores the answer before its last chunk is returned; None if it is not stored.
     """
 
-    def __init__(self, first: bytes, stream: Any, family: Family[Any, Any]) -> None:
+    def __init__(
+        self, first: bytes, stream: Any, family: Family[Any, Any], turn: StoredTurn | None
+    ) -> None:
+        self._turn = turn
         self._first = first
         self._stream = stream
         self._family = family
@@ -44,10 +49,12 @@ class TranscodedBody:
         self._check_open()
         if self._ended:
             raise StopIteration
-        data = self._take_first() or next(self._stream)
+        data: bytes = self._take_first() or next(self._stream)
         if self._has_failed():
             self._ended = True
             self._stream.close()
+        elif self._turn is not None and self._is_complete():
+            self._turn.put(last_response(data))
         return data
 
     def __aiter__(self) -> Self:
@@ -57,10 +64,12 @@ class TranscodedBody:
         self._check_open()
         if self._ended:
             raise StopAsyncIteration
-        data = self._take_first() or await anext(self._stream)
+        data: bytes = self._take_first() or await anext(self._stream)
         if self._has_failed():
             self._ended = True
             await self._stream.aclose()
+        elif self._turn is not None and self._is_complete():
+            await self._turn.put_async(last_response(data))
         return data
 
     def close(self) -> None:
@@ -80,6 +89,9 @@ class TranscodedBody:
     def _has_failed(self) -> bool:
         """Return whether the last chunk was returned, and reports a failure."""
         return isinstance(self._stream.outcome, Failed | Truncated)
+
+    def _is_complete(self) -> bool:
+        return isinstance(self._stream.outcome, Completed)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from streamnorm._core.events import Abandoned, Outcome, Truncated
+from streamnorm._core.events import Abandoned, Outcome, StreamError, Truncated
 from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import broken_connection
 from streamnorm.aio import Stream, SyncStream
 
@@ -41,6 +42,11 @@ class Exchange:
     def end(self, outcome: Outcome) -> None:
         """Set the outcome."""
         self._outcome = outcome
+
+    def end_beside(self, answer: object) -> None:
+        """Set the outcome of a request for no message, if it failed; else it has none."""
+        if isinstance(answer, StreamError):
+            self.end(error_outcome(answer))
 
     def __enter__(self) -> Self:
         return self

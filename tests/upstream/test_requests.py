@@ -14,6 +14,7 @@ from streamnorm._upstream.requests import (
     RequestRefused,
     Upstream,
     UpstreamRequest,
+    asked_of,
     asks_for_usage,
     upstream_request,
 )
@@ -136,23 +137,24 @@ def test_other_bodies_do_not_ask_for_usage(body: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("method", "path", "words"),
     [
-        ("/v1/files", "a path of no known endpoint, expected one of anthropic"),
-        ("/v1/chat/completions", "a path of openai_chat, expected one of anthropic"),
-        ("/v1/messages/count_tokens", "a request that counts tokens, expected one for a message"),
+        ("POST", "/v1/files", "a path of no known endpoint, expected one of anthropic"),
+        ("POST", "/v1/chat/completions", "a path of openai_chat, expected one of anthropic"),
+        ("GET", "/v1/messages", "another method, expected one that the endpoint has"),
     ],
 )
-def test_other_path_is_not_found(path: str, words: str) -> None:
-    refusal = refused(received(path, MESSAGES), "anthropic", upstream("openai_chat"))
-    assert (refusal.error.status_hint, refusal.error.message) == (404, words)
+def test_other_path_or_method_is_not_found(method: str, path: str, words: str) -> None:
+    with pytest.raises(RequestRefused) as raised:
+        asked_of(received(path, MESSAGES, method=method), "anthropic")
+    assert (raised.value.error.status_hint, raised.value.error.message) == (404, words)
 
 
-def test_other_method_is_not_found() -> None:
-    request = received("/v1/responses/resp_1", b"", method="GET")
-    refusal = refused(request, "openai_responses", upstream("anthropic"))
-    assert refusal.error.message == "method GET, expected POST"
-    assert refusal.error.status_hint == 404
+def test_method_and_path_say_what_is_asked_for() -> None:
+    asked = asked_of(received("/v1/messages/count_tokens", MESSAGES), "anthropic")
+    assert asked.operation == "count"
+    asked = asked_of(received("/v1/responses/resp_1", b"", method="GET"), "openai_responses")
+    assert (asked.operation, asked.response_id) == ("response", "resp_1")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
-"""The URL of an endpoint, from a base URL with or without the version of the API."""
+"""Base URLs that are accepted, and URLs of endpoints."""
 
 from __future__ import annotations
 
 import pytest
 
+from streamnorm import EncodeError
+from streamnorm._registry import DIALECTS
 from streamnorm._upstream.url import check_base_url, endpoint_url
 
 CHAT = "/v1/chat/completions"
@@ -12,45 +14,36 @@ GEMINI = "/v1beta/models/m:streamGenerateContent?alt=sse"
 
 
 @pytest.mark.parametrize(
-    ("base_url", "path", "url"),
+    ("dialect", "base_url", "path", "url"),
     [
-        ("https://h", CHAT, "https://h/v1/chat/completions"),
-        ("https://h/v1", CHAT, "https://h/v1/chat/completions"),
-        ("https://h/proxy", CHAT, "https://h/proxy/v1/chat/completions"),
-        ("https://h/api/paas/v4", CHAT, "https://h/api/paas/v4/chat/completions"),
-        ("https://h/v1beta/openai", CHAT, "https://h/v1beta/openai/chat/completions"),
-        ("https://h/v1beta2", CHAT, "https://h/v1beta2/chat/completions"),
-        ("https://h/version", CHAT, "https://h/version/v1/chat/completions"),
-        ("https://h/v1/model", "/model/m/invoke", "https://h/v1/model/model/m/invoke"),
-    ],
-)
-def test_version_of_openai_is_not_doubled(base_url: str, path: str, url: str) -> None:
-    assert endpoint_url(base_url, path, version_in_base_url=True) == url
-
-
-@pytest.mark.parametrize(
-    ("base_url", "path", "url"),
-    [
-        ("https://h", MESSAGES, "https://h/v1/messages"),
-        ("https://h/v1", MESSAGES, "https://h/v1/messages"),
-        ("https://h/anthropic", MESSAGES, "https://h/anthropic/v1/messages"),
+        ("openai_chat", "https://h", CHAT, "https://h/v1/chat/completions"),
+        ("openai_chat", "https://h/v1", CHAT, "https://h/v1/chat/completions"),
+        (
+            "openai_chat",
+            "https://h/v1beta/openai",
+            CHAT,
+            "https://h/v1beta/openai/chat/completions",
+        ),
+        ("anthropic", "https://h", MESSAGES, "https://h/v1/messages"),
+        ("anthropic", "https://h/v1", MESSAGES, "https://h/v1/messages"),
         # Cloudflare's: the version of its own API, then the vendor's base URL.
-        ("https://h/v1/a/anthropic", MESSAGES, "https://h/v1/a/anthropic/v1/messages"),
-        ("https://h", GEMINI, f"https://h{GEMINI}"),
-        ("https://h/v1beta", GEMINI, f"https://h{GEMINI}"),
-        ("https://h/v1", GEMINI, "https://h/v1/models/m:streamGenerateContent?alt=sse"),
+        ("anthropic", "https://h/v1/a/anthropic", MESSAGES, "https://h/v1/a/anthropic/v1/messages"),
+        ("gemini", "https://h", GEMINI, f"https://h{GEMINI}"),
+        ("gemini", "https://h/v1beta", GEMINI, f"https://h{GEMINI}"),
     ],
 )
-def test_version_that_paths_have_is_not_doubled(base_url: str, path: str, url: str) -> None:
-    assert endpoint_url(base_url, path, version_in_base_url=False) == url
+def test_version_of_the_api_is_not_doubled(
+    dialect: str, base_url: str, path: str, url: str
+) -> None:
+    assert endpoint_url(base_url, path, DIALECTS[dialect].endpoints) == url
 
 
 @pytest.mark.parametrize(
     "path", ["/v1beta/models/../../x:generateContent", "/v1/%2e%2E/messages", "/v1/./messages"]
 )
 def test_path_that_leaves_the_base_url_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match=r"^a path with dot segments, expected none$"):
-        endpoint_url("https://h/tenant", path, version_in_base_url=False)
+    with pytest.raises(EncodeError, match="a path with dot segments, expected none"):
+        endpoint_url("https://h/tenant", path, DIALECTS["gemini"].endpoints)
 
 
 @pytest.mark.parametrize(
