@@ -139,6 +139,16 @@ def test_model_of_gemini_is_quoted_in_the_path_alone() -> None:
     assert encoded.path == "/v1beta/models/org%2Fm%201:countTokens"
 
 
+def test_tuned_model_of_gemini_is_a_resource_of_its_own() -> None:
+    body, path = {"contents": []}, "/v1beta/tunedModels/t:countTokens"
+    request = decode_count_request(body, "gemini", path=path)
+    assert request.model == "tunedModels/t"
+    encoded = encode_count_request(request, "gemini")
+    assert encoded is not None
+    assert encoded.path == path
+    assert encoded.body == {"generateContentRequest": {"model": "tunedModels/t", "contents": []}}
+
+
 def test_count_of_gemini_needs_a_model() -> None:
     with pytest.raises(EncodeError, match="no model, expected one"):
         encode_count_request(structs.replace(REQUEST, model=""), "gemini")

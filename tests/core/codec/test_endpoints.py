@@ -78,6 +78,11 @@ UUID = "ad5663da-63e6-86c6-e0be-ff15effa8357"
         ("gemini", "POST", "/models/org/g:1:generateContent", Asked("message", "org/g:1")),
         ("gemini", "POST", f"{VERTEX}/google/models/g:generateContent", Asked("message", "g")),
         ("gemini", "POST", "/v1beta/models/g:countTokens", Asked("count", "g")),
+        (
+            *("gemini", "POST", "/v1beta/tunedModels/t:generateContent"),
+            Asked("message", "tunedModels/t"),
+        ),
+        ("gemini", "GET", "/v1beta/tunedModels/t", Asked("model", "tunedModels/t")),
         ("gemini", "POST", "/v1beta/models/g:embedContent", None),
         ("gemini", "GET", "/v1beta/models/g:generateContent", Asked("model", "g:generateContent")),
     ],
