@@ -142,6 +142,7 @@ OPENAI = Endpoints(versioned_base=True)
             "/v1/messages",
             "https://h/v1/acc/gw/anthropic/v1/messages",
         ),
+        ("https://h/v1/anthropic", "/v1/messages", "https://h/v1/anthropic/v1/messages"),
         ("https://h/v1beta", "/v1beta/models/g:x?alt=sse", "https://h/v1beta/models/g:x?alt=sse"),
         ("https://h/v1", "/v1beta/models/g:x", "https://h/v1/models/g:x"),
         ("https://h/v2alpha1", "/v1beta/models", "https://h/v2alpha1/models"),
