@@ -151,9 +151,9 @@ def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
         case Video(media_type, data) if data is not None:
             return _resource_to_mcp(media_type, data, rest.get("uri", _uri(None, index)), rest)
         case Image(media_type, data) | Audio(media_type, data) if data is not None:
-            if "uri" in rest:
-                return _resource_to_mcp(media_type, data, rest["uri"], rest)
             kind = "image" if isinstance(block, Image) else "audio"
+            if "uri" in rest and (media_type or "").startswith(f"{kind}/"):
+                return _resource_to_mcp(media_type, data, rest["uri"], rest)
             if media_type is None:
                 raise EncodeError(f"{kind} without a media type, expected one", path=path)
             return {"type": kind, "data": data, "mimeType": media_type, **rest}
