@@ -222,7 +222,7 @@ def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
     """
     if isinstance(value, str):
         return clean(value)
-    if is_array(value):
+    if isinstance(value, (list, tuple)):  # also of structs that were made plain
         return [clean_tree(item, pieces) for item in value]
     if is_object(value):
         return {
