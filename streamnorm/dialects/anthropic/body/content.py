@@ -232,7 +232,7 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case Document():
             return document_to_wire(block, context, path)
         case OpaqueBlock():
-            return opaque_to_wire(block)
+            return opaque_to_wire(block, path)
         case ServerToolCall(id, name, arguments):
             value = call_to_wire(block)
             value["input"] = context.arguments_of(ToolCall(id, name, arguments), path)
