@@ -17,6 +17,7 @@ from streamnorm._core.blocks import (
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
+    ResultBlock,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -231,7 +232,7 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case Document():
             return document_to_wire(block, context, path)
         case OpaqueBlock():
-            return opaque_to_wire(block)
+            return opaque_to_wire(block, path)
         case ServerToolCall(id, name, arguments):
             value = call_to_wire(block)
             value["input"] = context.arguments_of(ToolCall(id, name, arguments), path)
@@ -246,8 +247,16 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
 
 def _result_to_wire(block: ToolResult, context: WriteContext, path: str) -> _Value:
     value: _Value = {"type": "tool_result", "tool_use_id": escape_id(block.tool_call_id)}
-    if block.content:
-        value["content"] = content_to_wire(block.content, context, path)
+    content = content_to_wire(_without_blank_texts(block.content), context, path)
+    if content or isinstance(content, str):  # an empty array is refused
+        value["content"] = content
     if block.is_error:
         value["is_error"] = True
     return value
+
+
+def _without_blank_texts(content: tuple[ResultBlock, ...]) -> tuple[ResultBlock, ...]:
+    """Return the content of a result without blocks of blank text, which are refused."""
+    if len(content) < 2:
+        return content
+    return tuple([each for each in content if not isinstance(each, Text) or each.text.strip()])
