@@ -253,3 +253,12 @@ def test_a_client_may_repeat_an_id(dialect: str) -> None:
         for _ in range(2):
             assert chat.dump(dialect) == encode_request(chat.request, dialect)
             chat.append(SAID)
+
+
+@pytest.mark.parametrize("blocks", [(), (Text("\n"),)])
+def test_an_empty_answer_does_not_come_back_to_its_vendor(blocks: tuple[Text, ...]) -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    chat.append(Message("m", "m", blocks, "end_turn"), dialect="anthropic")
+    chat.append(SAID)
+    said = chat.dump("anthropic").body["messages"]
+    assert [message["role"] for message in said] == ["user", "user"]
