@@ -255,10 +255,15 @@ def test_a_client_may_repeat_an_id(dialect: str) -> None:
             chat.append(SAID)
 
 
-@pytest.mark.parametrize("blocks", [(), (Text("\n"),)])
-def test_an_empty_answer_does_not_come_back_to_its_vendor(blocks: tuple[Text, ...]) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "blocks"),
+    [("anthropic", ()), ("anthropic", (Text("\n"),)), ("gemini", ())],
+)
+def test_an_empty_answer_does_not_come_back_to_its_vendor(
+    dialect: str, blocks: tuple[Text, ...]
+) -> None:
     chat = Conversation(Request(model="m", messages=(SAID,)))
-    chat.append(Message("m", "m", blocks, "end_turn"), dialect="anthropic")
+    chat.append(Message("m", "m", blocks, "end_turn"), dialect=dialect)
     chat.append(SAID)
-    said = chat.dump("anthropic").body["messages"]
+    said = chat.dump(dialect).body[PROMPTS[dialect]]
     assert [message["role"] for message in said] == ["user", "user"]
