@@ -17,7 +17,6 @@ from streamnorm._core.blocks import (
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
-    ResultBlock,
     ServerToolCall,
     ServerToolResult,
     Text,
@@ -185,6 +184,8 @@ def content_to_wire(
 ) -> str | list[_Value]:
     """Return content: text if it is one plain text, else blocks.
 
+    Blocks of blank text are left out: the API refuses them, and models write them.
+
     Args:
         blocks: The blocks, as projected.
         context: What the writer needs.
@@ -199,6 +200,8 @@ def content_to_wire(
             return only.text
     written: list[_Value] = []
     for number, block in enumerate(blocks):
+        if isinstance(block, Text) and not block.text.strip():
+            continue
         value = block_to_wire(block, context, f"{path}.blocks[{number}]")
         if value is not None:
             written.append(value)
@@ -247,16 +250,9 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
 
 def _result_to_wire(block: ToolResult, context: WriteContext, path: str) -> _Value:
     value: _Value = {"type": "tool_result", "tool_use_id": escape_id(block.tool_call_id)}
-    content = content_to_wire(_without_blank_texts(block.content), context, path)
+    content = content_to_wire(block.content, context, path)
     if content or isinstance(content, str):  # an empty array is refused
         value["content"] = content
     if block.is_error:
         value["is_error"] = True
     return value
-
-
-def _without_blank_texts(content: tuple[ResultBlock, ...]) -> tuple[ResultBlock, ...]:
-    """Return the content of a result without blocks of blank text, which are refused."""
-    if len(content) < 2:
-        return content
-    return tuple([each for each in content if not isinstance(each, Text) or each.text.strip()])

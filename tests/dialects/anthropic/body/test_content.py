@@ -230,7 +230,7 @@ def test_arguments_keep_order_numbers_and_characters() -> None:
         ((), {}),
         ((Text(""),), {"content": ""}),
         ((Text(" "), Text("")), {}),
-        ((Text(""), Text("a")), {"content": "a"}),
+        ((Text(""), Text("a")), {"content": [{"type": "text", "text": "a"}]}),
         (
             (Text("\n"), Text("a"), Text("b")),
             {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
