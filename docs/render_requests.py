@@ -116,10 +116,7 @@ LOSSES = {
     "title": ("the title of a file", "dropped"),
     "tool_choice": ("a choice of tools without tools", "dropped"),
     "tool_choice_weakened": ("a call that is demanded", "allowed, not demanded"),
-    "tool_id_changed": (
-        "the id of a call: one that an earlier call has, or that is too long",
-        "written with a number, or as a digest",
-    ),
+    "tool_id_changed": ("the id of a call, which an earlier call has", "written with a number"),
     "tool_renamed": ("the name of a tool", "written with legal characters"),
     "tool_result_image_moved": ("an image in a tool result", "in a message of the user after it"),
     "tools_moved": ("tools that a message adds", "offered from the start"),

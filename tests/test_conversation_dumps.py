@@ -281,4 +281,8 @@ def test_reasoning_that_another_server_of_the_dialect_signed_is_dropped() -> Non
     assert made.body["messages"][1] == {"role": "assistant", "content": "Hi"}
     assert ("reasoning_dropped", 2) in [(loss.feature, loss.count) for loss in made.losses]
     kept = chat.dump("anthropic", server="kimi").body["messages"][1]["content"]
-    assert [block["type"] for block in kept] == ["thinking", "redacted_thinking", "text"]
+    assert kept == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "uuid"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "text", "text": "Hi"},
+    ]

@@ -231,7 +231,6 @@ class ContentProjector:
         escaped = escape_id(id)
         if not self._is_illegal(escaped):
             return escaped
-        self._losses.add("tool_id_changed", "messages", "written as a digest")
         digest = blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
         return digest[: self._can.max_id_chars]
 

@@ -226,10 +226,11 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case ToolResult():
             value = _result_to_wire(block, context, path)
         case Reasoning(signature=signature, issuer=issuer):
-            signed = "" if signature is None else signature_to_wire(signature, issuer)
+            verifier = context.capabilities.reasoning_issuer
+            signed = "" if signature is None else signature_to_wire(signature, issuer, verifier)
             value = {"type": "thinking", "thinking": block.text, "signature": signed}
         case RedactedReasoning():
-            value = redacted_to_wire(block)
+            value = redacted_to_wire(block, context.capabilities.reasoning_issuer)
         case Image():
             return image_to_wire(block, path)
         case Document():
