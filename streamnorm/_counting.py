@@ -3,16 +3,17 @@
 A count is asked for in four steps, none of which does I/O:
 
     request = decode_count_request(body, client, path=path, headers=headers)
-    encoded = encode_count_request(request, upstream)   # None: estimate
-    count = decode_token_count(answer, upstream)        # or: estimator.estimate(request)
-    encoded = encode_token_count(count, client)         # body, and headers that mark an estimate
+    asked = encode_count_request(request, upstream)       # None: estimate
+    count = decode_token_count(answer, asked.dialect)     # or: estimator.estimate(request)
+    encoded = encode_token_count(count, client)           # body, and headers that mark an estimate
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._bodies import (
     Encoded,
@@ -30,11 +31,14 @@ from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._registry import lookup
 from streamnorm.profiles import Profiles, shipped_profiles
 
 __all__ = [
     "CANNOT_COUNT",
     "ESTIMATED_HEADER",
+    "CountRequest",
     "decode_count_request",
     "decode_token_count",
     "encode_count_request",
@@ -77,6 +81,25 @@ def decode_count_request(
     return decode_request(asked, dialect, path=path, headers=headers, limits=limits)
 
 
+class CountRequest(Struct, frozen=True):
+    """A request for a number of tokens.
+
+    Attributes:
+        dialect: Dialect of the request and of its answer: that of the messages, or another one
+            in which the server counts.
+        body: The JSON object.
+        path: Path of the endpoint, with the model where it stands there.
+        headers: Headers that belong to the body, such as betas; never a key.
+        losses: What the dialect could not carry.
+    """
+
+    dialect: str
+    body: dict[str, Any]
+    path: str
+    headers: dict[str, str] = {}
+    losses: tuple[Loss, ...] = ()
+
+
 def encode_count_request(
     request: Request,
     dialect: str,
@@ -87,7 +110,7 @@ def encode_count_request(
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
     strict: bool = False,
-) -> Encoded | None:
+) -> CountRequest | None:
     """Return the request for the tokens of another one, or None if the server counts none.
 
     A server that is not known to count none may still answer with a status of `CANNOT_COUNT`.
@@ -107,11 +130,15 @@ def encode_count_request(
         LossyEncoding: Something would be lost, and `strict` is set.
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
-    codec = codec_of(dialect)
-    count = codec.count
     known = profiles or shipped_profiles()
-    can = target_of(request, codec.capabilities, known, server, version)
-    if count is None or can.path is not None:  # where a message has another path, a count has one
+    can = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    if can.path is not None:  # where a message has another path, a count has another one, too
+        return None
+    if can.counted_in is not None:
+        dialect, version = can.counted_in, None
+        can = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    count = codec_of(dialect).count
+    if count is None:
         return None
     asked = request
     if request.max_tokens is None and not is_own(request, dialect):
@@ -132,7 +159,9 @@ def encode_count_request(
         fields = count.fields | _own_fields(request, dialect)
         body = {name: value for name, value in body.items() if name in fields}
     written = count.write_request(Written(body, encoded.path, encoded.headers))
-    return structs.replace(encoded, body=written.body, path=written.path)
+    return CountRequest(
+        lookup(dialect).name, written.body, written.path, written.headers, encoded.losses
+    )
 
 
 def decode_token_count(

@@ -205,6 +205,36 @@ def test_an_event_out_of_order_is_refused() -> None:
     assert chat == begun()
 
 
+def test_a_refused_event_discards_the_answer() -> None:
+    chat = begun()
+    answer = chat.append_stream()
+    answer.push(MessageStart("m"))
+    with pytest.raises(LocalProtocolError, match="text_delta of block 0, expected an open block"):
+        answer.push(TextDelta(0, "Hi"))
+    with pytest.raises(LocalProtocolError, match="answer was closed"):
+        answer.push(MessageStop("end_turn"))
+    assert chat == begun()
+
+
+def test_fed_events_are_not_pushed_again() -> None:
+    chat = begun()
+    with chat.append_stream() as answer:
+        first, *_ = answer.feed(stream("anthropic"))
+        with pytest.raises(LocalProtocolError, match="event after bytes, expected bytes"):
+            answer.push(first)
+    assert chat.messages[1].blocks == MESSAGE.blocks
+
+
+def test_pushed_events_are_not_followed_by_bytes() -> None:
+    chat = begun()
+    with chat.append_stream() as answer:
+        for event in EVENTS:
+            answer.push(event)
+        with pytest.raises(LocalProtocolError, match="bytes after events, expected events"):
+            answer.feed(stream("anthropic"))
+    assert chat.messages[1].blocks == MESSAGE.blocks
+
+
 def test_the_first_choice_is_the_answer() -> None:
     chat = begun()
     with chat.append_stream() as answer:

@@ -19,6 +19,8 @@ from streamnorm import (
     InputMessage,
     LossyEncoding,
     Message,
+    Reasoning,
+    RedactedReasoning,
     Request,
     Text,
     Tool,
@@ -253,3 +255,34 @@ def test_a_client_may_repeat_an_id(dialect: str) -> None:
         for _ in range(2):
             assert chat.dump(dialect) == encode_request(chat.request, dialect)
             chat.append(SAID)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "blocks"),
+    [("anthropic", ()), ("anthropic", (Text("\n"),)), ("gemini", ())],
+)
+def test_an_empty_answer_does_not_come_back_to_its_vendor(
+    dialect: str, blocks: tuple[Text, ...]
+) -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    chat.append(Message("m", "m", blocks, "end_turn"), dialect=dialect)
+    chat.append(SAID)
+    said = chat.dump(dialect).body[PROMPTS[dialect]]
+    assert [message["role"] for message in said] == ["user", "user"]
+
+
+def test_reasoning_that_another_server_of_the_dialect_signed_is_dropped() -> None:
+    """Anthropic answers 400 to a signature that is not its own (bodies.md, 2.4)."""
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    blocks = (Reasoning(("Hm.",), "uuid", "kimi"), RedactedReasoning("x", "kimi"), Text("Hi"))
+    chat.append(Message("m", "m", blocks, "end_turn"), dialect="anthropic")
+    chat.append(SAID)
+    made = chat.dump("anthropic")
+    assert made.body["messages"][1] == {"role": "assistant", "content": "Hi"}
+    assert ("reasoning_dropped", 2) in [(loss.feature, loss.count) for loss in made.losses]
+    kept = chat.dump("anthropic", server="kimi").body["messages"][1]["content"]
+    assert kept == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "uuid"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "text", "text": "Hi"},
+    ]

@@ -136,6 +136,14 @@ def test_half_of_a_surrogate_pair_is_replaced() -> None:
     assert Conversation.from_json(chat.to_json()).request.user == "\ufffd"
 
 
+def test_half_of_a_surrogate_pair_is_replaced_in_the_history() -> None:
+    chat = Conversation(Request(messages=(InputMessage("user", (Text("a\ud83d"),)),)))
+    chat.append(InputMessage("user", (Text("\udc00b", extra={"mcp": {"\ud83d": ["\udc00"]}}),)))
+    first, second = Conversation.from_json(chat.to_json()).messages
+    assert first.blocks == (Text("a\ufffd"),)
+    assert second.blocks == (Text("\ufffdb", extra={"mcp": {"\ufffd": ["\ufffd"]}}),)
+
+
 def packed(message: dict[str, Any]) -> dict[str, Any]:
     return {"streamnorm_conversation": 1, "request": {"messages": [message]}}
 

@@ -92,6 +92,7 @@ def test_request_for_a_count_is_one_of_every_vendor(source: str, target: str) ->
     assert encoded is not None
     assert encoded.body == BODIES[target]
     assert encoded.path == PATHS[target]
+    assert encoded.dialect == target
     assert encoded.losses == ()
 
 
@@ -136,6 +137,16 @@ def test_model_of_gemini_is_quoted_in_the_path_alone() -> None:
     assert encoded is not None
     assert encoded.body["generateContentRequest"]["model"] == "models/org/m 1"
     assert encoded.path == "/v1beta/models/org%2Fm%201:countTokens"
+
+
+def test_tuned_model_of_gemini_is_a_resource_of_its_own() -> None:
+    body, path = {"contents": []}, "/v1beta/tunedModels/t:countTokens"
+    request = decode_count_request(body, "gemini", path=path)
+    assert request.model == "tunedModels/t"
+    encoded = encode_count_request(request, "gemini")
+    assert encoded is not None
+    assert encoded.path == path
+    assert encoded.body == {"generateContentRequest": {"model": "tunedModels/t", "contents": []}}
 
 
 def test_count_of_gemini_needs_a_model() -> None:
@@ -211,6 +222,22 @@ def test_chat_counts_no_tokens() -> None:
 @pytest.mark.parametrize("server", ["bedrock", "vertex"])
 def test_server_with_other_paths_counts_no_tokens(server: str) -> None:
     assert encode_count_request(REQUEST, "anthropic", server=server) is None
+
+
+@pytest.mark.parametrize("server", ["vllm", "llama.cpp", "llamacpp", "sglang"])
+def test_chat_server_counts_in_the_dialect_that_it_has_a_counter_of(server: str) -> None:
+    encoded = encode_count_request(REQUEST, "chat", server=server)
+    assert encoded is not None
+    assert encoded.dialect == "anthropic"
+    assert encoded.body == BODIES["anthropic"]
+    assert encoded.path == PATHS["anthropic"]
+    assert encode_count_request(REQUEST, "openai_chat", server="ollama") is None
+
+
+def test_alias_of_a_dialect_is_answered_with_its_name() -> None:
+    encoded = encode_count_request(REQUEST, "claude")
+    assert encoded is not None
+    assert encoded.dialect == "anthropic"
 
 
 def test_dialect_from_outside_counts_none() -> None:

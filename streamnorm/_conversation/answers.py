@@ -88,7 +88,7 @@ class StreamedAnswer:
         if reply is not None and reply.tools:
             self._restorer = CallRestorer(reply, Losses(), note=lambda kind, where: None)
         self._decoder: Decoder | None = None
-        self._grammar = Grammar()
+        self._grammar: Grammar | None = None  # of events that are pushed
         self._accumulator = Accumulator()
         self._error: StreamError | None = None
         self._is_closed = False
@@ -102,9 +102,11 @@ class StreamedAnswer:
         """Return the events that are known with `data`, the next bytes of the stream.
 
         Raises:
-            LocalProtocolError: The answer was closed or discarded.
+            LocalProtocolError: The answer was closed or discarded, or has events already.
         """
         self._check_open()
+        if self._grammar is not None:
+            raise LocalProtocolError("bytes after events, expected events")
         if self._decoder is None:
             self._decoder = decoder(self._dialect, server=self._server)
         return self._add(self._decoder.feed(data))
@@ -113,11 +115,19 @@ class StreamedAnswer:
         """Add the next event of the stream.
 
         Raises:
-            LocalProtocolError: The event may not come here, or the answer was closed or
-                discarded.
+            LocalProtocolError: The event may not come here, which discards the answer; or the
+                answer was closed or discarded, or has bytes already.
         """
         self._check_open()
-        self._grammar.advance(event)
+        if self._decoder is not None:
+            raise LocalProtocolError("event after bytes, expected bytes")
+        if self._grammar is None:
+            self._grammar = Grammar()
+        try:
+            self._grammar.advance(event)
+        except LocalProtocolError:
+            self.discard()
+            raise
         self._add([event])
 
     def close(self) -> Message:

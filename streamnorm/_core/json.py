@@ -8,6 +8,7 @@ character ends one delta and the other half begins the next.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, TypeGuard, TypeVar
 
@@ -213,6 +214,11 @@ def rejoin(carry: str, text: str) -> tuple[str, str]:
     return clean(text[: len(text) - len(carry)]), carry
 
 
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is an array, or a tuple of a struct that was made plain."""
+    return isinstance(value, (list, tuple))
+
+
 def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
     """Return a decoded JSON value whose texts have no lone surrogates.
 
@@ -222,7 +228,7 @@ def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
     """
     if isinstance(value, str):
         return clean(value)
-    if is_array(value):
+    if _is_sequence(value):
         return [clean_tree(item, pieces) for item in value]
     if is_object(value):
         return {

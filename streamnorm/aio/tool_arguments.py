@@ -61,7 +61,9 @@ def read_arguments(call: ToolCall, policy: BrokenArguments) -> dict[str, object]
 
 
 def _is_cut_off(text: str) -> bool:
-    """Return whether text is the beginning of JSON, and not all of it."""
+    """Return whether text is the beginning of an object, in JSON or nearly, and not all of it."""
     parser = PartialJSON()
     parser.feed(text)
-    return parser.error is None and not parser.complete
+    if parser.error is None:
+        return not parser.complete
+    return text.count("{") > text.count("}")

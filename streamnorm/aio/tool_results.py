@@ -19,7 +19,8 @@ from streamnorm._core.blocks import (
     ToolResult,
     Video,
 )
-from streamnorm._core.json import clean, compact, is_object
+from streamnorm._core.json import clean, compact, is_object, too_deep
+from streamnorm._core.limits import Limits
 
 __all__ = ["error_result", "exception_result", "result_of"]
 
@@ -67,7 +68,9 @@ def _json_result(call: ToolCall, value: object) -> ToolResult:
     plain: Any = dump(mode="json", by_alias=True) if callable(dump) else value
     plain = msgspec.to_builtins(plain, str_keys=True)
     text = compact(plain)
-    return ToolResult(call.id, (Text(text),), value=text if is_object(plain) else None)
+    # An object that nests too deep for a body is text alone.
+    is_value = is_object(plain) and not too_deep(plain, Limits().max_json_depth)
+    return ToolResult(call.id, (Text(text),), value=text if is_value else None)
 
 
 def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:

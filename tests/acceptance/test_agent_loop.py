@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from streamnorm import (
+    Completed,
     Conversation,
     InputMessage,
     Request,
@@ -21,6 +22,7 @@ from streamnorm import (
     decode_request,
     run_tools,
 )
+from streamnorm.recording import Recording
 from streamnorm.testing import FakeProvider, tool_call
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +47,7 @@ async def run_agent(client: httpx.AsyncClient, chat: Conversation, dialects: lis
     """Ask until no tool is called; each turn goes to the next provider."""
     while True:
         dialect = dialects.pop(0)
-        request = chat.dump(dialect)
+        request = chat.dump(dialect, arguments="raw")
         url = f"https://api.example{request.path}"
         async with connect(client, "POST", url, json=request.body) as stream:
             with chat.append_stream(dialect=dialect, reply=request.reply) as answer:
@@ -120,26 +122,40 @@ async def test_each_turn_is_another_provider() -> None:
     assert sum(len(message.tool_results) for message in last.messages) == 3
 
 
+def recordings_with_calls() -> list[Path]:
+    """Return the recordings whose answer a client would execute calls of."""
+    found: list[Path] = []
+    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+        dialect, server = path.parts[-3:-1]
+        if dialect not in DIALECTS or server.startswith("interactions"):
+            continue
+        recording = Recording.load(path)
+        if isinstance(recording.outcome, Completed):
+            message = recording.message()
+            if any(isinstance(block, ToolCall) for block in message.blocks):
+                found.append(path)
+    return found
+
+
 @pytest.mark.parametrize(
-    "path",
-    sorted(
-        path
-        for path in RECORDINGS.glob("*/*/*.sse")
-        if path.stem in ("one-tool", "parallel-tools", "parallel-tools-sequential")
-        and path.parts[-3] in DIALECTS
-    ),
-    ids=lambda path: "-".join(path.parts[-3:]),
+    "path", recordings_with_calls(), ids=lambda path: "-".join(path.parts[-3:])
 )
 async def test_an_agent_on_a_recording(path: Path) -> None:
-    """The first answer is a recorded one, whatever its tools are called."""
-    provider = FakeProvider([path, "Done."])
+    """The first answer is a recorded one, whatever its tools are called; each provider goes on."""
     dialect = path.parts[-3]
-    chat = ask()
-    async with provider.client(httpx.AsyncClient) as client:
-        await run_agent(client, chat, [dialect, dialect])
-    asked = [block for block in chat.messages[1].blocks if isinstance(block, ToolCall)]
-    assert asked
-    assert [result.tool_call_id for result in chat.messages[2].tool_results] == [
-        call.id for call in asked
-    ]
-    assert chat.messages[3].text == "Done."
+    for second in DIALECTS:
+        provider = FakeProvider([path, "Done."])
+        chat = ask()
+        async with provider.client(httpx.AsyncClient) as client:
+            await run_agent(client, chat, [dialect, second])
+        calls = chat.messages[1].tool_calls
+        assert calls
+        assert [result.tool_call_id for result in chat.messages[2].tool_results] == [
+            call.id for call in calls
+        ]
+        assert chat.messages[3].text == "Done."
+        request = sent(provider, 1, second)
+        names = [call.name for message in request.messages for call in message.tool_calls]
+        for name, call in zip(names, calls, strict=True):  # a namespace may stand before it
+            assert name.endswith(call.name)
+        assert sum(len(message.tool_results) for message in request.messages) == len(calls)

@@ -278,6 +278,7 @@ TOOLS = [
     Tool("get_weather", None, {"properties": {"city": {"type": "string"}}, "required": ["city"]}),
     Tool("get_weather", None, {"required": ["street"]}, namespace=Namespace("met")),
     Tool("broken", None, {"type": "text", "$ref": "http://127.0.0.1:9/"}),
+    Tool("unnamed", None, {"$schema": ["x"]}),
     Tool("unchecked"),
     CustomTool("sh"),
 ]
@@ -289,6 +290,7 @@ async def test_arguments_are_checked_against_the_schema_of_their_tool() -> None:
         ToolCall("b", "get_weather", '{"city":3}'),
         ToolCall("c", "get_weather", '{"city":"Oslo"}', namespace="met"),
         ToolCall("d", "broken"),
+        ToolCall("u", "unnamed"),
         ToolCall("e", "unchecked"),
         ToolCall("f", "sh", "ls", kind="custom"),
     ]
@@ -296,6 +298,7 @@ async def test_arguments_are_checked_against_the_schema_of_their_tool() -> None:
         "get_weather": get_weather,
         "met__get_weather": never,
         "broken": never,
+        "unnamed": never,
         "unchecked": lambda: "ran",
         "sh": lambda text: "ran",
     }
@@ -305,6 +308,7 @@ async def test_arguments_are_checked_against_the_schema_of_their_tool() -> None:
         failed("b", f"{mismatch}$.city: 3 is not of type 'string'"),
         failed("c", f"{mismatch}$: 'street' is a required property"),
         failed("d", "Not executed: the schema of the tool cannot be read."),
+        failed("u", "Not executed: the schema of the tool cannot be read."),
         ToolResult("e", (Text("ran"),)),
         ToolResult("f", (Text("ran"),)),
     )

@@ -22,7 +22,11 @@ def test_no_arguments_are_an_empty_object(arguments: str) -> None:
 
 @pytest.mark.parametrize("policy", ["error", "repair"])
 @pytest.mark.parametrize(
-    "arguments", ["{", '{"city"', '{"city": "Os', '{"city": "Oslo"', '{"n": 12', '{"n": tr', "["]
+    "arguments",
+    [
+        *("{", '{"city"', '{"city": "Os', '{"city": "Oslo"', '{"n": 12', '{"n": tr', "["),
+        *("{'city': 'Os", "{city: 'Oslo', days: [1, 2", "{'a': {'city': 'Oslo'}"),  # broken, too
+    ],
 )
 def test_arguments_that_end_too_early_are_never_read(arguments: str, policy: Any) -> None:
     with pytest.raises(RefusedCall, match="cut off"):

@@ -87,6 +87,14 @@ def test_an_object_is_text_and_value(value: object, text: str) -> None:
     assert result_of(CALL, value) == ToolResult("call_1", (Text(text),), value=text)
 
 
+def test_a_deep_object_is_text_alone() -> None:
+    value: dict[str, Any] = {}
+    for _ in range(200):
+        value = {"a": value}
+    text = '{"a":' * 200 + "{}" + "}" * 200
+    assert result_of(CALL, value) == ToolResult("call_1", (Text(text),))
+
+
 def test_a_result_gets_the_id_of_its_call() -> None:
     result = ToolResult("other", (IMAGE,), is_error=True)
     assert result_of(CALL, result) == ToolResult("call_1", (IMAGE,), is_error=True)

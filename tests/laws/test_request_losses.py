@@ -6,6 +6,7 @@ The other laws compare with the projection, which this one does not trust.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -18,14 +19,18 @@ from support.seeded import Draws, draws
 
 from streamnorm import (
     EncodeError,
+    InputBlock,
     InputMessage,
     Request,
     Text,
     Tool,
+    ToolCall,
+    ToolResult,
     decode_request,
     encode_request,
 )
 
+_LONG_OR_DIGEST = re.compile(r".{41,}|[0-9a-f]{24}", re.DOTALL)
 _ALWAYS = ("model", "messages", "max_tokens")  # the last of which Anthropic demands
 _INSTRUCTIONS = ("system", "developer")
 
@@ -63,10 +68,8 @@ def meaning(request: Request, dialect: str) -> Request:
     told = (*request.system, *(b for m in request.messages[:leading] for b in m.blocks))
     texts = "".join(block.text for block in told if isinstance(block, Text))
     marks = [block.cache for block in told if block.cache is not None]
-    messages = tuple(
-        structs.replace(message, role="system") if message.role == "developer" else message
-        for message in request.messages[leading:]
-    )
+    ids: dict[str, str] = {}
+    messages = tuple(_with_short_ids(message, ids) for message in request.messages[leading:])
     return structs.replace(
         request,
         system=(Text(texts, extra={"marks": {str(marks): len(told) > 0}}),),
@@ -80,6 +83,27 @@ def meaning(request: Request, dialect: str) -> Request:
         safety_identifier=None,
         cache=None,
     )
+
+
+def _with_short_ids(message: InputMessage, ids: dict[str, str]) -> InputMessage:
+    """Return a message in the role of the target, its ids that are too long numbered.
+
+    For one that is too long a digest is written: the client still has its own, and the model
+    needs it only to tell calls apart.
+    """
+
+    def short(id: str) -> str:
+        return ids.setdefault(id, f"call {len(ids)}") if _LONG_OR_DIGEST.fullmatch(id) else id
+
+    blocks: list[InputBlock] = []
+    for block in message.blocks:
+        if isinstance(block, ToolCall):
+            block = structs.replace(block, id=short(block.id))
+        elif isinstance(block, ToolResult):
+            block = structs.replace(block, tool_call_id=short(block.tool_call_id))
+        blocks.append(block)
+    role = "system" if message.role == "developer" else message.role
+    return structs.replace(message, role=role, blocks=tuple(blocks))
 
 
 @pytest.mark.parametrize("dialect", BODIES)

@@ -113,8 +113,9 @@ def test_events_without_losses_round_trip(dialect: str, d: Draws) -> None:
     events = make_stream(d, 1 + d.below(2), calls_only=True)
     out, losses = encode(events, dialect, reasoning="reasoning_details")
     passed, _ = projected(events, dialect, reasoning="reasoning_details")
-    # To Google its own redacted reasoning is a signature.
-    is_signature = dialect == "gemini" and redacts(events, "google")
+    # What a vendor redacted is to itself reasoning without text, with a signature.
+    vendor = {"gemini": "google", "openai_responses": "openai"}.get(dialect)
+    is_signature = vendor is not None and redacts(events, vendor)
     if not (
         {loss.feature for loss in losses} - {"usage_unknown"} or carries(passed) or is_signature
     ):

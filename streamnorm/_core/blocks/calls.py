@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks.content import BaseBlock, ResultBlock, Text
@@ -13,6 +12,7 @@ from streamnorm._core.errors import ArgumentsError, DecodeError, UpstreamError
 from streamnorm._core.json import clean, compact, is_object, object_in
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 from streamnorm._core.partial_json import decode_arguments
+from streamnorm._core.raw_json import json_value
 
 __all__ = ["ServerToolCall", "ServerToolResult", "ToolCall", "ToolResult"]
 
@@ -156,12 +156,12 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
         """Return the result as an MCP server sends it: a `CallToolResult`.
 
         Raises:
-            EncodeError: MCP has no form for a block of the content.
+            EncodeError: MCP has no form for a block of the content, or the value is no JSON.
         """
         content = [content_to_mcp(block, index) for index, block in enumerate(self.content)]
         value: dict[str, Any] = {"content": content, "isError": self.is_error}
         if self.value is not None:
-            value[_STRUCTURED] = msgspec.json.decode(self.value)
+            value[_STRUCTURED] = json_value(self.value, "value")
         return {**value, **(self.extra or {}).get(MCP, {})}
 
 

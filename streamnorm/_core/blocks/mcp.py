@@ -6,7 +6,6 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks.content import (
@@ -21,6 +20,7 @@ from streamnorm._core.blocks.content import (
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean, compact
 from streamnorm._core.mcp import MCP, mcp_struct, unmapped_fields
+from streamnorm._core.raw_json import json_value
 
 __all__ = ["content_from_mcp", "content_to_mcp"]
 
@@ -133,7 +133,8 @@ def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
         index: Its position in the result.
 
     Raises:
-        EncodeError: Only another provider has the file, or knows the block.
+        EncodeError: Only another provider has the file, or knows the block, or its data are no
+            JSON.
     """
     path = f"content[{index}]"
     rest: dict[str, Any] = (block.extra or {}).get(MCP, {})
@@ -142,7 +143,7 @@ def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
             link: dict[str, Any] = rest.get(_LINK, {"type": "text", "text": text, **rest})
             return link
         case OpaqueBlock("mcp", _, data):
-            opaque: dict[str, Any] = msgspec.json.decode(data)
+            opaque: dict[str, Any] = json_value(data, "data", path)
             return opaque
         case OpaqueBlock(dialect):
             raise EncodeError(f"block of dialect {dialect}, expected content of MCP", path=path)
@@ -151,9 +152,9 @@ def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
         case Video(media_type, data) if data is not None:
             return _resource_to_mcp(media_type, data, rest.get("uri", _uri(None, index)), rest)
         case Image(media_type, data) | Audio(media_type, data) if data is not None:
-            if "uri" in rest:
-                return _resource_to_mcp(media_type, data, rest["uri"], rest)
             kind = "image" if isinstance(block, Image) else "audio"
+            if "uri" in rest and (media_type or "").startswith(f"{kind}/"):
+                return _resource_to_mcp(media_type, data, rest["uri"], rest)
             if media_type is None:
                 raise EncodeError(f"{kind} without a media type, expected one", path=path)
             return {"type": kind, "data": data, "mimeType": media_type, **rest}

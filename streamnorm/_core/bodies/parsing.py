@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -18,7 +18,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 
-__all__ = ["Body", "body_object", "held_json"]
+__all__ = ["Body", "body_object"]
 
 Body: TypeAlias = "dict[str, Any] | bytes | str"
 """A request or response: JSON text, or the decoded object."""
@@ -42,22 +42,6 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
     if too_deep(value, limits.max_json_depth):
         raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
     return _json_object(value) if value is body else value
-
-
-def held_json(text: str, holder: str) -> Any:
-    """Return the JSON value that a block holds as text.
-
-    Args:
-        text: The text.
-        holder: Name of the field, for the error.
-
-    Raises:
-        EncodeError: It is no JSON; a block that was decoded has some.
-    """
-    try:
-        return msgspec.json.decode(text)
-    except FAST_ERRORS as exc:
-        raise EncodeError(f"`{holder}` is no JSON, expected some", path="messages") from exc
 
 
 def _json_object(value: dict[str, Any]) -> dict[str, Any]:

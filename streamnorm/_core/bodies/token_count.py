@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from math import ceil
 from threading import Lock
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -15,7 +15,6 @@ from streamnorm._core.blocks import (
     Document,
     Image,
     InputBlock,
-    OpaqueBlock,
     Reasoning,
     RedactedReasoning,
     Refusal,
@@ -260,10 +259,8 @@ def _add_block(block: InputBlock, size: _Size) -> None:
             size.add_media("video")
         case ServerToolResult(content=content):
             size.add_json(content)
-        case OpaqueBlock(data=data):
-            size.add_json(_opened(data))
-        case _ as never:
-            assert_never(never)
+        case _:
+            size.add_json(_opened(block.data))
 
 
 def _add_document(block: Document, size: _Size) -> None:
@@ -291,7 +288,5 @@ def _add_tool(tool: AnyTool, size: _Size) -> None:
             size.add(name, description, None if grammar is None else grammar.definition)
         case ServerTool(data=data):
             size.add_json(data)
-        case MCPServer(name=name):
-            size.add(name)
-        case _ as never:
-            assert_never(never)
+        case _:
+            size.add(tool.name)

@@ -68,7 +68,8 @@ def union(branches: Iterable[dict[str, Any]], lose: Lose) -> list[dict[str, Any]
     Enumerations of one type become one.  Nothing is returned if any value is valid.
     """
     found: dict[str, dict[str, Any]] = {}
-    enums: dict[str, str] = {}
+    enums: dict[str, dict[str, Any]] = {}
+    values: dict[str, _Values] = {}
     for branch in branches:
         if [*branch] == ["anyOf"]:
             lose("anyOf", "merged")
@@ -77,19 +78,24 @@ def union(branches: Iterable[dict[str, Any]], lose: Lose) -> list[dict[str, Any]
             if "type" not in each and "anyOf" not in each:
                 lose("anyOf", "dropped")
                 return []
-            if each.keys() == {"type", "enum"} and each["type"] in enums:
-                known = found[enums[each["type"]]]
-                known["enum"] = _all_values(known["enum"], each["enum"])
+            kind = each["type"] if each.keys() == {"type", "enum"} else ""
+            if kind in enums:
+                values[kind].update(_by_type(each["enum"]))
                 lose("anyOf", "merged")
             elif key in found:
                 lose("anyOf", "merged")
             else:
                 found[key] = {**each}
-                if each.keys() == {"type", "enum"}:
-                    enums[each["type"]] = key
+                if kind:
+                    enums[kind], values[kind] = found[key], _by_type(each["enum"])
+    for kind, enum in enums.items():
+        enum["enum"] = [value for _, value in values[kind]]
     return [*found.values()]
 
 
-def _all_values(values: list[Any], others: list[Any]) -> list[Any]:
-    known = dict.fromkeys((json_type(each), each) for each in (*values, *others))
-    return [each for _, each in known]
+_Values: TypeAlias = dict[tuple[str | None, Any], None]
+"""Different values in order, with their types: 1 and true are equal in Python."""
+
+
+def _by_type(values: list[Any]) -> _Values:
+    return dict.fromkeys((json_type(each), each) for each in values)

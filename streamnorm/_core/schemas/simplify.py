@@ -16,6 +16,7 @@ from streamnorm._core.schemas.write import written
 __all__ = ["simplify_schema"]
 
 _MAX_SUBSCHEMAS = 5000  # as many properties as OpenAI accepts; references multiply them
+_MAX_VALUES = 100_000  # of enumerations and lists of required properties, likewise
 _MAX_DEPTH = 100
 
 
@@ -62,6 +63,7 @@ class _Simplifier:
         self._losses = losses
         self._path = path
         self._left = _MAX_SUBSCHEMAS
+        self._left_values = _MAX_VALUES
         self._references: References | None = None
         self.is_changed = False
 
@@ -132,6 +134,10 @@ class _Simplifier:
         return EncodeError(message, path=self._path)
 
     def _read_value(self, keyword: str, value: object, parts: Parts) -> None:
+        if is_array(value):
+            self._left_values -= len(value)
+            if self._left_values < 0:
+                raise self._error(f"more than {_MAX_VALUES} values, expected at most that")
         known = VALUES[keyword](value)
         if known is None:
             self._lose(keyword, "dropped")

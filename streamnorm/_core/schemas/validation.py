@@ -33,11 +33,11 @@ class ArgumentsChecker:
             raise ImportError(
                 "no jsonschema, expected the extra `schemas`: pip install streamnorm[schemas]"
             ) from exc
-        default = jsonschema.Draft202012Validator
-        validator = jsonschema.validators.validator_for(schema, default=default)
+        self._schema = schema
+        self._jsonschema = jsonschema
         # Without a registry of its own jsonschema fetches the URLs that a schema names.
-        self._validator = validator(schema, registry=referencing.Registry())
-        self._best_match = jsonschema.exceptions.best_match
+        self._registry = referencing.Registry()
+        self._validator: Any = None
 
     def problem(self, arguments: dict[str, object]) -> str | None:
         """Return the path and the words of the most telling problem; None if there is none.
@@ -45,6 +45,10 @@ class ArgumentsChecker:
         Raises:
             Exception: The schema cannot be read; which one is jsonschema's affair.
         """
+        if self._validator is None:
+            default = self._jsonschema.Draft202012Validator
+            kind = self._jsonschema.validators.validator_for(self._schema, default=default)
+            self._validator = kind(self._schema, registry=self._registry)
         errors = self._validator.iter_errors(arguments)
-        error = self._best_match(islice(errors, _MAX_ERRORS))
+        error = self._jsonschema.exceptions.best_match(islice(errors, _MAX_ERRORS))
         return None if error is None else f"{error.json_path}: {error.message}"

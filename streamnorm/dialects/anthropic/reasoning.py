@@ -28,9 +28,18 @@ def signature_from_wire(value: str, server: str | None) -> tuple[str, str | None
     return value, server if server in SIGNING_SERVERS else "anthropic"
 
 
-def signature_to_wire(signature: str, issuer: str | None) -> str:
-    """Return a signature; one that Anthropic cannot verify is tagged with its issuer."""
-    return signature if issuer == "anthropic" else tag_signature(signature, issuer)
+def signature_to_wire(
+    signature: str, issuer: str | None, verifier: str | None = "anthropic"
+) -> str:
+    """Return a signature; one that the verifier did not issue is tagged with its issuer.
+
+    Args:
+        signature: The signature.
+        issuer: Who can verify it.
+        verifier: Vendor whose own signatures are written as they are.
+    """
+    is_own = issuer is not None and issuer == verifier
+    return signature if is_own else tag_signature(signature, issuer)
 
 
 def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
@@ -38,6 +47,9 @@ def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
     return RedactedReasoning(*signature_from_wire(clean(data), server))
 
 
-def redacted_to_wire(block: RedactedReasoning) -> dict[str, Any]:
-    """Return the `redacted_thinking` block."""
-    return {"type": "redacted_thinking", "data": signature_to_wire(block.data, block.issuer)}
+def redacted_to_wire(
+    block: RedactedReasoning, verifier: str | None = "anthropic"
+) -> dict[str, Any]:
+    """Return the `redacted_thinking` block; arguments are those of `signature_to_wire`."""
+    data = signature_to_wire(block.data, block.issuer, verifier)
+    return {"type": "redacted_thinking", "data": data}

@@ -229,6 +229,13 @@ def test_structured_content_that_no_value_holds_is_extra(
     assert result.to_mcp() == value
 
 
+def test_an_image_of_another_type_with_an_address_stays_an_image() -> None:
+    wire = {"type": "image", "data": "", "mimeType": "text/plain", "uri": "x:"}
+    result = ToolResult.from_mcp({"content": [wire]})
+    assert result.content == (Image("text/plain", "", extra={"mcp": {"uri": "x:"}}),)
+    assert result.to_mcp()["content"] == [wire]
+
+
 def test_other_fields_of_a_result_are_extra() -> None:
     value = {"content": [], "_meta": {"a": 1}, "resultType": "complete", "isError": None}
     result = ToolResult.from_mcp(value)

@@ -119,6 +119,13 @@ def test_every_tool_counts(tool: AnyTool, tokens: int) -> None:
     assert estimated(asked(tools=(tool,))) == tokens + 2 * ITEM_TOKENS
 
 
+def test_constants_are_those_that_vendors_document() -> None:
+    assert AUDIO_TOKENS == 60 * 32  # Gemini, a second
+    assert VIDEO_TOKENS == 60 * 263
+    assert IMAGE_TOKENS == 1_600  # Anthropic, the largest
+    assert DOCUMENT_TOKENS == 3_000  # Anthropic, a page
+
+
 def test_all_of_a_request_counts() -> None:
     request = Request(
         system=(Text(TEXT), Text(TEXT)),

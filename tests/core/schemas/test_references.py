@@ -174,6 +174,15 @@ def test_definitions_that_multiply_are_bounded() -> None:
         of_property({"$ref": "#/$defs/d0"}, {**twice, "d13": TEXT})
 
 
+@pytest.mark.parametrize("keyword", ["enum", "required"])
+def test_values_that_multiply_are_bounded(keyword: str) -> None:
+    values = {keyword: [f"v{n}" for n in range(1000)]}
+    branches = [{"$ref": "#/$defs/d"}] * 100
+    of_property({"anyOf": branches}, {"d": values})
+    with pytest.raises(EncodeError, match="more than 100000 values, expected at most that"):
+        of_property({"anyOf": [*branches, values]}, {"d": values})
+
+
 def test_long_chain_of_references_is_bounded() -> None:
     chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(3000)}
     with pytest.raises(EncodeError, match="nested deeper than 100"):

@@ -23,6 +23,7 @@ SCHEMA: dict[str, Any] = {
 def test_valid_arguments_have_no_problem() -> None:
     checker = ArgumentsChecker(SCHEMA)
     assert checker.problem({"city": "Oslo", "days": [{"n": 3}]}) is None
+    assert checker.problem({"city": "Rome"}) is None
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
-from streamnorm._core.bodies.projection.history import restore_signatures
+from streamnorm._core.bodies.projection.history import restore_signatures, without_foreign_reasoning
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
@@ -175,6 +175,8 @@ class ContentProjector:
             return before, ()
         if message.role == "assistant" and not own:
             before = restore_signatures(before, self._can)
+        elif own and message.source.value is None:  # an answer, of whatever server
+            before = without_foreign_reasoning(before, self._can, self._losses)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):

@@ -10,9 +10,11 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.request import same_parts
 from streamnorm._core.ids import Carried, carried_signature
+from streamnorm._core.losses import Losses
 
-__all__ = ["restore_signatures"]
+__all__ = ["restore_signatures", "without_foreign_reasoning"]
 
 
 def restore_signatures(
@@ -41,6 +43,23 @@ def restore_signatures(
         else:
             restored.append(block)
     return tuple(restored)
+
+
+def without_foreign_reasoning(
+    blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses
+) -> tuple[InputBlock, ...]:
+    """Return the blocks of an answer without reasoning that another vendor signed.
+
+    Servers with the target's dialect, such as Kimi with Anthropic's, sign by themselves.
+    """
+    kept: list[InputBlock] = []
+    known = (None, can.reasoning_issuer)
+    for block in blocks:
+        if isinstance(block, Reasoning | RedactedReasoning) and block.issuer not in known:
+            losses.add("reasoning_dropped", "messages", "dropped")
+        else:
+            kept.append(block)
+    return same_parts(blocks, tuple(kept))
 
 
 def _carried(block: Reasoning | RedactedReasoning) -> Carried | None:

@@ -184,6 +184,8 @@ def content_to_wire(
 ) -> str | list[_Value]:
     """Return content: text if it is one plain text, else blocks.
 
+    Blocks of blank text are left out: the API refuses them, and models write them.
+
     Args:
         blocks: The blocks, as projected.
         context: What the writer needs.
@@ -198,6 +200,8 @@ def content_to_wire(
             return only.text
     written: list[_Value] = []
     for number, block in enumerate(blocks):
+        if isinstance(block, Text) and not block.text.strip():
+            continue
         value = block_to_wire(block, context, f"{path}.blocks[{number}]")
         if value is not None:
             written.append(value)
@@ -222,16 +226,17 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case ToolResult():
             value = _result_to_wire(block, context, path)
         case Reasoning(signature=signature, issuer=issuer):
-            signed = "" if signature is None else signature_to_wire(signature, issuer)
+            verifier = context.capabilities.reasoning_issuer
+            signed = "" if signature is None else signature_to_wire(signature, issuer, verifier)
             value = {"type": "thinking", "thinking": block.text, "signature": signed}
         case RedactedReasoning():
-            value = redacted_to_wire(block)
+            value = redacted_to_wire(block, context.capabilities.reasoning_issuer)
         case Image():
             return image_to_wire(block, path)
         case Document():
             return document_to_wire(block, context, path)
         case OpaqueBlock():
-            return opaque_to_wire(block)
+            return opaque_to_wire(block, path)
         case ServerToolCall(id, name, arguments):
             value = call_to_wire(block)
             value["input"] = context.arguments_of(ToolCall(id, name, arguments), path)
@@ -246,8 +251,9 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
 
 def _result_to_wire(block: ToolResult, context: WriteContext, path: str) -> _Value:
     value: _Value = {"type": "tool_result", "tool_use_id": escape_id(block.tool_call_id)}
-    if block.content:
-        value["content"] = content_to_wire(block.content, context, path)
+    content = content_to_wire(block.content, context, path)
+    if content or isinstance(content, str):  # an empty array is refused
+        value["content"] = content
     if block.is_error:
         value["is_error"] = True
     return value

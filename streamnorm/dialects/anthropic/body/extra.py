@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import CacheMark, OpaqueBlock
 from streamnorm._core.bodies.fields import rest_of, unexpected
-from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.json import compact, is_object
+from streamnorm._core.raw_json import json_value
 
 __all__ = [
     "DIALECT",
@@ -93,9 +93,13 @@ def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
     return OpaqueBlock(DIALECT, kind, compact(data), cache=cache)
 
 
-def opaque_to_wire(block: OpaqueBlock) -> dict[str, Any]:
-    """Return a block that has no unified counterpart."""
-    value: dict[str, Any] = held_json(block.data, "data")
+def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
+    """Return a block that has no unified counterpart.
+
+    Raises:
+        EncodeError: Its data are no JSON.
+    """
+    value: dict[str, Any] = json_value(block.data, "data", path)
     if block.cache is not None:
         value[_MARK] = mark_to_wire(block.cache)
     return value

@@ -120,7 +120,7 @@ def _message_to_wire(
 ) -> dict[str, Any] | None:
     """Return a message; None if nothing of it can be written, which is counted."""
     content = content_to_wire(message.blocks, context, path)
-    if message.blocks and not content:
+    if not content or (isinstance(content, str) and not content.strip()):
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None
     return {"role": message.role, "content": content, **own_fields(message.extra)}

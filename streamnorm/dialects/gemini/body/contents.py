@@ -166,6 +166,10 @@ class ContentsWriter:
                         self._names[block.id] = block.name
             content: dict[str, Any] | None = unchanged_source(message, DIALECT)
             if content is None:
+                if message.role == "assistant" and not message.blocks:  # the API wants parts
+                    losses = self._context.losses
+                    losses.add("empty_message_dropped", "messages", "nothing in it was written")
+                    continue
                 write = partial(self._content, message, number)
                 content = self._context.written(message, number, write)
             contents.append(content)

@@ -22,11 +22,11 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.fields import text_in, unexpected, within
-from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.raw_json import json_value
 from streamnorm.dialects.gemini.body.calls import call_from_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER, file_from_wire, file_to_wire
@@ -160,11 +160,11 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
         case Image() | Document() | Audio() | Video():
             return file_to_wire(block, context)
         case ServerToolCall(_, _, arguments, kind):
-            part = {kind: held_json(arguments, "arguments")}
+            part = {kind: json_value(arguments, "arguments")}
         case ServerToolResult(_, kind, content):
             part = {kind: dict(content) if is_object(content) else content}
         case OpaqueBlock(_, kind, data):
-            part = {kind: held_json(data, "data")}
+            part = {kind: json_value(data, "data")}
         case _:
             raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
     return part if block.extra is None else add_extra(part, block.extra)

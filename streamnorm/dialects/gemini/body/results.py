@@ -10,10 +10,10 @@ from typing import Any
 
 from streamnorm._core.blocks import OpaqueBlock, Text, ToolResult
 from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, unmapped, within
-from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object
+from streamnorm._core.raw_json import json_value
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import file_from_wire, file_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT
@@ -86,6 +86,9 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
         result: The result.
         name: Name of the tool.
         context: Counts what the response cannot carry.
+
+    Raises:
+        EncodeError: Its value, or a file of it, is no JSON.
     """
     texts: list[str] = []
     files: list[dict[str, Any]] = []
@@ -96,7 +99,7 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
                     context.losses.add("order_lost", "messages", "text written before the files")
                 texts.append(text)
             case OpaqueBlock(_, kind, data):
-                files.append({kind: held_json(data, "data")})
+                files.append({kind: json_value(data, "data")})
             case file:
                 files.append(file_to_wire(file, context))
     if len(texts) > 1:
@@ -104,7 +107,7 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
     wire: dict[str, Any] = {"id": result.tool_call_id} if result.tool_call_id else {}
     wire["name"] = name
     if result.value is not None:
-        wire["response"] = held_json(result.value, "value")
+        wire["response"] = json_value(result.value, "value")
     else:
         wire["response"] = {_ERROR if result.is_error else _OUTPUT: "".join(texts)}
     if files:

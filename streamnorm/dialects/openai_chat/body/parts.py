@@ -29,10 +29,10 @@ from streamnorm._core.bodies.fields import (
     within,
 )
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
-from streamnorm._core.bodies.parsing import held_json
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, is_object
+from streamnorm._core.raw_json import json_value
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
     add_extra,
@@ -227,7 +227,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
         case Refusal(text):
             part = {"type": "refusal", "refusal": text}
         case OpaqueBlock(data=data):
-            part = held_json(data, "data")
+            part = json_value(data, "data")
         case other:
             found = type(other).__name__
             raise EncodeError(f"{found} in a message, expected text or a file", path="")

@@ -12,6 +12,7 @@ from streamnorm import (
     CacheMark,
     Citation,
     DecodeError,
+    Document,
     EncodeError,
     InputMessage,
     OpaqueBlock,
@@ -220,6 +221,31 @@ def test_arguments_keep_order_numbers_and_characters() -> None:
     (use,) = write(request).body["messages"][0]["content"]
     assert list(use["input"].items()) == [
         *(("z", 12345678901234567890), ("a", 1.5), ("é", "\u2028😀")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        ((), {}),
+        ((Text(""),), {"content": ""}),
+        ((Text(" "), Text("")), {}),
+        ((Text(""), Text("a")), {"content": [{"type": "text", "text": "a"}]}),
+        (
+            (Text("\n"), Text("a"), Text("b")),
+            {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        ),
+        ((Document("application/zip", "UEsD"),), {}),
+        ((Text(""), Document("application/zip", "UEsD")), {}),
+    ],
+)
+def test_a_result_has_no_empty_array_and_no_blank_block(
+    content: tuple[Any, ...], written: Body
+) -> None:
+    """Anthropic refuses both (bodies.md, section 4, rules 3 and 6)."""
+    body = write(Request(messages=(InputMessage("user", (ToolResult("t1", content),)),))).body
+    assert body["messages"][0]["content"] == [
+        {"type": "tool_result", "tool_use_id": "t1", **written}
     ]
 
 

@@ -37,7 +37,6 @@ CLEARED: Body = {
             {"role": "user", "content": [MARKED]},
             InputMessage("user", (Text("Hi", cache=CacheMark()),)),
         ),
-        ({"role": "assistant", "content": []}, InputMessage("assistant")),
         (
             CLEARED,
             InputMessage(
@@ -57,6 +56,24 @@ def test_message_is_read_and_written_again(message: Body, expected: InputMessage
     (found,) = read(messages=[message]).messages
     assert structs.replace(found, source=None) == expected
     assert rewritten(messages=[message])["messages"] == [message]
+
+
+@pytest.mark.parametrize("blocks", [(), (Text(""),), (Text(" \n"),), (Text(""), Text(" "))])
+def test_an_answer_of_nothing_is_not_written(blocks: tuple[Text, ...]) -> None:
+    """Anthropic refuses empty content and blank text (bodies.md, section 4, rule 6)."""
+    asks = InputMessage("user", (Text("Hi"),))
+    wrote = write(Request(messages=(asks, InputMessage("assistant", blocks), asks)))
+    assert wrote.body["messages"] == [{"role": "user", "content": "Hi"}] * 2
+    assert wrote.losses == [("empty_message_dropped", "nothing in it was written")]
+
+
+def test_blank_text_beside_a_call_is_not_written() -> None:
+    """Models write it, and get an error for it when it comes back."""
+    answer = InputMessage("assistant", (Text("\n\n"), ToolCall("c", "f")))
+    wrote = write(Request(messages=(InputMessage("user", (Text("Hi"),)), answer)))
+    assert wrote.body["messages"][1]["content"] == [
+        {"type": "tool_use", "id": "c", "name": "f", "input": {}}
+    ]
 
 
 def test_content_of_null_is_no_block() -> None:
@@ -104,7 +121,6 @@ def test_white_space_at_the_end_of_a_prefill_is_stripped() -> None:
     [
         InputMessage("assistant", (Text("{"),)),
         InputMessage("assistant", (Text("a "), ToolCall("c", "f", "{}"))),
-        InputMessage("assistant"),
         InputMessage("user", (Text("a "),)),
     ],
 )

@@ -285,3 +285,11 @@ def test_an_image_of_the_model_is_written() -> None:
             "parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0="}}],
         }
     ]
+
+
+def test_an_answer_of_nothing_is_not_written() -> None:
+    """Gemini refuses empty parts (bodies.md, section 4, rule 34)."""
+    asks = InputMessage("user", (Text("Hi"),))
+    written = Written(Request(messages=(asks, InputMessage("assistant"), asks)))
+    assert written.body["contents"] == [{"role": "user", "parts": [{"text": "Hi"}]}] * 2
+    assert written.lost == {"empty_message_dropped": 1}
