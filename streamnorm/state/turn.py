@@ -85,7 +85,7 @@ class Turn:
             StateError: A response of the chain or an item is missing, or an item is referred
                 to that the input has already.
         """
-        previous, references = self.lookup
+        previous, references = self.lookup.response, self.lookup.items
         history: list[Item] = []
         if previous is not None:
             chain = history_of(found.chain, previous)
