@@ -143,6 +143,14 @@ def test_response_is_forgotten_when_it_was_not_used(after: float, is_found: bool
     assert bool(store.find("a", Lookup(None, ("x",))).items) == is_found
 
 
+def test_forgotten_response_cannot_be_deleted() -> None:
+    clock = Clock()
+    store = MemoryStore(max_age_s=10, clock=clock)
+    store.put("a", response("r1"))
+    clock.now = 10
+    assert not store.delete("a", "r1")
+
+
 def test_used_item_keeps_its_response() -> None:
     store = MemoryStore(max_responses=2)
     store.put("a", response("r1", None, "x"))
