@@ -100,6 +100,11 @@ def test_number_of_responses_is_bounded(count: int, first: str) -> None:
     assert chain(store, f"r{int(first[1]) - 1}") == []
 
 
+def test_responses_that_nobody_asks_for_are_forgotten() -> None:
+    store = filled(10, max_responses=3)
+    assert len(store._entries) == 3  # `len(store)` would forget them itself
+
+
 @pytest.mark.parametrize(("bound", "count"), [(299, 2), (300, 3), (301, 3)])
 def test_bytes_are_bounded(bound: int, count: int) -> None:
     store = MemoryStore(max_bytes=bound)
