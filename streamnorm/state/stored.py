@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ __all__ = [
 _ITEM_BYTES = 512
 
 
-class Item(NamedTuple):
+class Item(Struct, frozen=True):
     """An item of an input or an output.
 
     Attributes:
@@ -58,7 +58,7 @@ class StoredResponse(Struct, frozen=True):
         return len(self.body) + sum([len(item.json) + _ITEM_BYTES for item in items])
 
 
-class Lookup(NamedTuple):
+class Lookup(Struct, frozen=True):
     """What a request needs of a store.
 
     Attributes:
@@ -70,7 +70,7 @@ class Lookup(NamedTuple):
     items: tuple[str, ...] = ()
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True):
     """What a store has of a lookup.
 
     Attributes:

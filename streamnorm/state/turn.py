@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.errors import DecodeError, LocalProtocolError
-from streamnorm._core.json import dumps, is_array
+from streamnorm._core.json import compact, is_array, string_of
 from streamnorm._core.limits import Limits
 from streamnorm.state.errors import (
     duplicate_item,
@@ -70,7 +71,8 @@ class Turn:
         self._references = _references_in(self._input)
         previous = text_in(self._body, "previous_response_id")
         self.lookup = Lookup(previous, tuple(self._references.values()))
-        self._resolved: list[Item] | None = None
+        # The request's own input with the items that it refers to; None before `expand`.
+        self._resolved: list[Item | dict[str, Any]] | None = None
 
     def expand(self, found: Found) -> dict[str, Any]:
         """Return the request with its whole input, and without what refers to stored state.
@@ -85,7 +87,7 @@ class Turn:
             StateError: A response of the chain or an item is missing, or an item is referred
                 to that the input has already.
         """
-        previous, references = self.lookup
+        previous, references = self.lookup.response, self.lookup.items
         history: list[Item] = []
         if previous is not None:
             chain = history_of(found.chain, previous)
@@ -99,11 +101,8 @@ class Turn:
             if id in seen:
                 raise duplicate_item(id)
             seen.add(id)
-        stem = self.id.removeprefix(_PREFIX)
-        self._resolved = [
-            found.items[self._references[number]]
-            if number in self._references
-            else _own_item(item, f"{stem}_in_{number}")
+        own = self._resolved = [
+            found.items[self._references[number]] if number in self._references else item
             for number, item in enumerate(self._input)
         ]
         body = {**self._body}
@@ -111,7 +110,10 @@ class Turn:
             body["store"] = False
         if previous is not None or references:
             body.pop("previous_response_id", None)
-            body["input"] = [msgspec.json.decode(item.json) for item in (*history, *self._resolved)]
+            body["input"] = [
+                msgspec.json.decode(item.json) if isinstance(item, Item) else item
+                for item in (*history, *own)
+            ]
         return body
 
     def reply(self, reply: Reply) -> Reply:
@@ -135,6 +137,7 @@ class Turn:
 
         Raises:
             LocalProtocolError: `expand` was not called, or the response has another id.
+            DecodeError: An item of the output is no object.
         """
         if self._resolved is None:
             raise LocalProtocolError("answer stored before `expand`, expected it after")
@@ -145,10 +148,13 @@ class Turn:
         if response.get("id") != self.id:
             raise LocalProtocolError("answer with another id, expected that of `reply`")
         stem = self.id.removeprefix(_PREFIX)
-        items = [_own_item(item, f"{stem}_{number}") for number, item in enumerate(output)]
         rest = {name: value for name, value in response.items() if name != "output"}
         return StoredResponse(
-            self.id, self.lookup.response, dumps(rest), tuple(self._resolved), tuple(items)
+            self.id,
+            self.lookup.response,
+            compact(rest).encode(),
+            _items_of(self._resolved, f"{stem}_in"),
+            _items_of(output, stem),
         )
 
 
@@ -195,9 +201,14 @@ def _references_in(items: list[dict[str, Any]]) -> dict[int, str]:
     return references
 
 
-def _own_item(item: dict[str, Any], suffix: str) -> Item:
-    """Return an item with its id, or with one that ends in `suffix`."""
-    id = item.get("id")
-    if not (isinstance(id, str) and id):
-        id = f"{'msg' if 'role' in item else 'item'}_{suffix}"
-    return Item(id, dumps(item))
+def _items_of(values: Sequence[Any], stem: str) -> tuple[Item, ...]:
+    """Return items with their ids; those without one get an id made of `stem`."""
+    items: list[Item] = []
+    for number, value in enumerate(values):
+        if isinstance(value, Item):
+            items.append(value)
+            continue
+        item = object_at(value, f"$.output[{number}]")
+        id = string_of(item, "id") or f"{'msg' if 'role' in item else 'item'}_{stem}_{number}"
+        items.append(Item(id, compact(item).encode()))
+    return tuple(items)

@@ -100,6 +100,11 @@ def test_number_of_responses_is_bounded(count: int, first: str) -> None:
     assert chain(store, f"r{int(first[1]) - 1}") == []
 
 
+def test_responses_that_nobody_asks_for_are_forgotten() -> None:
+    store = filled(10, max_responses=3)
+    assert len(store._entries) == 3  # `len(store)` would forget them itself
+
+
 @pytest.mark.parametrize(("bound", "count"), [(299, 2), (300, 3), (301, 3)])
 def test_bytes_are_bounded(bound: int, count: int) -> None:
     store = MemoryStore(max_bytes=bound)
@@ -141,6 +146,14 @@ def test_response_is_forgotten_when_it_was_not_used(after: float, is_found: bool
     clock.now = 5 + after
     assert len(store) == (2 if is_found else 0)
     assert bool(store.find("a", Lookup(None, ("x",))).items) == is_found
+
+
+def test_forgotten_response_cannot_be_deleted() -> None:
+    clock = Clock()
+    store = MemoryStore(max_age_s=10, clock=clock)
+    store.put("a", response("r1"))
+    clock.now = 10
+    assert not store.delete("a", "r1")
 
 
 def test_used_item_keeps_its_response() -> None:

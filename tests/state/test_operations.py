@@ -170,6 +170,7 @@ def test_input_items_are_listed_newest_first_by_pages() -> None:
     assert page() == (list(range(24, 4, -1)), True)
     assert page(after="msg_5") == ([4, 3, 2, 1, 0], False)
     assert page(order="asc", limit="2", after="msg_3") == ([4, 5], True)
+    assert page(limit="1") == ([24], True)
     assert page(limit="100", order="asc") == (list(range(25)), False)
     assert page(after="msg_0") == ([], False)
     assert ResponseItemList.model_validate(ask(store, id, "GET", ITEMS, after="msg_0")).data == []

@@ -347,6 +347,13 @@ def test_answer_without_an_end_is_not_stored(body: dict[str, Any]) -> None:
     assert turn.stored({"id": turn.id, **body}) is None
 
 
+def test_output_of_another_shape_is_refused() -> None:
+    turn, _ = asked(MemoryStore(), input="Hi")
+    with pytest.raises(DecodeError) as caught:
+        turn.stored({"id": turn.id, "status": "completed", "output": [{}, None]})
+    assert caught.value.path == "$.output[1]"
+
+
 def test_answer_under_another_id_is_a_mistake_of_the_caller() -> None:
     turn, _ = asked(MemoryStore(), input="Hi")
     with pytest.raises(LocalProtocolError, match=r"^answer with another id, expected that of "):
