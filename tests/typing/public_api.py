@@ -311,6 +311,13 @@ def transports_are_those_of_their_package(path: str) -> None:
     httpx2.AsyncClient(transport=other)
     httpx.AsyncClient(transport=streamnorm.transports.httpx.ReplayTransport(path, speed=1))
     httpx2.Client(transport=streamnorm.transports.httpx2.ReplayTransport(path, drift="warn"))
+    transcoding = streamnorm.transports.httpx2.TranscodingTransport(
+        other, client="anthropic", upstream="openai_chat", base_url="https://h", strict=True
+    )
+    httpx2.AsyncClient(transport=transcoding)
+    assert_type(transcoding.losses, tuple[streamnorm.Loss, ...])
+    assert_type(transcoding.outcome, streamnorm.Outcome | None)
+    streamnorm.transports.httpx.TranscodingTransport(one, client="anthropic")  # type: ignore[call-arg]
     assert_type(one.handle_request(httpx.Request("GET", path)), httpx.Response)
     streamnorm.transports.httpx.RecordingTransport(httpx2.HTTPTransport(), path)  # type: ignore[arg-type]
     httpx2.Client(transport=one)  # type: ignore[arg-type]
