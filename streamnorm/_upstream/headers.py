@@ -78,9 +78,7 @@ def answer_headers(
         upstream: The upstream's dialect.
     """
     sent = {
-        name: value
-        for name, value in received.items()
-        if name in _RETURNED or _RATE_LIMIT in name
+        name: value for name, value in received.items() if name in _RETURNED or _RATE_LIMIT in name
     }
     for name in (upstream.endpoints.request_id_header, "x-request-id", "request-id"):
         if name in received:

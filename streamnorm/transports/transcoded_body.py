@@ -16,7 +16,8 @@ __all__ = ["TranscodedBody", "read_whole", "read_whole_async"]
 
 # Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
-_LIMITS = Limits()
+# Decoders accept no more of one answer.
+_MAX_BYTES = Limits().max_accumulated_bytes
 
 
 class TranscodedBody:
@@ -98,13 +99,13 @@ class TranscodedBody:
             raise self._family.read_error("read of a body that was closed, expected none")
 
 
-def read_whole(response: HTTPResponse) -> bytes:
-    """Return the whole body of a response, and close it."""
+def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Return the whole body of a response, and close it; of a larger one the first reads."""
     reader = Reader(response)
     parts: list[bytes] = []
     size = 0
     try:
-        while size <= _LIMITS.max_accumulated_bytes:
+        while size <= max_bytes:
             try:
                 parts.append(reader.read())
             except StopIteration:
@@ -115,13 +116,13 @@ def read_whole(response: HTTPResponse) -> bytes:
     return b"".join(parts)
 
 
-async def read_whole_async(response: HTTPResponse) -> bytes:
-    """Return the whole body of a response, and close it."""
+async def read_whole_async(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Return the whole body of a response, and close it; of a larger one the first reads."""
     reader = AsyncReader(response)
     parts: list[bytes] = []
     size = 0
     try:
-        while size <= _LIMITS.max_accumulated_bytes:
+        while size <= max_bytes:
             try:
                 parts.append(await reader.read())
             except StopAsyncIteration:
