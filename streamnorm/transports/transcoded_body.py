@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
 import anyio
@@ -9,10 +10,10 @@ import anyio
 from streamnorm._core.events import Completed, Failed, Truncated
 from streamnorm._core.limits import Limits
 from streamnorm.aio.sources import AsyncReader, Reader
-from streamnorm.transports.family import Family, HTTPResponse
+from streamnorm.transports.family import Family, HTTPResponse, ResponseT
 from streamnorm.transports.transcoded_state import StoredTurn, last_response
 
-__all__ = ["TranscodedBody", "read_whole", "read_whole_async"]
+__all__ = ["PlainResponse", "TranscodedBody", "read_whole", "read_whole_async", "readable"]
 
 # Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
@@ -47,30 +48,40 @@ class TranscodedBody:
         return self
 
     def __next__(self) -> bytes:
-        self._check_open()
-        if self._ended:
-            raise StopIteration
-        data: bytes = self._take_first() or next(self._stream)
-        if self._has_failed():
-            self._ended = True
-            self._stream.close()
-        elif self._turn is not None and self._is_complete():
-            self._turn.put(last_response(data))
+        if self._first or self._ended or self._closed:
+            data = self._first_chunk(StopIteration())
+        else:
+            data = next(self._stream)
+        match self._stream.outcome:
+            case None:
+                pass
+            case Failed() | Truncated():
+                self._ended = True
+                self._stream.close()
+            case Completed() if self._turn is not None:
+                self._turn.put(last_response(data))
+            case _:
+                pass
         return data
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        self._check_open()
-        if self._ended:
-            raise StopAsyncIteration
-        data: bytes = self._take_first() or await anext(self._stream)
-        if self._has_failed():
-            self._ended = True
-            await self._stream.aclose()
-        elif self._turn is not None and self._is_complete():
-            await self._turn.put_async(last_response(data))
+        if self._first or self._ended or self._closed:
+            data = self._first_chunk(StopAsyncIteration())
+        else:
+            data = await anext(self._stream)
+        match self._stream.outcome:
+            case None:
+                pass
+            case Failed() | Truncated():
+                self._ended = True
+                await self._stream.aclose()
+            case Completed() if self._turn is not None:
+                await self._turn.put_async(last_response(data))
+            case _:
+                pass
         return data
 
     def close(self) -> None:
@@ -83,20 +94,57 @@ class TranscodedBody:
         self._closed = True
         await self._stream.aclose()
 
-    def _take_first(self) -> bytes:
+    def _first_chunk(self, end: StopIteration | StopAsyncIteration) -> bytes:
+        """Return the first chunk.
+
+        Raises:
+            StopIteration: The body has ended.
+            StopAsyncIteration: The same, of an asynchronous body.
+            Exception: The body was closed.
+        """
+        if self._closed:
+            raise self._family.read_error("read of a body that was closed, expected none")
+        if self._ended:
+            raise end
         first, self._first = self._first, b""
         return first
 
-    def _has_failed(self) -> bool:
-        """Return whether the last chunk was returned, and reports a failure."""
-        return isinstance(self._stream.outcome, Failed | Truncated)
 
-    def _is_complete(self) -> bool:
-        return isinstance(self._stream.outcome, Completed)
+class PlainResponse:
+    """A response without content-encoding, read without the decoders of its package.
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise self._family.read_error("read of a body that was closed, expected none")
+    Its generators cost more than the transcoding of a small event.
+
+    Args:
+        response: The response, of which nothing was read.
+    """
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self.status_code = response.status_code
+        self.headers = response.headers
+        self._response = response
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Iterate over the body."""
+        return iter(self._response.stream)
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Iterate over the body of an asynchronous response."""
+        return aiter(self._response.stream)
+
+    def close(self) -> None:
+        """Close the response."""
+        self._response.close()
+
+    async def aclose(self) -> None:
+        """Close the asynchronous response."""
+        await self._response.aclose()
+
+
+def readable(response: ResponseT) -> ResponseT | PlainResponse:
+    """Return a response to read its decoded body from."""
+    is_plain = response.headers.get("content-encoding", "identity").lower() == "identity"
+    return PlainResponse(response) if is_plain and not response.is_closed else response
 
 
 def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes:
