@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
 
 
+@lru_cache(maxsize=64)  # a call and its result stand near each other
 def escape_id(id: str) -> str:
     """Return an id of letters, digits, `_` and `-` only.
 
