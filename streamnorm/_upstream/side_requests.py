@@ -139,7 +139,7 @@ def _count(
     if (failure := _failure(answer, upstream)) is not None:
         return failure
     try:
-        count = decode_token_count(answer.body, upstream.dialect)
+        count = decode_token_count(answer.body, encoded.dialect)
     except (DecodeError, UpstreamError) as exc:
         return _unreadable(exc)
     return encode_token_count(count, client)

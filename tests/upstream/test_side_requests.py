@@ -72,6 +72,15 @@ def test_upstream_counts() -> None:
     assert (counted.body, counted.headers) == ({"input_tokens": 42}, {})
 
 
+def test_chat_server_with_a_counter_is_asked_in_the_dialect_that_it_counts_in() -> None:
+    upstream = provider("openai_chat", server="vllm")
+    (sent,), counted = run(counting(), "anthropic", upstream, answer({"input_tokens": 7}))
+    assert sent.url == "https://h/v1/messages/count_tokens"
+    assert sent.headers["authorization"] == "Bearer key"
+    assert isinstance(counted, Encoded)
+    assert (counted.body, counted.headers) == ({"input_tokens": 7}, {})
+
+
 @pytest.mark.parametrize(
     ("upstream", "answers"),
     [("openai_chat", []), ("gemini", [answer(b"", 404)]), ("openai_responses", [answer({}, 501)])],
