@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from streamnorm._core.errors import ProtocolError as ProtocolError
     from streamnorm._core.errors import RecordingError as RecordingError
     from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
+    from streamnorm._core.errors import StateError as StateError
     from streamnorm._core.errors import StreamnormError as StreamnormError
     from streamnorm._core.errors import TruncatedStream as TruncatedStream
     from streamnorm._core.errors import UnknownDialect as UnknownDialect
@@ -151,7 +152,7 @@ _MODULES = {
     "streamnorm._core.codec": "Decoder Encoder Feed",
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
-        "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError "
+        "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError StateError "
         "StreamnormError TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
     ),
     "streamnorm._core.events": (

@@ -224,7 +224,7 @@ def decode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    return accumulate(_response_events(value, dialect, server, limits))
+    return accumulate(response_events(value, dialect, server, limits))
 
 
 def encode_message(
@@ -252,7 +252,7 @@ def encode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     losses = Losses(strict=strict)
-    return _encoded_message(message, dialect, losses, reply=reply, model=model, created=created)
+    return encoded_message(message, dialect, losses, reply=reply, model=model, created=created)
 
 
 def translate_message(
@@ -274,18 +274,23 @@ def translate_message(
     limits, losses = Limits(), Losses(strict=strict)
     value = body_object(body, limits)
     source = dialect or detect_body(value, "response")
-    events = _response_events(value, source, server, limits)
+    events = response_events(value, source, server, limits)
     is_own = source is not None and lookup(source) is lookup(to)
-    if is_own and model is None and not (reply and reply.tools):
+    if is_own and model is None and (reply is None or reply == Reply()):
         return Encoded(value)
+    message = first_answer(events, losses)
+    return encoded_message(message, to, losses, reply=reply, model=model, created=created)
+
+
+def first_answer(events: list[Event], losses: Losses) -> Message:
+    """Return the first answer as a message, and count the others as lost."""
     for event in events:
         if isinstance(event, MessageStop) and event.choice:
             losses.add("choices", f"choice {event.choice}", "dropped")
-    message = accumulate(events)
-    return _encoded_message(message, to, losses, reply=reply, model=model, created=created)
+    return accumulate(events)
 
 
-def _response_events(
+def response_events(
     value: dict[str, Any], dialect: str | None, server: str | None, limits: Limits
 ) -> list[Event]:
     """Return the events of a whole response that is no error."""
@@ -294,22 +299,19 @@ def _response_events(
         codec = codec_of(dialect or _detected(value, "response"))
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
-        error = find_error(value)
-        if error is None:
-            raise
-        events = [error]
+        if (failed := error_in(value)) is not None:
+            raise failed from None
+        raise
     match events:
-        case [*_, StreamError("upstream", message) as error]:
-            raise UpstreamError(
-                message, status=error.status_hint, code=error.code, retryable=error.retryable
-            )
+        case [*_, StreamError("upstream") as error]:
+            raise _upstream_error(error)
         case [*_, StreamError(message=message)]:
             raise DecodeError(message)
         case _:
             return events
 
 
-def _encoded_message(
+def encoded_message(
     message: Message,
     dialect: str,
     losses: Losses,
@@ -322,8 +324,12 @@ def _encoded_message(
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
-    body = codec_of(dialect).write_response(message, created, losses)
-    return Encoded(body, losses=losses.list())
+    codec = codec_of(dialect)
+    fields = reply.response if reply is not None and codec.echoes_request else {}
+    if "id" in fields:  # of which those of the items are made
+        message = structs.replace(message, id=fields["id"])
+    body = codec.write_response(message, created, losses)
+    return Encoded(body | fields, losses=losses.list())
 
 
 def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
@@ -334,6 +340,18 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     if isinstance(last, StreamError):
         raise EncodeError(last.message, path="blocks")
     return accumulate(events)
+
+
+def error_in(value: dict[str, Any]) -> UpstreamError | None:
+    """Return the provider's error that a body is, of whatever dialect, or None."""
+    error = find_error(value)
+    return None if error is None else _upstream_error(error)
+
+
+def _upstream_error(error: StreamError) -> UpstreamError:
+    return UpstreamError(
+        error.message, status=error.status_hint, code=error.code, retryable=error.retryable
+    )
 
 
 def codec_of(name: str) -> BodyCodec:

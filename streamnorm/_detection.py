@@ -68,7 +68,6 @@ def detect_path(path: str) -> str | None:
         path: The path, decoded, without empty segments and query.
     """
     for name, known in DIALECTS.items():
-        pattern = known.endpoints.path
-        if pattern is not None and pattern.search(path):
+        if known.endpoints.has(path):
             return name
     return None

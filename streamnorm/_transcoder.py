@@ -54,7 +54,7 @@ class Transcoder:
     show (a cut, a limit, an error outside an event) is appended as an error event.
 
     `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
-    other than the default, and a `reply` with tools: names and ids once, indexes dense, one
+    other than the default, and a `reply` that is not empty: names and ids once, indexes dense, one
     block at a time.
 
     Args:
@@ -76,7 +76,8 @@ class Transcoder:
         keep_message: Whether to accumulate `message`; without, outcome and usage alone are
             known, and `max_accumulated_bytes` does not apply.
         reply: What `encode_request` returned for the request that is answered: calls get the
-            client's names, namespaces and kinds back, as they arrive.
+            client's names, namespaces and kinds back, as they arrive, and the response the
+            client's fields.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
@@ -116,11 +117,14 @@ class Transcoder:
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         self._restorer: CallRestorer | None = None
         self._sinks: RestoringSinks | None = None
-        if reply is not None and reply.tools:
-            self._restore(reply, limits)
+        if reply is not None:
+            self._encoder.response_fields = reply.response
+            if reply.tools:
+                self._restore(reply, limits)
         self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
+        changes = changes or bool(self._encoder.response_fields)
         self._verbatim = verbatim and not changes and self._restorer is None
         self._passthrough: Passthrough | None = None  # where the original bytes are passed on
         self._is_decided = False  # whether the source is known

@@ -49,15 +49,15 @@ def test_streaming_path_asks_for_a_stream() -> None:
     [
         ("anthropic", "/v1/messages/count_tokens"),
         ("gemini", "/v1beta/models/gemini-x:countTokens"),
+        ("openai_responses", "/v1/responses/input_tokens"),
     ],
 )
 def test_path_that_counts_tokens_is_told_from_that_of_a_message(dialect: str, path: str) -> None:
     counting = [name for name, known in DIALECTS.items() if known.endpoints.counts(path)]
     assert counting == [dialect]
     endpoints = DIALECTS[dialect].endpoints
-    assert endpoints.path is not None
-    assert endpoints.path.search(path)
-    for other in ("/v1/messages", "/v1beta/models/gemini-x:generateContent"):
+    assert endpoints.has(path)
+    for other in ("/v1/messages", "/v1/responses", "/v1beta/models/gemini-x:generateContent"):
         assert not endpoints.counts(other)
 
 
@@ -69,9 +69,10 @@ def test_header_that_holds_the_key_is_never_recorded(dialect: str) -> None:
 
 
 def test_dialect_without_endpoints_matches_no_path() -> None:
-    assert Endpoints().path is None
+    assert not Endpoints().has("/v1/messages")
     assert Endpoints().model("/models/m:go", {}) == ""
     assert not Endpoints().counts("/v1/messages/count_tokens")
+    assert Endpoints().asked("POST", "/v1/messages") is None
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ MODULES = (
     "streamnorm",
     "streamnorm.asgi",
     "streamnorm.sse",
+    "streamnorm.state",
     "streamnorm.testing",
     "streamnorm.transports.httpx",
     "streamnorm.transports.httpx2",

@@ -13,6 +13,7 @@
     ├── ArgumentsError             tool arguments are not what their kind demands; .position
     ├── LossyEncoding              strict encoding would drop something; .losses
     ├── ProfileError               a file of profiles cannot be read
+    ├── StateError                 a request needs what is not stored; .status, .code, .param
     ├── RecordingError             a recording cannot be read or written
     ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
     └── UnknownDialect             no dialect of that name (also a LookupError)
@@ -44,6 +45,7 @@ __all__ = [
     "ProtocolError",
     "RecordingError",
     "RemoteProtocolError",
+    "StateError",
     "StreamnormError",
     "TruncatedStream",
     "UnknownDialect",
@@ -215,6 +217,26 @@ class ProfileError(StreamnormError):
 
     The text names the file and the key.
     """
+
+
+class StateError(StreamnormError):
+    """A request refers to a response or an item that is not stored, or to no such state at all.
+
+    The text is for the client, in the vendor's words; it names the id that was asked for.
+
+    Attributes:
+        status: HTTP status of the answer.
+        code: The vendor's code; None where the vendor has none.
+        param: Parameter of the request that refers to it; None if it stands in the URL.
+    """
+
+    def __init__(
+        self, message: str, *, status: int, code: str | None = None, param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
 
 
 class RecordingError(StreamnormError):

@@ -28,6 +28,7 @@ __all__ = [
     "broken_connection",
     "cut_stream",
     "not_a_stream",
+    "response_status",
 ]
 
 NOT_A_STREAM = "not_a_stream"
@@ -105,6 +106,17 @@ def body_kind(body: bytes | bytearray) -> str:
     if start[0] in b"<":
         return "an XML body" if start.startswith(b"<?xml") else "an HTML page"
     return "binary data" if b"\0" in start else "plain text"
+
+
+def response_status(error: StreamError) -> int:
+    """Return the HTTP status of a response that reports an error before a stream begins.
+
+    It is the provider's, 504 for a timeout or 502 for all else.
+    """
+    status = error.status_hint if error.kind == "upstream" else None
+    if status is None or status < 400:  # the provider's redirect does not concern the client
+        return 504 if error.kind == "stalled" else 502
+    return status
 
 
 def as_exception(

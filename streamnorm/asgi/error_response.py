@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from streamnorm._core.events import StreamError
+from streamnorm._core.stream_failures import response_status
 from streamnorm.asgi.exchange import Exchange
 
 __all__ = ["send_error", "send_json"]
@@ -22,9 +23,7 @@ async def send_error(
         error: How the stream failed.
         error_body: Returns the body, in the client's dialect.
     """
-    status = error.status_hint if error.kind == "upstream" else None
-    if status is None or status < 400:  # the provider's redirect does not concern the client
-        status = 504 if error.kind == "stalled" else 502
+    status = response_status(error)
     body = error_body(structs.replace(error, status_hint=status))
     await send_json(exchange, status, [(b"content-type", b"application/json")], body)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, overload
 
 from streamnorm._core.codec import Endpoints
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
@@ -14,6 +14,7 @@ from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, lookup
+from streamnorm._upstream.requests import asks_for_usage
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.operations import dialect_of, path_of
@@ -214,7 +215,7 @@ class FakeProvider:
                 received.dialect,
                 model=self._model,
                 requested_model=_endpoints(received).model(received.path, received.body),
-                include_usage=_includes_usage(received.body),
+                include_usage=asks_for_usage(received.body),
                 streams=_streams(received),
             )
         except UnknownDialect as exc:
@@ -285,9 +286,3 @@ def _refusal(received: FakeRequest) -> StreamError | None:
     else:
         return None
     return StreamError("upstream", found, status_hint=400)
-
-
-def _includes_usage(body: Any) -> bool:
-    """Return whether the `stream_options` of a request ask for usage."""
-    options = body.get("stream_options") if is_object(body) else None
-    return is_object(options) and options.get("include_usage") is True

@@ -1,9 +1,9 @@
-"""HTTP transports that record a client's exchanges or replay recordings to it.
+"""HTTP transports that record, replay or translate a client's exchanges.
 
 `httpx` and `httpx2` serve the clients of these packages, with the same class names in both:
 
-    from streamnorm.transports.httpx2 import RecordingTransport, ReplayTransport
+    from streamnorm.transports.httpx2 import RecordingTransport, TranscodingTransport
 
-`recorded` and `replayed` implement them for both, in terms of the classes that `family`
-collects; `inflating` decodes a body that arrives compressed.
+`recorded`, `replayed` and `transcoded` implement them for both, in terms of the classes that
+`family` collects; `inflating` decodes a body that arrives compressed.
 """

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import cache
 from types import ModuleType, TracebackType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from streamnorm.recording.exchange import WireRequest
 
 __all__ = [
+    "AnyTransport",
     "AsyncTransport",
     "Family",
     "HTTPRequest",
@@ -101,6 +102,22 @@ class HTTPResponse(Protocol):
         """The whole decoded body, if it was read."""
         ...
 
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Iterate over the decoded body."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Iterate over the decoded body of an asynchronous response."""
+        ...
+
+    def close(self) -> None:
+        """Close the body."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the body of an asynchronous response."""
+        ...
+
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT", bound=HTTPRequest)
@@ -153,6 +170,10 @@ class AsyncTransport(Protocol[_RequestT_contra, _ResponseT_co]):
         ...
 
 
+AnyTransport: TypeAlias = SyncTransport[RequestT, ResponseT] | AsyncTransport[RequestT, ResponseT]
+"""A transport of either kind."""
+
+
 class Family(Generic[RequestT, ResponseT]):
     """The classes of one of the two packages.
 
@@ -168,6 +189,9 @@ class Family(Generic[RequestT, ResponseT]):
         timeout: Base of its timeout errors.
         read_error: Raised when a connection breaks.
         read_timeout: Raised when a read takes too long.
+        request_error: Base of the errors of its transports.
+        network: Its synchronous transport that reaches the network.
+        async_network: Its asynchronous transport that reaches the network.
         transport: Base of its synchronous transports.
         async_transport: Base of its asynchronous transports.
     """
@@ -181,6 +205,11 @@ class Family(Generic[RequestT, ResponseT]):
         self.timeout: type[Exception] = package.TimeoutException
         self.read_error: Callable[..., Exception] = package.ReadError
         self.read_timeout: Callable[..., Exception] = package.ReadTimeout
+        self.request_error: type[Exception] = package.RequestError
+        self.network: Callable[[], SyncTransport[RequestT, ResponseT]] = package.HTTPTransport
+        self.async_network: Callable[[], AsyncTransport[RequestT, ResponseT]] = (
+            package.AsyncHTTPTransport
+        )
         self.transport: type[SyncTransport[RequestT, ResponseT]] = package.BaseTransport
         self.async_transport: type[AsyncTransport[RequestT, ResponseT]] = package.AsyncBaseTransport
         self._in_memory: type[object] = package.ByteStream
@@ -195,6 +224,38 @@ class Family(Generic[RequestT, ResponseT]):
             body = None
         headers = tuple(request.headers.multi_items())
         return WireRequest(request.method, str(request.url), headers, body)
+
+    def sync_inner(
+        self, inner: AnyTransport[RequestT, ResponseT]
+    ) -> SyncTransport[RequestT, ResponseT]:
+        """Return the inner transport of a synchronous client.
+
+        Raises:
+            TypeError: It is no synchronous transport of the package.
+        """
+        if isinstance(inner, self.transport):
+            return inner
+        raise TypeError(
+            f"inner is {_kind_of(inner)}, expected a synchronous transport of {self.name}"
+        )
+
+    def async_inner(
+        self, inner: AnyTransport[RequestT, ResponseT]
+    ) -> AsyncTransport[RequestT, ResponseT]:
+        """Return the inner transport of an asynchronous client.
+
+        Raises:
+            TypeError: It is no asynchronous transport of the package.
+        """
+        if isinstance(inner, self.async_transport):
+            return inner
+        raise TypeError(
+            f"inner is {_kind_of(inner)}, expected an asynchronous transport of {self.name}"
+        )
+
+
+def _kind_of(inner: object) -> str:
+    return f"{type(inner).__module__.partition('.')[0]}.{type(inner).__name__}"
 
 
 @cache

@@ -1,13 +1,13 @@
-"""Recording and replay transports for the clients of httpx."""
+"""Recording, replay and transcoding transports for the clients of httpx."""
 
 from __future__ import annotations
 
 import httpx
 
-from streamnorm.transports import recorded, replayed
+from streamnorm.transports import recorded, replayed, transcoded
 from streamnorm.transports.family import Family
 
-__all__ = ["RecordingTransport", "ReplayTransport"]
+__all__ = ["RecordingTransport", "ReplayTransport", "TranscodingTransport"]
 
 _FAMILY: Family[httpx.Request, httpx.Response] = Family(httpx)
 
@@ -38,6 +38,24 @@ class ReplayTransport(
         client = httpx.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
     `replayed.GenericReplayTransport` describes the arguments.
+    """
+
+    _family = _FAMILY
+
+
+class TranscodingTransport(
+    transcoded.GenericTranscodingTransport[httpx.Request, httpx.Response],
+    httpx.BaseTransport,
+    httpx.AsyncBaseTransport,
+):
+    """Sends the requests of a client of httpx to a provider of another dialect.
+
+        transport = TranscodingTransport(
+            client="anthropic", upstream="openai_chat", base_url="http://localhost:8000/v1"
+        )
+        http_client = httpx.AsyncClient(transport=transport)
+
+    `transcoded.GenericTranscodingTransport` describes the arguments.
     """
 
     _family = _FAMILY

@@ -1,4 +1,4 @@
-"""Recording and replay transports for the clients of httpx2."""
+"""Recording, replay and transcoding transports for the clients of httpx2."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ try:
 except ImportError as exc:
     raise ImportError("no httpx2, expected the extra `httpx2`: pip install httpx2") from exc
 
-from streamnorm.transports import recorded, replayed
+from streamnorm.transports import recorded, replayed, transcoded
 from streamnorm.transports.family import Family
 
-__all__ = ["RecordingTransport", "ReplayTransport"]
+__all__ = ["RecordingTransport", "ReplayTransport", "TranscodingTransport"]
 
 _FAMILY: Family[httpx2.Request, httpx2.Response] = Family(httpx2)
 
@@ -41,6 +41,24 @@ class ReplayTransport(
         client = httpx2.AsyncClient(transport=ReplayTransport("tests/recordings/agent"))
 
     `replayed.GenericReplayTransport` describes the arguments.
+    """
+
+    _family = _FAMILY
+
+
+class TranscodingTransport(
+    transcoded.GenericTranscodingTransport[httpx2.Request, httpx2.Response],
+    httpx2.BaseTransport,
+    httpx2.AsyncBaseTransport,
+):
+    """Sends the requests of a client of httpx2 to a provider of another dialect.
+
+        transport = TranscodingTransport(
+            client="anthropic", upstream="openai_chat", base_url="http://localhost:8000/v1"
+        )
+        http_client = httpx2.AsyncClient(transport=transport)
+
+    `transcoded.GenericTranscodingTransport` describes the arguments.
     """
 
     _family = _FAMILY

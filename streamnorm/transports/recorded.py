@@ -16,6 +16,7 @@ from streamnorm._core.errors import RecordingError
 from streamnorm.recording.format import End
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.transports.family import (
+    AnyTransport,
     AsyncTransport,
     Family,
     HTTPResponse,
@@ -58,7 +59,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
     def __init__(
         self,
-        inner: SyncTransport[RequestT, ResponseT] | AsyncTransport[RequestT, ResponseT],
+        inner: AnyTransport[RequestT, ResponseT],
         directory: str | Path | Recorder,
         *,
         redact: Sequence[str | re.Pattern[str]] = (),
@@ -127,20 +128,10 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
         await self._async_inner().aclose()
 
     def _sync_inner(self) -> SyncTransport[RequestT, ResponseT]:
-        if isinstance(self._inner, self._family.transport):
-            return self._inner
-        raise TypeError(
-            f"inner is {_kind_of(self._inner)}, expected a synchronous transport of"
-            f" {self._family.name}"
-        )
+        return self._family.sync_inner(self._inner)
 
     def _async_inner(self) -> AsyncTransport[RequestT, ResponseT]:
-        if isinstance(self._inner, self._family.async_transport):
-            return self._inner
-        raise TypeError(
-            f"inner is {_kind_of(self._inner)}, expected an asynchronous transport of"
-            f" {self._family.name}"
-        )
+        return self._family.async_inner(self._inner)
 
     def _uncompressed(self, request: RequestT) -> RequestT:
         """Return a copy of a request that asks for an uncompressed body.
@@ -295,7 +286,3 @@ def _end_of(exc: BaseException, family: Family[Any, Any]) -> End:
     if isinstance(exc, (family.timeout, TimeoutError)):
         return "timeout"
     return "reset" if isinstance(exc, Exception) else "aborted"
-
-
-def _kind_of(inner: object) -> str:
-    return f"{type(inner).__module__.partition('.')[0]}.{type(inner).__name__}"

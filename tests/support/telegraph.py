@@ -52,6 +52,7 @@ from streamnorm._core.codec import (
     EncodeOptions,
     Encoder,
     Endpoints,
+    Route,
 )
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import FAST_ERRORS, compact, object_in
@@ -95,9 +96,7 @@ CAPABILITIES = Capabilities(
 )
 
 ENDPOINTS = Endpoints(
-    path=re.compile(r"/telegraph/([^/]+)/send\Z"),
-    stream_path=re.compile(r"/send\Z"),
-    model_path=re.compile(r"/telegraph/([^/]+)/send\Z"),
+    routes=(Route("POST", re.compile(r"/telegraph/(?P<model>[^/]+)/send\Z"), "stream"),),
     key_headers=("x-telegraph-key",),
     servers={"wires.example-telegraph.net": "western"},
 )

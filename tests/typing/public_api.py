@@ -14,6 +14,7 @@ import httpx
 import httpx2
 
 import streamnorm
+import streamnorm.state
 import streamnorm.transports.httpx
 import streamnorm.transports.httpx2
 from streamnorm import (
@@ -310,7 +311,28 @@ def transports_are_those_of_their_package(path: str) -> None:
     httpx2.AsyncClient(transport=other)
     httpx.AsyncClient(transport=streamnorm.transports.httpx.ReplayTransport(path, speed=1))
     httpx2.Client(transport=streamnorm.transports.httpx2.ReplayTransport(path, drift="warn"))
+    transcoding = streamnorm.transports.httpx2.TranscodingTransport(
+        other, client="anthropic", upstream="openai_chat", base_url="https://h", strict=True
+    )
+    httpx2.AsyncClient(transport=transcoding)
+    assert_type(transcoding.losses, tuple[streamnorm.Loss, ...])
+    assert_type(transcoding.outcome, streamnorm.Outcome | None)
+    streamnorm.transports.httpx.TranscodingTransport(one, client="anthropic")  # type: ignore[call-arg]
     assert_type(one.handle_request(httpx.Request("GET", path)), httpx.Response)
     streamnorm.transports.httpx.RecordingTransport(httpx2.HTTPTransport(), path)  # type: ignore[arg-type]
     httpx2.Client(transport=one)  # type: ignore[arg-type]
     streamnorm.transports.httpx.ReplayTransport(path, spede=1)  # type: ignore[call-arg]
+
+
+async def one_store_serves_both_kinds_of_callers(scope: str) -> None:
+    store = streamnorm.state.MemoryStore(max_responses=100, max_age_s=3600)
+    asynchronous: streamnorm.state.ResponseStore = store
+    synchronous: streamnorm.state.SyncResponseStore = store
+    turn = streamnorm.state.Turn(b"{}")
+    found = assert_type(await asynchronous.afind(scope, turn.lookup), streamnorm.state.Found)
+    assert_type(synchronous.find(scope, turn.lookup), streamnorm.state.Found)
+    streamnorm.decode_request(turn.expand(found), "openai_responses")
+    stored = assert_type(turn.stored({}), streamnorm.state.StoredResponse | None)
+    if stored is not None:
+        synchronous.put(scope, stored)
+    assert_type(turn.reply(streamnorm.Reply()), streamnorm.Reply)

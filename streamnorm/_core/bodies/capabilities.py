@@ -108,6 +108,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         available: Requests of this dialect are answered.
         path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
         stream_path: Path of the endpoint that streams; None = the same.
+        counted_in: Dialect of the server's counter of tokens, where this one has none; None =
+            the server has no counter either.
         url_fields: Fields of the body that stand in the URL instead.
         allowed_fields: Fields of the body that the server knows; None = all.
         denied_fields: Paths of fields that it refuses, such as `tools.strict`.
@@ -206,6 +208,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     available: bool = True
     path: str | None = None
     stream_path: str | None = None
+    counted_in: str | None = None
     url_fields: frozenset[str] = frozenset()
     allowed_fields: frozenset[str] | None = None
     denied_fields: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import InvalidJSON, is_array, is_object
+from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.shapes import found
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "object_at",
     "object_of",
     "objects_in",
+    "required_count",
     "required_text",
     "rest_of",
     "text_in",
@@ -92,6 +93,15 @@ def integer_in(value: dict[str, Any], name: str) -> int | None:
     if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
         raise unexpected(number, "an integer", f"$.{name}")
     return number
+
+
+def required_count(value: dict[str, Any], name: str) -> int:
+    """Return a field that is a number of things and must be present; 12.0 is 12."""
+    if (count := count_of(value.get(name))) is not None:
+        return count
+    if name not in value:
+        raise DecodeError("missing, expected an integer from 0", path=f"$.{name}")
+    raise unexpected(value[name], "an integer from 0", f"$.{name}")
 
 
 def object_of(value: dict[str, Any], name: str) -> dict[str, Any] | None:

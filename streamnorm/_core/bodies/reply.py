@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -24,11 +24,14 @@ class ToolName(NamedTuple):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """How calls in the answer are given their original names and kinds.
+    """What of the answer is written as the client knows it, and not as the provider sent it.
 
     Attributes:
         tools: The client's tools whose name or kind was changed, by the name that the
             provider was given.
+        response: Fields of the response object, such as `id` and `store`, in place of the
+            provider's; only dialects whose responses echo the request have such fields.
     """
 
     tools: dict[str, ToolName] = {}
+    response: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
 
-__all__ = ["Fitted", "endpoint_path", "fit_fields"]
+__all__ = ["Fitted", "endpoint_path", "fit_fields", "path_segment"]
 
 JSONObject: TypeAlias = dict[str, Any]
 
@@ -88,10 +88,19 @@ def endpoint_path(path: str, model: str, can: BodyCapabilities, *, stream: bool)
     template = (stream and can.stream_path) or can.path
     if template is None:
         return path
+    return template.replace("{model}", path_segment(model))
+
+
+def path_segment(model: str) -> str:
+    """Return the name of a model as one segment of a path.
+
+    Raises:
+        EncodeError: No segment has such a name.
+    """
     if model in ("", ".", ".."):
         raise EncodeError("no name that a path can have, expected one", path="model")
     # Names of versions have both: `claude-opus-4-5@20251101`, `…-v1:0`.
-    return template.replace("{model}", quote(clean(model), safe=":@"))
+    return quote(clean(model), safe=":@")
 
 
 # Removal, other names and values

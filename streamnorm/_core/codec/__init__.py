@@ -7,13 +7,21 @@ reads one frame (`read`), knows which may be the last (`may_end_with`), and writ
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.body import BodyCodec, ReadContext, WriteContext, Written
+from streamnorm._core.codec.body import (
+    BodyCodec,
+    CountCodec,
+    ModelsCodec,
+    ReadContext,
+    WriteContext,
+    Written,
+)
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
-from streamnorm._core.codec.dialect import Dialect, DialectOptions, Endpoints, Feed, on_first_use
+from streamnorm._core.codec.dialect import Dialect, DialectOptions, Feed, on_first_use
 from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
 from streamnorm._core.codec.no_json import DONE, read_no_json
 from streamnorm._core.codec.options import DecodeOptions, EncodeOptions
 from streamnorm._core.codec.passthrough import Passthrough
@@ -23,10 +31,12 @@ from streamnorm._core.events import Delta
 __all__ = [
     "DONE",
     "MAX_PROBLEMS",
+    "Asked",
     "BlockOpener",
     "BodyCodec",
     "BodyFormat",
     "Checker",
+    "CountCodec",
     "DecodeOptions",
     "Decoder",
     "Delta",
@@ -40,8 +50,11 @@ __all__ = [
     "Feed",
     "FormatReader",
     "FormatSniffer",
+    "ModelsCodec",
+    "Operation",
     "Passthrough",
     "ReadContext",
+    "Route",
     "StreamWriter",
     "WriteContext",
     "Written",

@@ -11,14 +11,16 @@ from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.models import ModelInfo, ModelPage
 from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm._core.tools import AnyTool
 
-__all__ = ["BodyCodec", "ReadContext", "WriteContext", "Written"]
+__all__ = ["BodyCodec", "CountCodec", "ModelsCodec", "ReadContext", "WriteContext", "Written"]
 
 T = TypeVar("T")
 
@@ -99,6 +101,49 @@ class Written(Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
+class CountCodec(Struct, frozen=True, kw_only=True):
+    """Reader and writer of requests for a number of tokens, and of their answers.
+
+    Readers raise `DecodeError` for a body that is not of the dialect.
+
+    Attributes:
+        fields: Fields of a request for a message that one for its tokens has too; None = all.
+        read_request: Returns the body of the request whose tokens are asked for.
+        write_request: Returns a request for the tokens of a written request, whose body has no
+            other fields.
+        read_count: Returns the number of tokens that an answer holds.
+        write_count: Returns a number of tokens as an answer.
+    """
+
+    fields: frozenset[str] | None
+    read_request: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
+    write_request: Callable[[Written], Written]
+    read_count: Callable[[dict[str, Any]], TokenCount]
+    write_count: Callable[[TokenCount], dict[str, Any]]
+
+
+class ModelsCodec(Struct, frozen=True, kw_only=True):
+    """Reader and writer of lists of models.
+
+    Readers raise `DecodeError` for a body that is not of the dialect; so does `write_list` for
+    a query that is not.
+
+    Attributes:
+        query: Query of the first page of a list, as long as pages can be.
+        read_list: Returns a page of a list.
+        write_list: Returns the page of a list that a query asks for.
+        read_model: Returns one model.
+        write_model: Returns one model as the dialect has it; the vendor's own object, with its
+            id, where it came from this dialect.
+    """
+
+    query: dict[str, str]
+    read_list: Callable[[dict[str, Any]], ModelPage]
+    write_list: Callable[[Sequence[ModelInfo], Mapping[str, str]], dict[str, Any]]
+    read_model: Callable[[dict[str, Any]], ModelInfo]
+    write_model: Callable[[ModelInfo], dict[str, Any]]
+
+
 class BodyCodec(Struct, frozen=True, kw_only=True):
     """Reader and writer of whole bodies of one dialect.
 
@@ -115,6 +160,10 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             seconds since 1970; None = as the message says, or 0.
         answer_fields: Names that fields of an answer's blocks (`Message.block_extras`) have
             in a request, where they have another one.
+        count: Reader and writer of counts of tokens; None if the dialect has none.
+        models: Reader and writer of lists of models; None if the dialect has none.
+        echoes_request: Whether its responses repeat fields of the request, which
+            `Reply.response` replaces.
     """
 
     capabilities: BodyCapabilities
@@ -124,3 +173,6 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
     answer_fields: dict[str, str] = {}
+    count: CountCodec | None = None
+    models: ModelsCodec | None = None
+    echoes_request: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
@@ -14,12 +13,12 @@ from streamnorm._core.codec.body_format import BodyFormat
 from streamnorm._core.codec.checker import Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.codec.endpoints import Endpoints
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import is_object
 from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
 
-__all__ = ["Dialect", "DialectOptions", "Endpoints", "Feed", "on_first_use"]
+__all__ = ["Dialect", "DialectOptions", "Feed", "on_first_use"]
 
 T = TypeVar("T")
 
@@ -51,51 +50,6 @@ def on_first_use(module: str, name: str) -> Callable[..., Any]:
         return getattr(import_module(module), name)(*args, **options)
 
     return make
-
-
-class Endpoints(Struct, frozen=True, kw_only=True):
-    """The HTTP interface of a dialect.
-
-    Patterns are searched in the decoded path of a URL, without empty segments.
-
-    Attributes:
-        path: Pattern of the paths whose responses are of this dialect; None if no path is.
-        stream_path: Pattern of the paths that stream whatever the body says; None if
-            only the body's `stream` asks for a stream.
-        model_path: Pattern whose first group is the model; None if only the body's
-            `model` names it.
-        count_path: Pattern of the paths that answer with a number of tokens; None if there
-            are none.
-        key_headers: Request headers that hold the API key, the vendor's first.
-        servers: Names of servers, by a suffix of their host, that do not follow from it.
-        volatile_system_prefix: Prefix of system blocks that a client changes with each
-            request; None if there are none.
-    """
-
-    path: re.Pattern[str] | None = None
-    stream_path: re.Pattern[str] | None = None
-    model_path: re.Pattern[str] | None = None
-    count_path: re.Pattern[str] | None = None
-    key_headers: tuple[str, ...] = ("authorization",)
-    servers: dict[str, str] = {}
-    volatile_system_prefix: str | None = None
-
-    def streams(self, path: str, body: object) -> bool:
-        """Return whether a request asks for a stream."""
-        if self.stream_path is not None and self.stream_path.search(path):
-            return True
-        return is_object(body) and body.get("stream") is True
-
-    def counts(self, path: str) -> bool:
-        """Return whether a request asks how many tokens another one would have."""
-        return self.count_path is not None and self.count_path.search(path) is not None
-
-    def model(self, path: str, body: object) -> str:
-        """Return the model that a request names, or "" if it names none."""
-        if is_object(body) and isinstance(model := body.get("model"), str):
-            return model
-        found = None if self.model_path is None else self.model_path.search(path)
-        return "" if found is None else found[1]
 
 
 class DialectOptions(Struct, frozen=True):

@@ -46,6 +46,10 @@ class Encoder(ABC):
             were decoded from the same dialect.
         capabilities: What to write, where options leave something out; None for all that
             the dialect can carry.
+
+    Attributes:
+        response_fields: Fields of the response object to write in place of the source's; a
+            dialect without such an object ignores them.
     """
 
     dialect: ClassVar[str]
@@ -62,6 +66,7 @@ class Encoder(ABC):
         capabilities: Capabilities | None = None,
     ) -> None:
         self.extras = extras
+        self.response_fields: dict[str, Any] = {}
         self._model = model
         self._usage = Usage()  # the last snapshot
         self._tier: str | None = None  # the service tier, in this dialect's word

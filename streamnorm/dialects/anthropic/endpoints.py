@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import re
 
-from streamnorm._core.codec import Endpoints
+from streamnorm._core.codec import Endpoints, Route
 
 __all__ = ["ENDPOINTS", "OVERLOADED_STATUS"]
 
 OVERLOADED_STATUS = 529
 
+_VERTEX = r"publishers/anthropic/models/(?P<model>[^/]+)"
+
 ENDPOINTS = Endpoints(
-    # Threads of OpenAI's assistants have messages, too.  Vertex names the model in the path.
-    path=re.compile(
-        r"(?s)\A(?!.*/threads/).*/messages(?:/count_tokens)?$"
-        r"|publishers/anthropic/models/[^/]+:(?:streamR|r)awPredict$"
+    routes=(
+        Route("POST", re.compile(r"/messages/count_tokens\Z"), "count"),
+        # Threads of OpenAI's assistants have messages, too.
+        Route("POST", re.compile(r"(?s)\A(?!.*/threads/).*/messages\Z"), "message"),
+        # Vertex names the model in the path.
+        Route("POST", re.compile(rf"{_VERTEX}:rawPredict\Z"), "message"),
+        Route("POST", re.compile(rf"{_VERTEX}:streamRawPredict\Z"), "message"),
+        Route("GET", re.compile(r"/models\Z"), "models"),
+        Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
     ),
-    model_path=re.compile(r"/models/([^/:]+):"),
-    count_path=re.compile(r"/count_tokens\Z"),
     key_headers=("x-api-key", "authorization"),
+    vendor_headers=("anthropic-version", "anthropic-beta"),
+    request_id_header="request-id",
     # Claude Code's first system block, which holds a checksum of the conversation.
     volatile_system_prefix="x-anthropic-billing-header:",
 )

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import re
 
-from streamnorm._core.codec import Endpoints
+from streamnorm._core.codec import Endpoints, Route
 
 __all__ = ["ENDPOINTS"]
 
+# An atomic group: all that follows the first `models/` is the name, and is searched once.  That of
+# a tuned model is its resource.
+_MODEL = r"\A(?>.*?(?:\bmodels/|/(?=tunedModels/)))(?P<model>.+)"
+
 ENDPOINTS = Endpoints(
-    path=re.compile(r"models/[^/]+:(?:(?:streamG|g)enerateContent|countTokens)$"),
-    stream_path=re.compile(r":streamGenerateContent\Z"),
-    model_path=re.compile(r"/models/([^/:]+):"),
-    count_path=re.compile(r":countTokens\Z"),
+    routes=(
+        Route("POST", re.compile(rf"{_MODEL}:generateContent\Z"), "message"),
+        Route("POST", re.compile(rf"{_MODEL}:streamGenerateContent\Z"), "stream"),
+        Route("POST", re.compile(rf"{_MODEL}:countTokens\Z"), "count"),
+        Route("GET", re.compile(r"/models\Z"), "models"),
+        Route("GET", re.compile(rf"{_MODEL}\Z"), "model"),
+    ),
+    models_path="/v1beta/models",
     key_headers=("x-goog-api-key", "authorization"),
+    vendor_headers=("x-goog-api-client", "x-goog-user-project"),
     servers={"generativelanguage.googleapis.com": "gemini"},
 )

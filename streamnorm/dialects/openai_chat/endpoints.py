@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import re
 
-from streamnorm._core.codec import Endpoints
+from streamnorm._core.codec import Endpoints, Route
 
 __all__ = ["ENDPOINTS"]
 
 ENDPOINTS = Endpoints(
-    path=re.compile(r"/chat/completions\Z"),
+    routes=(
+        Route("POST", re.compile(r"/chat/completions\Z"), "message"),
+        Route("GET", re.compile(r"/models\Z"), "models"),
+        Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
+    ),
+    versioned_base=True,
     key_headers=("authorization", "api-key"),  # the second is Azure's
+    vendor_headers=("openai-beta", "openai-organization", "openai-project"),
 )

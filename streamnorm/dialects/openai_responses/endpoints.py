@@ -9,16 +9,30 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from streamnorm._core.codec import Endpoints
+from streamnorm._core.codec import Endpoints, Route
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, is_object, object_in
 from streamnorm.sse import Frame
 
 __all__ = ["ENDPOINTS", "error_body", "overloaded_frames"]
 
+_STORED = r"/responses/(?P<response_id>[^/]+)"
+
 ENDPOINTS = Endpoints(
-    path=re.compile(r"/responses(?:/resp_[^/]+)?$"),
+    routes=(
+        Route("POST", re.compile(r"/responses\Z"), "message"),
+        Route("POST", re.compile(r"/responses/input_tokens\Z"), "count"),
+        Route("POST", re.compile(r"/responses/compact\Z"), "compact"),
+        Route("GET", re.compile(rf"{_STORED}\Z"), "response"),
+        Route("DELETE", re.compile(rf"{_STORED}\Z"), "delete"),
+        Route("POST", re.compile(rf"{_STORED}/cancel\Z"), "cancel"),
+        Route("GET", re.compile(rf"{_STORED}/input_items\Z"), "input_items"),
+        Route("GET", re.compile(r"/models\Z"), "models"),
+        Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
+    ),
+    versioned_base=True,
     key_headers=("authorization", "api-key"),  # the second is Azure's
+    vendor_headers=("openai-beta", "openai-organization", "openai-project"),
 )
 
 # Type and code in the body of an error response, which is that of the whole platform: its

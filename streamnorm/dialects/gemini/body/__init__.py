@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
+from streamnorm.dialects.gemini.body.count import COUNT
+from streamnorm.dialects.gemini.body.models import MODELS
 from streamnorm.dialects.gemini.body.request import read_request, read_tools, write_request
 from streamnorm.dialects.gemini.body.response import read_response, write_response
 
@@ -19,4 +21,6 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        count=COUNT,
+        models=MODELS,
     )

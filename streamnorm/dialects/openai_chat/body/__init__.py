@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_chat.body.models import MODELS
 from streamnorm.dialects.openai_chat.body.request import read_request, write_request
 from streamnorm.dialects.openai_chat.body.response import read_response, write_response
 from streamnorm.dialects.openai_chat.body.tools import tools_from_wire
@@ -20,4 +21,5 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        models=MODELS,
     )

@@ -5,6 +5,8 @@ https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_responses.body.count import COUNT
+from streamnorm.dialects.openai_responses.body.models import MODELS
 from streamnorm.dialects.openai_responses.body.request import read_request, write_request
 from streamnorm.dialects.openai_responses.body.response import read_response, write_response
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
@@ -21,5 +23,8 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        count=COUNT,
+        models=MODELS,
         answer_fields={"item_id": "id"},
+        echoes_request=True,
     )

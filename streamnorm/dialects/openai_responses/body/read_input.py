@@ -32,6 +32,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source
 from streamnorm._core.errors import DecodeError
+from streamnorm._core.ids import carried_signature
 from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body.answer import Answer
@@ -204,7 +205,9 @@ class InputReader:
         if not parts and (parts := _texts_of(item, "content")):
             mapped -= {"summary"}
         block = Reasoning(parts, signature, issuer, extra=extra_of(item, mapped))
-        self._append(item, block, begins=True)
+        # The signature of a text or a call, on an item of its own, belongs to their answer.
+        is_carrier = not parts and carried_signature(signature or "") is not None
+        self._append(item, block, begins=not is_carrier)
 
     def _read_call(self, item: _Item) -> None:
         arguments = item.get("arguments")

@@ -300,7 +300,9 @@ class ResponsesEncoder(Encoder):
         model = self._model or event.model
         created_at = extra.get("created_at", extra.get("created"))
         id = event.id if self.extras and event.id else response_id(event.id)
-        self._response = initial_response(id, model, created_at, extra if self.extras else {})
+        id = self.response_fields.get("id", id)
+        fields = {**(extra if self.extras else {}), **self.response_fields}
+        self._response = initial_response(id, model, created_at, fields)
         self._is_started = True
 
     def _usage_update(self, event: UsageUpdate) -> bytes:
@@ -336,7 +338,7 @@ class ResponsesEncoder(Encoder):
     def _write_terminal(self, status: str, fields: dict[str, Any]) -> bytes:
         """Return the terminal event, with all complete items."""
         self._is_ended = True
-        fields = {"id": self._response["id"], **fields}
+        fields = {"id": self._response["id"], **fields, **self.response_fields}
         if self._stored_bytes <= MAX_STORED_BYTES:
             fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
         self.complete = self._snapshot(status, **fields)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.openai_responses.requests import read, read_items
 
+from streamnorm import translate_request
 from streamnorm._core.blocks import (
     InputBlock,
     Reasoning,
@@ -68,3 +69,35 @@ def test_reasoning_of_a_server_is_its_own() -> None:
     item = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
     (message,) = read({"input": [item]}, server="xai").messages
     assert message.blocks == (Reasoning((), "x", "xai"),)
+
+
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+SAID = {"role": "assistant", "content": "One moment."}
+
+
+@pytest.mark.parametrize(
+    ("sealed", "messages"),
+    [
+        ("sn1..sn1-of.c.google.s", ["assistant"]),  # signs the call that follows
+        ("sn1..sn1-of..google.s", ["assistant"]),  # signs the text before it
+        ("sn1.anthropic.EqQB", ["assistant", "assistant"]),
+        ("gAAA", ["assistant", "assistant"]),
+    ],
+)
+def test_signature_of_another_block_begins_no_answer(sealed: str, messages: list[str]) -> None:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": sealed}
+    assert [message.role for message in read_items(SAID, item, CALL)] == messages
+
+
+def test_text_before_a_signed_call_is_sent_with_it() -> None:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": "sn1..sn1-of.c.google.s"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "ok"}
+    body = {"model": "m", "input": [{"role": "user", "content": "u"}, SAID, item, CALL, result]}
+    _, model, _ = translate_request(body, dialect=OWN, to="gemini").body["contents"]
+    assert model == {
+        "role": "model",
+        "parts": [
+            {"text": "One moment."},
+            {"functionCall": {"id": "c", "name": "f", "args": {}}, "thoughtSignature": "s"},
+        ],
+    }

@@ -1,0 +1,255 @@
+"""The models of a server: one list for all vendors, and the fields of their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+from streamnorm._core.bodies.fields import objects_in, required_text, within
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import count_of
+
+__all__ = [
+    "ModelField",
+    "ModelInfo",
+    "ModelPage",
+    "date_text",
+    "model_from_wire",
+    "model_to_wire",
+    "models_in",
+    "named_models",
+    "page_of",
+    "page_size",
+    "rfc3339_text",
+    "seconds",
+    "seconds_of_text",
+    "text",
+]
+
+_LAST_SECOND = 253_402_300_799  # of the year 9999, after which no date can be written
+
+
+class ModelInfo(Struct, frozen=True):
+    """One model of a list.
+
+    Attributes:
+        id: Its name in requests.
+        name: Its name for people; None = not said.
+        created: When it was released, in seconds since 1970; None = not said.
+        retires: When it is shut down, in seconds since 1970; None = not said.
+        owner: Who offers it; None = not said.
+        max_input_tokens: Size of its context; None = not said.
+        max_output_tokens: Bound on the tokens of an answer; None = not said.
+        original: The vendor's object, by dialect.
+    """
+
+    id: str
+    name: str | None = None
+    created: int | None = None
+    retires: int | None = None
+    owner: str | None = None
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
+    original: dict[str, dict[str, Any]] = {}
+
+
+class ModelPage(NamedTuple):
+    """A page of a list of models.
+
+    Attributes:
+        models: The models.
+        next_query: Query of the next page; None if this is the last one.
+    """
+
+    models: list[ModelInfo]
+    next_query: dict[str, str] | None = None
+
+
+def named_models(models: Sequence[ModelInfo], model_map: Mapping[str, str]) -> list[ModelInfo]:
+    """Return the models by the names that a client may ask for.
+
+    A model stands under each name that is mapped to it, then under its own, unless that is
+    mapped to another one.  A name that is mapped to a model which is not listed stands at the
+    end, with nothing known of it.
+
+    Args:
+        models: The models of the server.
+        model_map: The server's name of a model by the client's.
+    """
+    aliases: dict[str, list[str]] = {}
+    for alias, name in model_map.items():
+        aliases.setdefault(name, []).append(alias)
+    named: dict[str, ModelInfo] = {}
+    for model in models:
+        for name in aliases.pop(model.id, ()):
+            named.setdefault(name, structs.replace(model, id=name))
+        if model.id not in model_map:
+            named.setdefault(model.id, model)
+    for names in aliases.values():
+        for name in names:
+            named.setdefault(name, ModelInfo(name))
+    return list(named.values())
+
+
+# Fields of one model
+
+_Attribute: TypeAlias = Literal[
+    "name", "created", "retires", "owner", "max_input_tokens", "max_output_tokens"
+]
+
+
+class ModelField(NamedTuple):
+    """A field of the vendor's object, and its attribute of `ModelInfo`.
+
+    Attributes:
+        attribute: The attribute.
+        read: Returns the attribute's value, or None if the field has another type.
+        write: Returns the field; None if it is only read.
+    """
+
+    attribute: _Attribute
+    read: Callable[[object], Any]
+    write: Callable[[Any], Any] | None = None
+
+
+def model_from_wire(
+    value: dict[str, Any], dialect: str, id_field: str, fields: Mapping[str, ModelField]
+) -> ModelInfo:
+    """Return a model.
+
+    Args:
+        value: The vendor's object.
+        dialect: Its dialect.
+        id_field: Field that names the model.
+        fields: The other fields that are read; of two with one attribute the first counts.
+
+    Raises:
+        DecodeError: It names no model.
+    """
+    id = required_text(value, id_field)
+    if not id:
+        raise DecodeError("empty, expected the name of a model", path=f"$.{id_field}")
+    known: dict[str, Any] = {}
+    for field, (attribute, read, _) in fields.items():
+        if known.get(attribute) is None:
+            known[attribute] = read(value.get(field))
+    return ModelInfo(id, **known, original={dialect: value})
+
+
+def model_to_wire(model: ModelInfo, fields: Mapping[str, ModelField]) -> dict[str, Any]:
+    """Return the fields that are known of a model."""
+    return {
+        field: write(value)
+        for field, (attribute, _, write) in fields.items()
+        if write is not None and (value := getattr(model, attribute)) is not None
+    }
+
+
+def text(value: object) -> str | None:
+    """Return text that is not empty, or None."""
+    return value if isinstance(value, str) and value else None
+
+
+def seconds(value: object) -> int | None:
+    """Return seconds since 1970 that are a date, or None."""
+    count = count_of(value)
+    return None if count is None or count > _LAST_SECOND else count
+
+
+def seconds_of_text(value: object) -> int | None:
+    """Return an RFC 3339 date, or date and time, in seconds since 1970; None for another text."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return seconds(int(moment.timestamp()))
+    except (ValueError, OverflowError):
+        return None
+
+
+def rfc3339_text(moment: int) -> str:
+    """Return seconds since 1970 as `2026-11-23T12:00:00Z`."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def date_text(moment: int) -> str:
+    """Return the date of seconds since 1970, as `2026-11-23`."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
+
+
+# Lists and their pages
+
+
+def models_in(
+    body: dict[str, Any], field: str, read: Callable[[dict[str, Any]], ModelInfo]
+) -> list[ModelInfo]:
+    """Return the models of a list.
+
+    Args:
+        body: The list.
+        field: Its field that is an array of models.
+        read: Returns one model.
+
+    Raises:
+        DecodeError: It is no such list, or names no model.
+    """
+    if body.get(field) is None:
+        raise DecodeError("missing, expected an array", path=f"$.{field}")
+    models: list[ModelInfo] = []
+    for path, value in objects_in(body, field):
+        try:
+            models.append(read(value))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return models
+
+
+def page_size(query: Mapping[str, str], field: str, default: int, most: int) -> int:
+    """Return how many models a page has.
+
+    Raises:
+        DecodeError: The query asks for something that is no number from 1 on.
+    """
+    asked = query.get(field)
+    if asked is None:
+        return default
+    if not asked.isascii() or not asked.isdecimal() or len(asked) > 9 or int(asked) < 1:
+        raise DecodeError("no number from 1 on, expected one", path=field)
+    return min(int(asked), most)
+
+
+def page_of(
+    models: Sequence[ModelInfo],
+    size: int,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+) -> tuple[Sequence[ModelInfo], bool]:
+    """Return a page of models, and whether more follow in its direction.
+
+    Args:
+        models: All of them.
+        size: How many a page has.
+        after: Id of the model in front of the page; None = the page is the first one.
+        before: Id of the model behind the page, where `after` is None.
+
+    Raises:
+        DecodeError: There is no such model.
+    """
+    ids = [model.id for model in models]
+    cursor = before if after is None else after
+    if cursor is None:
+        start = 0
+    elif cursor not in ids:
+        raise DecodeError("no model of the list, expected one", path="cursor")
+    elif after is None:
+        end = ids.index(cursor)
+        return models[max(0, end - size) : end], end > size
+    else:
+        start = ids.index(cursor) + 1
+    return models[start : start + size], start + size < len(models)

@@ -1,0 +1,292 @@
+"""How many tokens a request has: as a server counts them, or as an estimate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import ceil
+from threading import Lock
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.request import Request
+from streamnorm._core.json import InvalidJSON, compact, decode_any, is_array, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.tools import AnyTool, CustomTool, MCPServer, ServerTool, Tool
+
+__all__ = [
+    "AUDIO_TOKENS",
+    "BYTES_PER_TOKEN",
+    "DOCUMENT_TOKENS",
+    "IMAGE_TOKENS",
+    "ITEM_TOKENS",
+    "MAX_BYTES_PER_TOKEN",
+    "MIN_BYTES_PER_TOKEN",
+    "VIDEO_TOKENS",
+    "TokenCount",
+    "TokenEstimator",
+]
+
+# Prose has some four bytes a token, JSON and code three.
+BYTES_PER_TOKEN = 3.5
+
+# Random Base64 has some 1.5; indentation and repeated words rarely more than 8.
+MIN_BYTES_PER_TOKEN = 1.5
+MAX_BYTES_PER_TOKEN = 8.0
+
+# Role, delimiters and type of a message, and of a tool.
+ITEM_TOKENS = 4
+
+# Anthropic reduces larger images to about these; OpenAI and Gemini count fewer for most.
+# https://platform.claude.com/docs/en/build-with-claude/vision
+IMAGE_TOKENS = 1_600
+
+# A page of a PDF as Anthropic counts it: 1,500 to 3,000 tokens.  Nobody counts its pages here.
+DOCUMENT_TOKENS = 3_000
+
+# A minute of sound at Gemini's 32 tokens a second, and of video at 263.
+AUDIO_TOKENS = 1_920
+VIDEO_TOKENS = 15_780
+
+# What a model starts with counts as much as a request of this size.
+_PRIOR_BYTES = 2_000
+# The tokens of a short request are mostly those that the server adds.
+_MIN_LEARNT_BYTES = 500
+# Of what was learnt before, what the next request leaves.
+_DECAY = 0.8
+
+# Base64 within what only one dialect knows: a picture of a screen, an encrypted page.
+_BASE64 = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/_=-]{1000,}", re.ASCII)
+
+
+class TokenCount(Struct, frozen=True):
+    """How many tokens the input of a request has.
+
+    Attributes:
+        input_tokens: All of them.
+        cached_tokens: Those of them that an explicit cache holds; None = not said.
+        is_estimate: Whether nobody counted them.
+    """
+
+    input_tokens: int
+    cached_tokens: int | None = None
+    is_estimate: bool = False
+
+
+class TokenEstimator:
+    """Estimates the input tokens of requests, where the server counts none.
+
+    An estimate is the bytes of all text, calls, results and tools, divided by a ratio, and a
+    constant for each image, document and recording.  The ratio starts at `BYTES_PER_TOKEN` and
+    is learnt per model from what servers report; it stays within `MIN_BYTES_PER_TOKEN` and
+    `MAX_BYTES_PER_TOKEN`.  One estimator may be used by several threads.
+
+    Args:
+        max_models: Bound on the models with a ratio of their own.  Beyond it, the one that was
+            observed least recently is forgotten.
+    """
+
+    def __init__(self, max_models: int = 1024) -> None:
+        self._learnt: dict[str, _Learnt] = {}
+        self._max_models = max_models
+        self._lock = Lock()
+
+    def estimate(self, request: Request) -> TokenCount:
+        """Return the estimate of a request, marked as one."""
+        size = _size_of(request)
+        learnt = self._learnt.get(request.model, _PRIOR)
+        tokens = ceil(size.text / learnt.bytes_per_token) + size.tokens
+        return TokenCount(tokens, is_estimate=True)
+
+    def observe(self, request: Request, input_tokens: int | None) -> None:
+        """Learn from the input tokens that a server reports for a request.
+
+        Nothing is learnt from a short request, from one with content whose tokens are
+        constants, or with content that the request does not show, and from a number that is
+        beyond the bounds.
+
+        Args:
+            request: The request, with the same model name as those to estimate.
+            input_tokens: `Usage.input_tokens` of its answer; None = not said.
+        """
+        if input_tokens is None or len(request.model) > Limits().max_id_chars:
+            return
+        size = _size_of(request)
+        if size.media or size.text < _MIN_LEARNT_BYTES or _has_hidden_input(request):
+            return
+        tokens = input_tokens - size.tokens
+        if not size.text / MAX_BYTES_PER_TOKEN <= tokens <= size.text / MIN_BYTES_PER_TOKEN:
+            return
+        with self._lock:
+            known = self._learnt.pop(request.model, _PRIOR)
+            self._learnt[request.model] = known.with_request(size.text, tokens)
+            if len(self._learnt) > self._max_models:
+                del self._learnt[next(iter(self._learnt))]
+
+
+class _Learnt(Struct, frozen=True):
+    """Bytes and tokens of the requests to a model, later ones with more weight."""
+
+    bytes: float
+    tokens: float
+
+    @property
+    def bytes_per_token(self) -> float:
+        return self.bytes / self.tokens
+
+    def with_request(self, bytes: int, tokens: int) -> _Learnt:
+        return _Learnt(self.bytes * _DECAY + bytes, self.tokens * _DECAY + tokens)
+
+
+_PRIOR = _Learnt(_PRIOR_BYTES, _PRIOR_BYTES / BYTES_PER_TOKEN)
+
+
+def _has_hidden_input(request: Request) -> bool:
+    """Return whether the model is given what the request does not hold: history, search results."""
+    return bool(request.state) or any(
+        isinstance(tool, (ServerTool, MCPServer)) for tool in request.tools
+    )
+
+
+# The size of a request
+
+_Media: TypeAlias = Literal["image", "document", "audio", "video"]
+_MEDIA_TOKENS: dict[_Media, int] = {
+    "image": IMAGE_TOKENS,
+    "document": DOCUMENT_TOKENS,
+    "audio": AUDIO_TOKENS,
+    "video": VIDEO_TOKENS,
+}
+
+
+class _Size:
+    """What was found in a request.
+
+    Attributes:
+        text: UTF-8 bytes of text.
+        tokens: Tokens that are constants.
+        media: Images, documents and recordings.
+    """
+
+    def __init__(self) -> None:
+        self.text = 0
+        self.tokens = 0
+        self.media = 0
+
+    def add(self, *texts: str | None) -> None:
+        for text in texts:
+            if text:
+                self.text += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+    def add_media(self, kind: _Media) -> None:
+        self.media += 1
+        self.tokens += _MEDIA_TOKENS[kind]
+
+    def add_json(self, value: Any) -> None:
+        """Add a JSON value that nobody but its dialect knows, with its Base64 as images."""
+        rest = [value]
+        while rest:
+            item = rest.pop()
+            if is_object(item):
+                self.add(*item)
+                rest += item.values()
+            elif is_array(item):
+                rest += item
+            elif not isinstance(item, str):
+                self.add(str(item))
+            elif _BASE64.fullmatch(item):
+                self.add_media("image")
+            else:
+                self.add(item)
+
+
+def _size_of(request: Request) -> _Size:
+    size = _Size()
+    _add_blocks(request.system, size)
+    for message in request.messages:
+        size.tokens += ITEM_TOKENS
+        size.add(message.name)
+        _add_blocks(message.blocks, size)
+    for tool in request.tools:
+        size.tokens += ITEM_TOKENS
+        _add_tool(tool, size)
+    if request.output is not None and request.output.schema is not None:
+        size.add(compact(request.output.schema))
+    return size
+
+
+def _add_blocks(blocks: Iterable[InputBlock], size: _Size) -> None:
+    for block in blocks:
+        _add_block(block, size)
+
+
+def _add_block(block: InputBlock, size: _Size) -> None:
+    match block:
+        case Text(text=text) | Refusal(text=text):
+            size.add(text)
+        case ToolCall(name=name, arguments=text) | ServerToolCall(name=name, arguments=text):
+            size.add(name, text)
+        case ToolResult(content=content, value=value):
+            _add_blocks(content, size)
+            size.add(None if content else value)
+        case Reasoning(parts=parts):
+            size.add(*parts)
+        case RedactedReasoning(data=data):
+            size.add(data)
+        case Image():
+            size.add_media("image")
+        case Document():
+            _add_document(block, size)
+        case Audio():
+            size.add_media("audio")
+        case Video():
+            size.add_media("video")
+        case ServerToolResult(content=content):
+            size.add_json(content)
+        case _:
+            size.add_json(_opened(block.data))
+
+
+def _add_document(block: Document, size: _Size) -> None:
+    size.add(block.title)
+    is_text = block.media_type is not None and block.media_type.startswith("text/")
+    if is_text and block.data is not None:
+        size.add(block.data)
+    else:
+        size.add_media("document")
+
+
+def _opened(data: str) -> Any:
+    """Return the value of JSON text, or the text itself where it is none."""
+    try:
+        return decode_any(data, max_depth=Limits().max_json_depth)
+    except InvalidJSON:
+        return data
+
+
+def _add_tool(tool: AnyTool, size: _Size) -> None:
+    match tool:
+        case Tool(name=name, description=description, input_schema=schema):
+            size.add(name, description, None if schema is None else compact(schema))
+        case CustomTool(name=name, description=description, grammar=grammar):
+            size.add(name, description, None if grammar is None else grammar.definition)
+        case ServerTool(data=data):
+            size.add_json(data)
+        case _:
+            size.add(tool.name)

@@ -1,0 +1,217 @@
+"""Requests for numbers of tokens in every dialect, and their answers.
+
+A count is asked for in four steps, none of which does I/O:
+
+    request = decode_count_request(body, client, path=path, headers=headers)
+    asked = encode_count_request(request, upstream)       # None: estimate
+    count = decode_token_count(answer, asked.dialect)     # or: estimator.estimate(request)
+    encoded = encode_token_count(count, client)           # body, and headers that mark an estimate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from streamnorm._bodies import (
+    Encoded,
+    codec_of,
+    decode_request,
+    encode_request,
+    error_in,
+    target_of,
+)
+from streamnorm._core.bodies.arguments import ArgumentsPolicy
+from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.request import Request, Source, is_own
+from streamnorm._core.bodies.token_count import TokenCount
+from streamnorm._core.codec import CountCodec, Written
+from streamnorm._core.errors import DecodeError, UnknownDialect
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._registry import lookup
+from streamnorm.profiles import Profiles, shipped_profiles
+
+__all__ = [
+    "CANNOT_COUNT",
+    "ESTIMATED_HEADER",
+    "CountRequest",
+    "decode_count_request",
+    "decode_token_count",
+    "encode_count_request",
+    "encode_token_count",
+]
+
+CANNOT_COUNT = frozenset({404, 405, 501})
+"""Statuses of servers that have no such endpoint, though their dialect does."""
+
+ESTIMATED_HEADER = "x-streamnorm-estimated"
+"""Header of an answer that is an estimate; its value is what is estimated."""
+
+_ESTIMATED_FIELD = "estimated"
+_ESTIMATED = "input_tokens"
+
+
+def decode_count_request(
+    body: Body,
+    dialect: str,
+    *,
+    path: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Request:
+    """Return the request whose tokens a body asks for.
+
+    Args:
+        body: JSON text, or the decoded object.
+        dialect: Dialect of the body.
+        path: Path of the URL, without its query; it names the model of some dialects.
+        headers: Headers of the request, which name betas.
+        limits: Bounds.
+
+    Raises:
+        DecodeError: The body is not of the dialect, or exceeds a bound.
+        UnknownDialect: There is no such dialect, or it counts no tokens.
+    """
+    count = _count_codec(dialect)
+    asked = count.read_request(body_object(body, limits))
+    return decode_request(asked, dialect, path=path, headers=headers, limits=limits)
+
+
+class CountRequest(Struct, frozen=True):
+    """A request for a number of tokens.
+
+    Attributes:
+        dialect: Dialect of the request and of its answer: that of the messages, or another one
+            in which the server counts.
+        body: The JSON object.
+        path: Path of the endpoint, with the model where it stands there.
+        headers: Headers that belong to the body, such as betas; never a key.
+        losses: What the dialect could not carry.
+    """
+
+    dialect: str
+    body: dict[str, Any]
+    path: str
+    headers: dict[str, str] = {}
+    losses: tuple[Loss, ...] = ()
+
+
+def encode_count_request(
+    request: Request,
+    dialect: str,
+    *,
+    server: str | None = None,
+    version: str | None = None,
+    profiles: Profiles | None = None,
+    repair: RepairPolicy = "error",
+    arguments: ArgumentsPolicy = "error",
+    strict: bool = False,
+) -> CountRequest | None:
+    """Return the request for the tokens of another one, or None if the server counts none.
+
+    A server that is not known to count none may still answer with a status of `CANNOT_COUNT`.
+
+    Args:
+        request: The request whose tokens are asked for.
+        dialect: Dialect to write.
+        server: As in `encode_request`; so are the others.
+        version: Version of the vendor's API.
+        profiles: What models, servers and versions refuse.
+        repair: What becomes of tool results that are missing, late, or of no call.
+        arguments: What becomes of tool arguments that are no JSON object.
+        strict: Whether to raise `LossyEncoding` at the first loss.
+
+    Raises:
+        EncodeError: The request has no legal form in the dialect, or the version is unknown.
+        LossyEncoding: Something would be lost, and `strict` is set.
+        UnknownDialect: There is no such dialect, or it has no whole bodies.
+    """
+    known = profiles or shipped_profiles()
+    can = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    if can.path is not None:  # where a message has another path, a count has another one, too
+        return None
+    if can.counted_in is not None:
+        dialect, version = can.counted_in, None
+        can = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    count = codec_of(dialect).count
+    if count is None:
+        return None
+    asked = request
+    if request.max_tokens is None and not is_own(request, dialect):
+        # A message needs the field and a count has none: its default is no loss.
+        asked = structs.replace(request, max_tokens=can.max_tokens)
+    encoded = encode_request(
+        asked,
+        dialect,
+        server=server,
+        version=version,
+        profiles=profiles,
+        repair=repair,
+        arguments=arguments,
+        strict=strict,
+    )
+    body = encoded.body
+    if count.fields is not None:
+        fields = count.fields | _own_fields(request, dialect)
+        body = {name: value for name, value in body.items() if name in fields}
+    written = count.write_request(Written(body, encoded.path, encoded.headers))
+    return CountRequest(
+        lookup(dialect).name, written.body, written.path, written.headers, encoded.losses
+    )
+
+
+def decode_token_count(
+    body: Body,
+    dialect: str,
+    *,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> TokenCount:
+    """Return the number of tokens that a server answers with.
+
+    Raises:
+        DecodeError: The body is no such answer of the dialect, or exceeds a bound.
+        UpstreamError: The body is an error, of whatever dialect.
+        UnknownDialect: There is no such dialect, or it counts no tokens.
+    """
+    value = body_object(body, limits)
+    try:
+        return _count_codec(dialect).read_count(value)
+    except DecodeError:
+        if (error := error_in(value)) is not None:
+            raise error from None
+        raise
+
+
+def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
+    """Return a number of tokens as a server answers with it.
+
+    An estimate has `"estimated": true` beside it, and the header `x-streamnorm-estimated`.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it counts no tokens.
+    """
+    body = _count_codec(dialect).write_count(count)
+    if not count.is_estimate:
+        return Encoded(body)
+    return Encoded({**body, _ESTIMATED_FIELD: True}, headers={ESTIMATED_HEADER: _ESTIMATED})
+
+
+def _own_fields(request: Request, dialect: str) -> frozenset[str]:
+    """Return the fields that a client of the same dialect asked with, known here or not."""
+    source = request.source
+    if isinstance(source, Source) and is_own(request, dialect):
+        return frozenset(source.value)
+    return frozenset()
+
+
+def _count_codec(dialect: str) -> CountCodec:
+    count = codec_of(dialect).count
+    if count is None:
+        raise UnknownDialect(
+            f"no counts of tokens in dialect {dialect!r}, expected a dialect that has them"
+        )
+    return count

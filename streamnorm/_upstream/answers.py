@@ -1,0 +1,134 @@
+"""An upstream's whole answer, or its failure, as the answer to its client."""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from streamnorm._bodies import encoded_message, first_answer, response_events
+from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
+from streamnorm._core.events import Completed, Event, MessageStop, StreamError
+from streamnorm._core.json import dumps
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Losses, OnLoss
+from streamnorm._core.stream_failures import NOT_A_STREAM, body_kind, response_status
+from streamnorm._decoding import decoder
+from streamnorm._registry import encoder, lookup
+
+__all__ = ["ErrorAnswer", "WholeAnswer", "error_answer", "whole_answer"]
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+class ErrorAnswer(Struct, frozen=True):
+    """An error response.
+
+    Attributes:
+        status: HTTP status.
+        body: The body, in the client's dialect.
+    """
+
+    status: int
+    body: bytes
+
+
+class WholeAnswer(Struct, frozen=True):
+    """A whole answer in the client's dialect.
+
+    Attributes:
+        body: The JSON body.
+        outcome: How the answer ended.
+        losses: What the client's dialect could not carry.
+    """
+
+    body: bytes
+    outcome: Completed
+    losses: tuple[Loss, ...]
+
+
+def error_answer(error: StreamError, client: str, *, upstream: str | None) -> ErrorAnswer:
+    """Return the response that reports an error before a stream begins.
+
+    Args:
+        error: The error.
+        client: The client's dialect.
+        upstream: Dialect of who reports it, whose fields pass to clients of the same dialect;
+            None for us.
+    """
+    status = response_status(error)
+    is_own = upstream is None or lookup(upstream) is lookup(client)
+    body = encoder(client, extras=is_own).error_body(structs.replace(error, status_hint=status))
+    return ErrorAnswer(status, body)
+
+
+def whole_answer(
+    data: bytes,
+    client: str,
+    upstream: str,
+    *,
+    server: str | None = None,
+    reply: Reply = Reply(),  # noqa: B008 - frozen
+    created: float | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    on_loss: OnLoss | None = None,
+) -> WholeAnswer | StreamError:
+    """Return the body of a successful response in the client's dialect, or why there is none.
+
+    The body may also be a stream: some servers stream whatever they are asked for.  An answer
+    that is of the client's dialect already is not changed.
+
+    Args:
+        data: The whole body.
+        client: The client's dialect.
+        upstream: Dialect of the body.
+        server: Name of the server; enables its quirks.
+        reply: How calls get the client's names.
+        created: When the message was made, in seconds since 1970.
+        limits: Bounds.
+        on_loss: Called with each loss.
+    """
+    data = data.lstrip(_BLANK)
+    is_whole = data.startswith(b"{")
+    read = _whole_events if is_whole else _streamed_events
+    events = read(data, upstream, server, limits)
+    if isinstance(events, StreamError):
+        return events
+    losses = Losses(on_loss=on_loss)
+    is_unchanged = is_whole and lookup(client) is lookup(upstream) and reply == Reply()
+    message = first_answer(events, Losses() if is_unchanged else losses)
+    stop = next(event for event in events if isinstance(event, MessageStop) and not event.choice)
+    outcome = Completed(stop.reason, message.usage)
+    if is_unchanged:
+        return WholeAnswer(data, outcome, ())
+    try:
+        encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
+    except EncodeError as exc:
+        return StreamError("malformed", str(exc))
+    return WholeAnswer(dumps(encoded.body), outcome, encoded.losses)
+
+
+def _whole_events(
+    data: bytes, dialect: str, server: str | None, limits: Limits
+) -> list[Event] | StreamError:
+    try:
+        return response_events(body_object(data, limits), dialect, server, limits)
+    except UpstreamError as exc:
+        return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
+    except DecodeError as exc:
+        return StreamError("malformed", f"an answer that is not of {dialect}: {exc}")
+
+
+def _streamed_events(
+    data: bytes, dialect: str, server: str | None, limits: Limits
+) -> list[Event] | StreamError:
+    reader = decoder(dialect, server=server, limits=limits)
+    events = [*reader.feed(data), *reader.close()]
+    match events:
+        case [*_, StreamError(code=code)] if code == NOT_A_STREAM:
+            found = body_kind(data)
+            return StreamError("malformed", f"{found}, expected an answer of {dialect}", code)
+        case [*_, StreamError() as error]:
+            return error
+        case _:
+            return events

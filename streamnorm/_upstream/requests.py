@@ -1,0 +1,249 @@
+"""A client's request as the request for its upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from msgspec import Struct, structs
+
+from streamnorm._bodies import decode_request, encode_request
+from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Request
+from streamnorm._core.codec import Asked
+from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import dumps, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._detection import detect_path
+from streamnorm._registry import lookup
+from streamnorm._upstream.headers import request_headers
+from streamnorm._upstream.url import endpoint_url
+from streamnorm.profiles import Profiles
+
+__all__ = [
+    "ClientRequest",
+    "RequestRefused",
+    "Upstream",
+    "UpstreamRequest",
+    "asked_of",
+    "asks_for_usage",
+    "json_body",
+    "refusals",
+    "upstream_request",
+]
+
+
+class ClientRequest(Struct, frozen=True, kw_only=True):
+    """A request as a client sent it, credentials included: it must never be stored or shown.
+
+    Attributes:
+        method: HTTP method.
+        path: Path of the URL, decoded, without empty segments and query.
+        query: Query of the URL.
+        headers: Headers by lower-case name.
+        body: The whole body; None if it is not in memory, as an upload.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    query: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"ClientRequest({self.method!r}, …)"
+
+
+class Upstream(Struct, frozen=True, kw_only=True):
+    """A provider that answers requests.
+
+    Attributes:
+        dialect: Its dialect.
+        base_url: Its base URL, without a slash at its end.
+        server: Name of the server in profiles; None is the vendor.
+        profiles: What models, servers and versions refuse; None = what streamnorm ships.
+        model_map: Names of its models by the names that clients use.
+        headers: Headers of every request to it, names in lower case; they may hold its key.
+    """
+
+    dialect: str
+    base_url: str
+    server: str | None = None
+    profiles: Profiles | None = None
+    model_map: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Upstream({self.dialect!r}, …)"
+
+    def with_own_model(self, request: Request) -> Request:
+        """Return a request with the provider's name of its model."""
+        name = self.model_map.get(request.model, request.model)
+        return request if name == request.model else structs.replace(request, model=name)
+
+
+class UpstreamRequest(Struct, frozen=True, kw_only=True):
+    """A request for an upstream.
+
+    Attributes:
+        method: HTTP method.
+        url: The whole URL.
+        headers: Headers by lower-case name.
+        body: The JSON body.
+        streams: Whether the client reads a stream.
+        include_usage: Whether the client reads the tokens of a stream.
+        reply: How calls in the answer get the client's names.
+        losses: What the upstream's dialect cannot carry.
+        request: The request, with the upstream's name of the model.
+    """
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    streams: bool
+    include_usage: bool
+    reply: Reply
+    losses: tuple[Loss, ...]
+    request: Request
+    method: str = "POST"
+
+    def __repr__(self) -> str:
+        return "UpstreamRequest(…)"
+
+
+class RequestRefused(Exception):
+    """A request cannot be sent to its upstream.
+
+    Attributes:
+        error: Why, for the client, with an HTTP status.
+        losses: What would be lost, where that is the reason.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 400,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        losses: tuple[Loss, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        extra: dict[str, object] | None = None if param is None else {"param": param}
+        self.error = StreamError("upstream", message, code, status, retryable=False, extra=extra)
+        self.losses = losses
+
+
+def upstream_request(
+    received: ClientRequest,
+    client: str,
+    upstream: Upstream,
+    *,
+    strict: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> UpstreamRequest:
+    """Return a client's request for a message as the request for its upstream.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        upstream: The provider.
+        strict: Whether to refuse a request that would lose something.
+        limits: Bounds of the body.
+
+    Raises:
+        RequestRefused: It is not of the dialect, or has no legal form in the upstream's.
+    """
+    known, target = lookup(client), lookup(upstream.dialect)
+    with refusals():
+        body = body_object(json_body(received), limits)
+        request = decode_request(
+            body, known.name, path=received.path, headers=received.headers, limits=limits
+        )
+        request = upstream.with_own_model(request)
+        encoded = encode_request(
+            request,
+            target.name,
+            server=upstream.server,
+            profiles=upstream.profiles,
+            strict=strict,
+        )
+        if not encoded.path:
+            raise EncodeError("no name of a model, expected one", path="model")
+        url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
+    headers = request_headers(
+        received.headers, known, target, body=encoded.headers, own=upstream.headers
+    )
+    return UpstreamRequest(
+        url=url,
+        headers=headers,
+        body=dumps(encoded.body),
+        streams=request.stream is True,
+        include_usage=target is known or asks_for_usage(body),
+        reply=encoded.reply,
+        losses=encoded.losses,
+        request=request,
+    )
+
+
+def asks_for_usage(body: object) -> bool:
+    """Return whether the `stream_options` of a request ask for usage."""
+    options = body.get("stream_options") if is_object(body) else None
+    return is_object(options) and options.get("include_usage") is True
+
+
+def asked_of(received: ClientRequest, client: str) -> Asked:
+    """Return what a request asks for, by its method and path.
+
+    Raises:
+        RequestRefused: The client's dialect has no such endpoint.
+    """
+    known = lookup(client)
+    asked = known.endpoints.asked(received.method, received.path)
+    if asked is not None:
+        return asked
+    if known.endpoints.has(received.path):
+        raise RequestRefused("another method, expected one that the endpoint has", 404)
+    other = detect_path(received.path)
+    found = "a path of no known endpoint" if other is None else f"a path of {other}"
+    raise RequestRefused(f"{found}, expected one of {known.name}", 404)
+
+
+@contextmanager
+def refusals() -> Generator[None]:
+    """Raise `RequestRefused` for a body that cannot be decoded or encoded."""
+    try:
+        yield
+    except DecodeError as exc:
+        param = exc.path.removeprefix("$").removeprefix(".")
+        raise RequestRefused(str(exc), param=param or None) from exc
+    except EncodeError as exc:
+        raise _no_legal_form(exc) from exc
+    except LossyEncoding as exc:
+        raise RequestRefused(str(exc), losses=exc.losses) from exc
+
+
+def json_body(received: ClientRequest) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        RequestRefused: It is no JSON in memory.
+    """
+    kind = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if received.body is None or not (kind in ("", "application/json") or kind.endswith("+json")):
+        raise RequestRefused("an upload, expected a JSON body", 415)
+    if received.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestRefused("a compressed body, expected an uncompressed one", 415)
+    return received.body
+
+
+def _no_legal_form(exc: EncodeError) -> RequestRefused:
+    """Return the refusal of a request that the upstream's dialect cannot express."""
+    name = exc.path.removeprefix("state.")
+    if name == exc.path:
+        return RequestRefused(str(exc), param=name)
+    code = "previous_response_not_found" if name == "previous_response_id" else None
+    return RequestRefused(f"{name}: {exc.args[0]}", code=code, param=name)

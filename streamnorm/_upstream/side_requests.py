@@ -1,0 +1,226 @@
+"""Requests beside those for messages: counts of tokens, and lists of models.
+
+Each is a generator of the requests for the upstream, which is sent their answers and returns
+the answer to the client; who owns the connection runs it:
+
+    steps = side_steps(received, asked, client, upstream, estimator)
+    answer = None
+    while True:
+        asked = steps.send(answer)                 # StopIteration.value is the client's answer
+        answer = SideAnswer(...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._bodies import Encoded, codec_of
+from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._core.codec import Asked
+from streamnorm._core.errors import DecodeError, UpstreamError
+from streamnorm._core.events import StreamError
+from streamnorm._core.gate import Gate
+from streamnorm._core.json import dumps
+from streamnorm._core.limits import Limits
+from streamnorm._counting import (
+    CANNOT_COUNT,
+    decode_count_request,
+    decode_token_count,
+    encode_count_request,
+    encode_token_count,
+)
+from streamnorm._decoding import decoder
+from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
+from streamnorm._registry import lookup
+from streamnorm._upstream.headers import request_headers
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    Upstream,
+    json_body,
+    refusals,
+)
+from streamnorm._upstream.url import endpoint_url
+from streamnorm.profiles import shipped_profiles
+
+__all__ = ["SideAnswer", "SideRequest", "SideSteps", "side_steps"]
+
+
+class SideRequest(Struct, frozen=True, kw_only=True):
+    """A request for an upstream whose answer is small.
+
+    Attributes:
+        method: HTTP method.
+        url: The whole URL.
+        headers: Headers by lower-case name.
+        body: The body; None if there is none.
+    """
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"SideRequest({self.method!r}, …)"
+
+
+class SideAnswer(Struct, frozen=True, kw_only=True):
+    """The answer of an upstream.
+
+    Attributes:
+        status: HTTP status.
+        content_type: Its `content-type`.
+        body: The whole body.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | StreamError]
+
+
+def side_steps(
+    received: ClientRequest,
+    asked: Asked,
+    client: str,
+    upstream: Upstream,
+    estimator: TokenEstimator,
+) -> SideSteps:
+    """Return the steps that answer a request for no message.
+
+    Args:
+        received: The request.
+        asked: What it asks for.
+        client: The client's dialect.
+        upstream: The provider.
+        estimator: Estimates tokens that the provider does not count.
+
+    Raises:
+        RequestRefused: By a step: the request is not of the dialect, has no legal form in the
+            upstream's, or asks for what no other provider has.
+    """
+    match asked.operation:
+        case "count":
+            return _count(received, client, upstream, estimator)
+        case "models":
+            return _list_models(received, client, upstream)
+        case "model":
+            return _find_model(received, asked.model, client, upstream)
+        case _:
+            raise RequestRefused("a request that only the vendor's own server can answer", 404)
+
+
+def _count(
+    received: ClientRequest, client: str, upstream: Upstream, estimator: TokenEstimator
+) -> SideSteps:
+    with refusals():
+        request = upstream.with_own_model(
+            decode_count_request(
+                json_body(received), client, path=received.path, headers=received.headers
+            )
+        )
+        encoded = encode_count_request(
+            request, upstream.dialect, server=upstream.server, profiles=upstream.profiles
+        )
+    if encoded is None:
+        return encode_token_count(estimator.estimate(request), client)
+    asked = _request(
+        "POST", encoded.path, received, client, upstream, encoded.headers, dumps(encoded.body)
+    )
+    answer = yield asked
+    if answer.status in CANNOT_COUNT:
+        return encode_token_count(estimator.estimate(request), client)
+    if (failure := _failure(answer, upstream)) is not None:
+        return failure
+    try:
+        count = decode_token_count(answer.body, encoded.dialect)
+    except (DecodeError, UpstreamError) as exc:
+        return _unreadable(exc)
+    return encode_token_count(count, client)
+
+
+def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> SideSteps:
+    listing, headers = ModelListing(upstream.dialect), _version_headers(client, upstream)
+    while listing.next_path is not None:
+        answer = yield _request("GET", listing.next_path, received, client, upstream, headers)
+        if (failure := _failure(answer, upstream)) is not None:
+            return failure
+        try:
+            listing.add(answer.body)
+        except (DecodeError, UpstreamError) as exc:
+            return _unreadable(exc)
+    with refusals():
+        return encode_models(
+            listing.models, client, query=received.query, model_map=upstream.model_map
+        )
+
+
+def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> SideSteps:
+    with refusals():
+        path = model_path(upstream.dialect, upstream.model_map.get(model, model))
+    headers = _version_headers(client, upstream)
+    answer = yield _request("GET", path, received, client, upstream, headers)
+    if (failure := _failure(answer, upstream)) is not None:
+        return failure
+    try:
+        found = decode_model(answer.body, upstream.dialect)
+    except (DecodeError, UpstreamError) as exc:
+        return _unreadable(exc)
+    return encode_model(found, client, id=model)
+
+
+def _request(
+    method: str,
+    path: str,
+    received: ClientRequest,
+    client: str,
+    upstream: Upstream,
+    body_headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+) -> SideRequest:
+    known, target = lookup(client), lookup(upstream.dialect)
+    with refusals():
+        url = endpoint_url(upstream.base_url, path, target.endpoints)
+    headers = request_headers(
+        received.headers, known, target, body=body_headers or {}, own=upstream.headers
+    )
+    if body is None:
+        del headers["content-type"]
+    return SideRequest(method=method, url=url, headers=headers, body=body)
+
+
+def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
+    """Return the headers that a server needs with every request, such as the API's version."""
+    if lookup(client) is lookup(upstream.dialect):
+        return {}  # the client has sent its own
+    base = codec_of(upstream.dialect).capabilities
+    profiles = upstream.profiles or shipped_profiles()
+    return profiles.resolve(base, server=upstream.server, model="", version=None).added_headers
+
+
+def _failure(answer: SideAnswer, upstream: Upstream) -> StreamError | None:
+    """Return the error of an answer whose status is one."""
+    if 200 <= answer.status <= 299:
+        return None
+    limits = Limits()
+    gate = Gate(
+        answer.status,
+        answer.content_type,
+        judge_body=lambda body: decoder(upstream.dialect).judge_body(body),
+        limits=limits,
+    )
+    gate.feed(answer.body[: limits.max_error_body_bytes])
+    gate.close()
+    return gate.error
+
+
+def _unreadable(exc: DecodeError | UpstreamError) -> StreamError:
+    if isinstance(exc, UpstreamError):
+        return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
+    return StreamError("malformed", str(exc))

@@ -1,0 +1,42 @@
+"""Requests for the number of tokens of a response's input, and their answers.
+
+https://platform.openai.com/docs/api-reference/responses/input-tokens (read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.bodies.fields import required_count
+from streamnorm._core.bodies.token_count import TokenCount
+from streamnorm._core.codec import CountCodec, Written
+
+__all__ = ["COUNT"]
+
+_TOKENS = "input_tokens"
+
+
+def _write_request(written: Written) -> Written:
+    return structs.replace(written, path=f"{written.path}/input_tokens")
+
+
+def _read_count(body: dict[str, Any]) -> TokenCount:
+    return TokenCount(required_count(body, _TOKENS))
+
+
+def _write_count(count: TokenCount) -> dict[str, Any]:
+    return {"object": "response.input_tokens", _TOKENS: count.input_tokens}
+
+
+COUNT = CountCodec(
+    fields=frozenset(
+        {"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls"}
+        | {"reasoning", "text", "truncation", "personality"}
+        | {"previous_response_id", "conversation"}
+    ),
+    write_request=_write_request,
+    read_count=_read_count,
+    write_count=_write_count,
+)

@@ -1,0 +1,67 @@
+"""State of a Responses client whose provider stores none.
+
+https://platform.openai.com/docs/guides/conversation-state (read 2026-11-23).  By default a
+client of the Responses API lets the server store each answer (`store`), and names it in the
+next request (`previous_response_id`), or its items (`item_reference`).  Providers of other
+dialects know nothing of this; here such a request becomes one with its whole input:
+
+    turn = Turn(body)                                      # 1. the client's request
+    found = await store.afind(scope, turn.lookup)
+    request = decode_request(turn.expand(found))           # 2. the same with its whole input
+    encoded = encode_request(request, upstream)
+    reply = turn.reply(encoded.reply)                      # 3. for the writer of the answer
+    ...                                                    # 4. transcode the answer with `reply`
+    answer = encode_message(message, dialect, reply=reply).body
+    if (stored := turn.stored(answer)) is not None:        # 5. before the client gets the end
+        await store.aput(scope, stored)
+
+Step 5 comes before the last bytes of the answer are passed on: a client may send its next
+request as soon as it has read them.  An answer that failed or was cut is not stored.
+
+`scope` separates callers: nothing stored under one scope is ever found under another.
+`scope_of` makes one of a credential.
+
+The other requests of the API are answered from the store alone:
+
+    operation = read_operation(method, path, query)        # None: the request is none of them
+    found = await store.afind(scope, operation.lookup)
+    answer = operation.answer(found)
+    if operation.deletes:
+        await store.adelete(scope, operation.id)
+
+A request that needs what is not stored raises `StateError`, here as in `Turn` and `expand`;
+`error_body` writes the vendor's error.  It is never answered without its history: an agent
+that is would repeat its first step for ever.
+
+`MemoryStore` is for one process.  It has the methods of both protocols: `ResponseStore` for
+asynchronous callers, `SyncResponseStore` for others.
+"""
+
+from streamnorm.state.errors import error_body
+from streamnorm.state.memory import MemoryStore
+from streamnorm.state.operations import Operation, read_operation
+from streamnorm.state.stored import (
+    Found,
+    Item,
+    Lookup,
+    ResponseStore,
+    StoredResponse,
+    SyncResponseStore,
+    scope_of,
+)
+from streamnorm.state.turn import Turn
+
+__all__ = [
+    "Found",
+    "Item",
+    "Lookup",
+    "MemoryStore",
+    "Operation",
+    "ResponseStore",
+    "StoredResponse",
+    "SyncResponseStore",
+    "Turn",
+    "error_body",
+    "read_operation",
+    "scope_of",
+]

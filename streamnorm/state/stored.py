@@ -1,0 +1,124 @@
+"""What is stored of a response, and the protocols of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Protocol
+
+from msgspec import Struct
+
+__all__ = [
+    "Found",
+    "Item",
+    "Lookup",
+    "ResponseStore",
+    "StoredResponse",
+    "SyncResponseStore",
+    "scope_of",
+]
+
+# What an item costs in memory beside its JSON: its id, two objects, and an entry of an index.
+_ITEM_BYTES = 512
+
+
+class Item(Struct, frozen=True):
+    """An item of an input or an output.
+
+    Attributes:
+        id: Its id; one that the client sent without has an id for the lists of items alone.
+        json: The item as the client sent or received it.
+    """
+
+    id: str
+    json: bytes
+
+
+class StoredResponse(Struct, frozen=True):
+    """A response with the input that it answers.
+
+    Attributes:
+        id: Its id.
+        previous: Id of the response that it continues; None if it is the first.
+        body: The response object as JSON, without `output`.
+        input: The items of its own request, with references replaced by the items.
+        output: The items of its output.
+    """
+
+    id: str
+    previous: str | None
+    body: bytes
+    input: tuple[Item, ...]
+    output: tuple[Item, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory, approximately."""
+        items = self.input + self.output
+        return len(self.body) + sum([len(item.json) + _ITEM_BYTES for item in items])
+
+
+class Lookup(Struct, frozen=True):
+    """What a request needs of a store.
+
+    Attributes:
+        response: Id of the last response of a chain; None if none is needed.
+        items: Ids of items of any response.
+    """
+
+    response: str | None = None
+    items: tuple[str, ...] = ()
+
+
+class Found(Struct, frozen=True):
+    """What a store has of a lookup.
+
+    Attributes:
+        chain: The response, the one that it continues, and so on to the first.  The chain
+            ends early at a response that is missing, or that it has already.
+        items: The items that are stored, by id.
+    """
+
+    chain: tuple[StoredResponse, ...] = ()
+    items: Mapping[str, Item] = {}
+
+
+class ResponseStore(Protocol):
+    """A store for asynchronous callers.
+
+    Nothing is found or deleted under another scope than it was put under.  A store may forget
+    any response at any time, so its callers expect all of them to be missing.
+    """
+
+    async def afind(self, scope: str, lookup: Lookup) -> Found:
+        """Return what is stored; nothing if nothing is needed."""
+        ...
+
+    async def aput(self, scope: str, response: StoredResponse) -> None:
+        """Store a response, in place of one with its id."""
+        ...
+
+    async def adelete(self, scope: str, id: str) -> bool:
+        """Delete a response and its items; return whether it was stored."""
+        ...
+
+
+class SyncResponseStore(Protocol):
+    """A store for synchronous callers, of any thread; the twin of `ResponseStore`."""
+
+    def find(self, scope: str, lookup: Lookup) -> Found:
+        """Return what is stored; nothing if nothing is needed."""
+        ...
+
+    def put(self, scope: str, response: StoredResponse) -> None:
+        """Store a response, in place of one with its id."""
+        ...
+
+    def delete(self, scope: str, id: str) -> bool:
+        """Delete a response and its items; return whether it was stored."""
+        ...
+
+
+def scope_of(credential: str) -> str:
+    """Return the scope of a caller: a digest of its credential, which is never stored itself."""
+    return sha256(credential.encode("utf-8", "surrogatepass")).hexdigest()

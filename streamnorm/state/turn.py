@@ -1,0 +1,214 @@
+"""One Responses request and its answer, with the state that connects it to others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import structs
+
+from streamnorm._core.bodies.fields import (
+    boolean_in,
+    object_at,
+    required_text,
+    text_in,
+    unexpected,
+    within,
+)
+from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.errors import DecodeError, LocalProtocolError
+from streamnorm._core.json import compact, is_array, string_of
+from streamnorm._core.limits import Limits
+from streamnorm.state.errors import (
+    duplicate_item,
+    item_not_found,
+    previous_not_found,
+    unsupported,
+)
+from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+
+__all__ = ["Turn", "history_of"]
+
+_PREFIX = "resp_"
+_ENDED = ("completed", "incomplete")
+# State of other kinds, which only the vendor's own server has.
+_UNSUPPORTED = ("background", "conversation", "prompt")
+
+
+class Turn:
+    """One request and its answer.
+
+    Args:
+        body: The client's request: JSON text, or the decoded object, which stays unchanged.
+        limits: Bounds.
+
+    Raises:
+        StateError: The request has a `conversation`, a `prompt` or `background`.
+        DecodeError: The body is no Responses request.
+
+    Attributes:
+        id: Id of the answer; unguessable, and never one of the provider.
+        stores: Whether the answer is stored, as it is unless `store` is false.
+        lookup: What the request needs of the store.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        *,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
+        self._body = body_object(body, limits)
+        for name in _UNSUPPORTED:
+            if self._body.get(name) not in (None, False):
+                raise unsupported(name)
+        self.id = _PREFIX + uuid4().hex
+        self.stores = boolean_in(self._body, "store") is not False
+        self._input = _items_in(self._body)
+        self._references = _references_in(self._input)
+        previous = text_in(self._body, "previous_response_id")
+        self.lookup = Lookup(previous, tuple(self._references.values()))
+        # The request's own input with the items that it refers to; None before `expand`.
+        self._resolved: list[Item | dict[str, Any]] | None = None
+
+    def expand(self, found: Found) -> dict[str, Any]:
+        """Return the request with its whole input, and without what refers to stored state.
+
+        Input and output of the chain precede the request's own input.  Instructions, tools and
+        all other options are those of the request alone, as the API has it.
+
+        Args:
+            found: What the store has of `lookup`.
+
+        Raises:
+            StateError: A response of the chain or an item is missing, or an item is referred
+                to that the input has already.
+        """
+        previous, references = self.lookup.response, self.lookup.items
+        history: list[Item] = []
+        if previous is not None:
+            chain = history_of(found.chain, previous)
+            if chain is None:
+                raise previous_not_found(previous)
+            history = chain
+        seen = {item.id for item in history}
+        for id in references:
+            if id not in found.items:
+                raise item_not_found(id)
+            if id in seen:
+                raise duplicate_item(id)
+            seen.add(id)
+        own = self._resolved = [
+            found.items[self._references[number]] if number in self._references else item
+            for number, item in enumerate(self._input)
+        ]
+        body = {**self._body}
+        if body.pop("store", None) is False:
+            body["store"] = False
+        if previous is not None or references:
+            body.pop("previous_response_id", None)
+            body["input"] = [
+                msgspec.json.decode(item.json) if isinstance(item, Item) else item
+                for item in (*history, *own)
+            ]
+        return body
+
+    def reply(self, reply: Reply) -> Reply:
+        """Return a reply with which the answer is written under `id`, if it is stored.
+
+        Args:
+            reply: The one of the request that was sent to the provider.
+        """
+        if not self.stores:
+            return reply
+        previous = self.lookup.response
+        fields = {"id": self.id, "store": True, "previous_response_id": previous}
+        return structs.replace(reply, response=fields)
+
+    def stored(self, response: dict[str, Any]) -> StoredResponse | None:
+        """Return what to store of the answer; None if it failed or is not to be stored.
+
+        Args:
+            response: The whole response that the client gets, written with `reply`; of a
+                stream, the one of its last event.
+
+        Raises:
+            LocalProtocolError: `expand` was not called, or the response has another id.
+            DecodeError: An item of the output is no object.
+        """
+        if self._resolved is None:
+            raise LocalProtocolError("answer stored before `expand`, expected it after")
+        output = response.get("output")
+        # An output beyond the bound of a message is not part of the last event.
+        if not (self.stores and response.get("status") in _ENDED and is_array(output)):
+            return None
+        if response.get("id") != self.id:
+            raise LocalProtocolError("answer with another id, expected that of `reply`")
+        stem = self.id.removeprefix(_PREFIX)
+        rest = {name: value for name, value in response.items() if name != "output"}
+        return StoredResponse(
+            self.id,
+            self.lookup.response,
+            compact(rest).encode(),
+            _items_of(self._resolved, f"{stem}_in"),
+            _items_of(output, stem),
+        )
+
+
+def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
+    """Return the items of a chain, oldest first; None if a response of it is missing.
+
+    Args:
+        chain: The chain as a store found it, the last response first.
+        id: Id of the last response.
+    """
+    wanted: str | None = id
+    for stored in chain:
+        if stored.id != wanted:
+            return None
+        wanted = stored.previous
+    if wanted is not None:
+        return None
+    return [item for stored in reversed(chain) for item in (*stored.input, *stored.output)]
+
+
+def _items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the items of the input; text is a message of the user."""
+    value = body.get("input")
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    if not is_array(value):
+        raise unexpected(value, "a string or an array", "$.input")
+    return [object_at(item, f"$.input[{number}]") for number, item in enumerate(value)]
+
+
+def _references_in(items: list[dict[str, Any]]) -> dict[int, str]:
+    """Return the ids of stored items by the positions of the references to them."""
+    references: dict[int, str] = {}
+    for number, item in enumerate(items):
+        kind = item.get("type")
+        # The type of a reference may be left out.
+        if kind == "item_reference" or (kind is None and "role" not in item):
+            try:
+                references[number] = required_text(item, "id")
+            except DecodeError as exc:
+                raise within(exc, f"$.input[{number}]") from None
+    return references
+
+
+def _items_of(values: Sequence[Any], stem: str) -> tuple[Item, ...]:
+    """Return items with their ids; those without one get an id made of `stem`."""
+    items: list[Item] = []
+    for number, value in enumerate(values):
+        if isinstance(value, Item):
+            items.append(value)
+            continue
+        item = object_at(value, f"$.output[{number}]")
+        id = string_of(item, "id") or f"{'msg' if 'role' in item else 'item'}_{stem}_{number}"
+        items.append(Item(id, compact(item).encode()))
+    return tuple(items)

@@ -1,0 +1,396 @@
+"""The transcoding transport of both families: another provider answers a client's requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Generic, Self
+
+from msgspec import structs
+
+from streamnorm._bodies import Encoded, codec_of
+from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._core.codec import Asked
+from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
+from streamnorm._core.events import Completed, Outcome, StreamError
+from streamnorm._core.json import object_in
+from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.provider_errors import error_outcome
+from streamnorm._registry import lookup
+from streamnorm._upstream.answers import WholeAnswer, whole_answer
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    Upstream,
+    UpstreamRequest,
+    asked_of,
+    upstream_request,
+)
+from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
+from streamnorm._upstream.url import check_base_url
+from streamnorm.aio import iter_transcode, transcode
+from streamnorm.profiles import Profiles
+from streamnorm.recording.operations import path_of, query_of, server_of
+from streamnorm.state import MemoryStore, read_operation
+from streamnorm.transports.family import (
+    AnyTransport,
+    AsyncTransport,
+    Family,
+    HTTPResponse,
+    RequestT,
+    ResponseT,
+    SyncTransport,
+)
+from streamnorm.transports.transcoded_body import read_whole, read_whole_async, readable
+from streamnorm.transports.transcoded_exchange import Exchange
+from streamnorm.transports.transcoded_responses import ClientResponses
+from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
+
+__all__ = ["GenericTranscodingTransport"]
+
+_MESSAGES = ("message", "stream")
+_FAILURES = (UpstreamError, NotAStream, ProtocolError)
+
+
+class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
+    """Sends the requests of a client to a provider of another dialect, and translates both ways.
+
+    Every request goes to `base_url`, whatever URL the client has, and redirects are not
+    followed: the client's API key, sent in the header that the provider reads, reaches no
+    other server.  Of other headers only those of a list pass.
+
+    Streams are transcoded as they arrive, whole answers and error responses translated.  What
+    goes wrong is raised by the client's SDK as if its own provider had failed: a refused request
+    or an error of the provider with its status, a broken connection as the package's own error,
+    and what breaks off within a stream as an error event.
+
+    Args:
+        inner: Sends the requests: any transport of the package, such as a `RecordingTransport`
+            or a `ReplayTransport`; None for one that reaches the network.  It is closed with
+            this transport.
+        client: Dialect of the client.
+        upstream: Dialect of the provider.
+        base_url: Base URL of the provider, with or without the version of its API:
+            `https://host` or `https://host/v1`.
+        model_map: Names of the provider's models by the names that the client uses.
+        headers: Headers of every request to the provider.  With one that holds a key, the
+            client's own key is not sent.
+        server: Name of the server in profiles; None for the one that the host names.
+        profiles: What models, servers and versions refuse; None = what streamnorm ships.
+        strict: Whether to refuse requests that would lose something, before they are sent.
+        on_loss: Called with each loss, of requests and of answers.
+        store: Where the responses of a client of Responses are stored, if the provider is of
+            another dialect; None for memory.
+
+    Raises:
+        UnknownDialect: A dialect does not exist, or has no whole bodies.
+        ValueError: `base_url` is no http or https URL, or has a user, a query or a fragment.
+    """
+
+    _family: Family[RequestT, ResponseT]
+
+    def __init__(
+        self,
+        inner: AnyTransport[RequestT, ResponseT] | None = None,
+        *,
+        client: str,
+        upstream: str,
+        base_url: str,
+        model_map: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        server: str | None = None,
+        profiles: Profiles | None = None,
+        strict: bool = False,
+        on_loss: OnLoss | None = None,
+        store: AnyStore | None = None,
+    ) -> None:
+        for dialect in (client, upstream):
+            codec_of(dialect)
+        self._client = lookup(client)
+        self._upstream = Upstream(
+            dialect=lookup(upstream).name,
+            base_url=check_base_url(base_url),
+            server=server or server_of(base_url),
+            profiles=profiles,
+            model_map=dict(model_map or {}),
+            headers={name.lower(): value for name, value in (headers or {}).items()},
+        )
+        self._responses = ClientResponses(self._family, self._client, lookup(upstream))
+        self._inner = inner
+        self._strict = strict
+        self._on_loss = on_loss
+        self._last = Exchange()
+        self._estimator = TokenEstimator()
+        is_native = self._client.name == self._upstream.dialect
+        self._store: AnyStore | None = None
+        if stores_responses(self._client) and not is_native:
+            self._store = store or MemoryStore()
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the last exchange lost so far, its request before its answer."""
+        return self._last.losses
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the last exchange ended; None before that."""
+        return self._last.outcome
+
+    def handle_request(self, request: RequestT) -> ResponseT:
+        """Send a request to the provider, and return its answer in the client's dialect."""
+        self._last = exchange = Exchange()
+        with exchange:
+            try:
+                received = self._received(request)
+                asked = asked_of(received, self._client.name)
+                if asked.operation not in _MESSAGES:
+                    return self._answer_beside(received, asked, request, exchange)
+                turn = self._turn(received)
+                sent = self._translate(received if turn is None else turn.expand(), turn, exchange)
+            except RequestRefused as refused:
+                return self._refuse(refused, exchange)
+            response = self._network.handle_request(self._sent(request, sent))
+            if sent.streams or not _is_success(response):
+                return self._stream(response, sent, turn, exchange)
+            answer = self._whole(read_whole(response), sent, exchange)
+            if turn is not None and isinstance(answer, WholeAnswer):
+                turn.put(object_in(answer.body.decode()))
+            return self._responses.whole(answer, response)
+
+    async def handle_async_request(self, request: RequestT) -> ResponseT:
+        """Send a request to the provider, and return its answer in the client's dialect."""
+        self._last = exchange = Exchange()
+        with exchange:
+            try:
+                received = self._received(request)
+                asked = asked_of(received, self._client.name)
+                if asked.operation not in _MESSAGES:
+                    return await self._answer_beside_async(received, asked, request, exchange)
+                turn = self._turn(received)
+                whole = received if turn is None else await turn.expand_async()
+                sent = self._translate(whole, turn, exchange)
+            except RequestRefused as refused:
+                return self._refuse(refused, exchange)
+            response = await self._async_network.handle_async_request(self._sent(request, sent))
+            if sent.streams or not _is_success(response):
+                return await self._stream_async(response, sent, turn, exchange)
+            answer = self._whole(await read_whole_async(response), sent, exchange)
+            if turn is not None and isinstance(answer, WholeAnswer):
+                await turn.put_async(object_in(answer.body.decode()))
+            return self._responses.whole(answer, response)
+
+    def __enter__(self) -> Self:
+        self._network.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        self._network.__exit__(exc_type, exc_value, traceback)
+
+    async def __aenter__(self) -> Self:
+        await self._async_network.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self._async_network.__aexit__(exc_type, exc_value, traceback)
+
+    def close(self) -> None:
+        """Close the inner transport."""
+        self._network.close()
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self._async_network.aclose()
+
+    @cached_property
+    def _network(self) -> SyncTransport[RequestT, ResponseT]:
+        return (
+            self._family.network() if self._inner is None else self._family.sync_inner(self._inner)
+        )
+
+    @cached_property
+    def _async_network(self) -> AsyncTransport[RequestT, ResponseT]:
+        if self._inner is None:
+            return self._family.async_network()
+        return self._family.async_inner(self._inner)
+
+    # Requests
+
+    def _received(self, request: RequestT) -> ClientRequest:
+        wire = self._family.wire_request(request)
+        headers: dict[str, str] = {}
+        for name, value in wire.headers:
+            known = headers.get(name.lower())
+            headers[name.lower()] = value if known is None else f"{known}, {value}"
+        return ClientRequest(
+            method=wire.method,
+            path=path_of(wire.url),
+            headers=headers,
+            body=wire.body,
+            query=dict(query_of(wire.url)),
+        )
+
+    def _turn(self, received: ClientRequest) -> StoredTurn | None:
+        """Return the turn of a client that has its responses stored."""
+        return None if self._store is None else StoredTurn(received, self._client, self._store)
+
+    def _translate(
+        self, received: ClientRequest, turn: StoredTurn | None, exchange: Exchange
+    ) -> UpstreamRequest:
+        """Return a client's request as the request for the provider.
+
+        Raises:
+            RequestRefused: It has none.
+        """
+        sent = upstream_request(received, self._client.name, self._upstream, strict=self._strict)
+        exchange.add_losses(sent.losses, self._on_loss)
+        if turn is None or turn.turn is None:
+            return sent
+        return structs.replace(sent, reply=turn.turn.reply(sent.reply))
+
+    def _sent(self, request: RequestT, sent: UpstreamRequest | SideRequest) -> RequestT:
+        return self._family.request(
+            sent.method,
+            sent.url,
+            headers=sent.headers,
+            content=sent.body,
+            extensions=request.extensions,
+        )
+
+    def _answer_beside(
+        self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
+    ) -> ResponseT:
+        """Answer a request for no message."""
+        operation = read_operation(received.method, received.path, received.query)
+        if operation is not None and (turn := self._turn(received)) is not None:
+            return self._responses.beside(Encoded(turn.answer(operation)), None)
+        steps = self._side_steps(received, asked)
+        response: ResponseT | None = None
+        answer: SideAnswer | None = None
+        while True:
+            try:
+                sent = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                exchange.end_beside(done.value)
+                return self._responses.beside(done.value, response)
+            response = self._network.handle_request(self._sent(request, sent))
+            answer = _side_answer(response, read_whole(response))
+
+    async def _answer_beside_async(
+        self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
+    ) -> ResponseT:
+        """Answer a request for no message."""
+        operation = read_operation(received.method, received.path, received.query)
+        if operation is not None and (turn := self._turn(received)) is not None:
+            return self._responses.beside(Encoded(await turn.answer_async(operation)), None)
+        steps = self._side_steps(received, asked)
+        response: ResponseT | None = None
+        answer: SideAnswer | None = None
+        while True:
+            try:
+                sent = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                exchange.end_beside(done.value)
+                return self._responses.beside(done.value, response)
+            response = await self._async_network.handle_async_request(self._sent(request, sent))
+            answer = _side_answer(response, await read_whole_async(response))
+
+    def _side_steps(self, received: ClientRequest, asked: Asked) -> SideSteps:
+        return side_steps(received, asked, self._client.name, self._upstream, self._estimator)
+
+    # Answers
+
+    def _stream(
+        self,
+        response: ResponseT,
+        sent: UpstreamRequest,
+        turn: StoredTurn | None,
+        exchange: Exchange,
+    ) -> ResponseT:
+        """Return a response whose body is transcoded; an error response if it fails at once."""
+        exchange.stream = stream = iter_transcode(readable(response), **self._options(sent))
+        try:
+            first = next(stream, b"")
+        except _FAILURES as exc:
+            return self._responses.failed(exc, stream, response)
+        return self._responses.stream(first, stream, turn, response, self._family.sync_stream)
+
+    async def _stream_async(
+        self,
+        response: ResponseT,
+        sent: UpstreamRequest,
+        turn: StoredTurn | None,
+        exchange: Exchange,
+    ) -> ResponseT:
+        exchange.stream = stream = transcode(readable(response), **self._options(sent))
+        try:
+            first = await anext(stream, b"")
+        except _FAILURES as exc:
+            return self._responses.failed(exc, stream, response)
+        return self._responses.stream(first, stream, turn, response, self._family.async_stream)
+
+    def _options(self, sent: UpstreamRequest) -> dict[str, Any]:
+        def observe(outcome: Outcome) -> None:
+            self._observe(sent, outcome)
+
+        return {
+            "dialect": self._upstream.dialect,
+            "to": self._client.name,
+            "server": self._upstream.server,
+            "reply": sent.reply,
+            "include_usage": sent.include_usage,
+            "keep_message": False,
+            "on_loss": self._on_loss,
+            "on_end": observe,
+        }
+
+    def _whole(
+        self, data: bytes, sent: UpstreamRequest, exchange: Exchange
+    ) -> WholeAnswer | StreamError:
+        answer = whole_answer(
+            data,
+            self._client.name,
+            self._upstream.dialect,
+            server=self._upstream.server,
+            reply=sent.reply,
+            created=time.time(),
+            on_loss=self._on_loss,
+        )
+        if isinstance(answer, StreamError):
+            exchange.end(error_outcome(answer))
+            return answer
+        exchange.add_losses(answer.losses, None)
+        exchange.end(answer.outcome)
+        self._observe(sent, answer.outcome)
+        return answer
+
+    def _refuse(self, refused: RequestRefused, exchange: Exchange) -> ResponseT:
+        """Return the error response to a request that is not sent."""
+        exchange.add_losses(refused.losses, self._on_loss)
+        exchange.end(error_outcome(refused.error))
+        return self._responses.error(refused.error, None)
+
+    def _observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
+        """Learn from a count of tokens, for the estimates of those that nobody counts."""
+        if isinstance(outcome, Completed):
+            self._estimator.observe(sent.request, outcome.usage.input_tokens)
+
+
+def _side_answer(response: HTTPResponse, body: bytes) -> SideAnswer:
+    content_type = response.headers.get("content-type", "")
+    return SideAnswer(status=response.status_code, content_type=content_type, body=body)
+
+
+def _is_success(response: HTTPResponse) -> bool:
+    return 200 <= response.status_code <= 299

@@ -1,0 +1,126 @@
+"""The responses of a transcoding transport to its client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Generic
+
+from msgspec import structs
+
+from streamnorm._bodies import Encoded
+from streamnorm._core.codec import Dialect
+from streamnorm._core.events import Failed, StreamError, Truncated
+from streamnorm._core.json import dumps
+from streamnorm._core.stream_failures import response_status
+from streamnorm._upstream.answers import WholeAnswer, error_answer
+from streamnorm._upstream.headers import answer_headers
+from streamnorm.aio import Stream, SyncStream
+from streamnorm.transports.family import Family, RequestT, ResponseT, subclass
+from streamnorm.transports.transcoded_body import TranscodedBody
+from streamnorm.transports.transcoded_state import StoredTurn
+
+__all__ = ["ClientResponses"]
+
+# openai reads on after [DONE] if the response says HTTP/1.1.
+_EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
+_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
+_JSON = {"content-type": "application/json"}
+
+
+class ClientResponses(Generic[RequestT, ResponseT]):
+    """Makes the responses of one transport.
+
+    Args:
+        family: Package of the client.
+        client: The client's dialect.
+        upstream: The provider's dialect.
+    """
+
+    def __init__(
+        self, family: Family[RequestT, ResponseT], client: Dialect, upstream: Dialect
+    ) -> None:
+        self._family = family
+        self._client = client
+        self._upstream = upstream
+
+    def stream(
+        self,
+        first: bytes,
+        stream: Stream[bytes] | SyncStream[bytes],
+        turn: StoredTurn | None,
+        response: ResponseT,
+        kind: type[Any],
+    ) -> ResponseT:
+        """Return a response whose body is transcoded.
+
+        Args:
+            first: First chunk of the body; empty if there is none.
+            stream: The other chunks.
+            turn: Stores the answer; None if it is not stored.
+            response: The provider's response.
+            kind: Class of the package's bodies.
+        """
+        body = subclass(TranscodedBody, kind)  # type: ignore[arg-type]  # classes are hashable
+        return self._family.response(
+            200,
+            headers=self._headers(response, _STREAM),
+            stream=body(first, stream, self._family, turn),
+            extensions=_EXTENSIONS,
+        )
+
+    def failed(
+        self, exc: Exception, stream: Stream[bytes] | SyncStream[bytes], response: ResponseT
+    ) -> ResponseT:
+        """Return the error response of a stream that failed before its first chunk.
+
+        Raises:
+            Exception: The connection broke: the package's own error.
+        """
+        match stream.outcome:
+            case Truncated() if isinstance(cause := exc.__cause__, self._family.request_error):
+                raise cause
+            case Failed(error) | Truncated(error):
+                status = response_status(error)
+                body = stream.error_body(structs.replace(error, status_hint=status))
+                return self._respond(status, body, self._headers(response, _JSON))
+            case _:
+                raise exc
+
+    def whole(self, answer: WholeAnswer | StreamError, response: ResponseT) -> ResponseT:
+        """Return a whole answer, or the error response in its place."""
+        if isinstance(answer, StreamError):
+            return self.error(answer, response)
+        return self._respond(200, answer.body, self._headers(response, _JSON))
+
+    def beside(self, answer: Encoded | StreamError, response: ResponseT | None) -> ResponseT:
+        """Return the answer to a request for no message.
+
+        Args:
+            answer: The answer.
+            response: The provider's last response; None if it was not asked.
+        """
+        if isinstance(answer, StreamError):
+            return self.error(answer, response)
+        headers = self._headers(response, _JSON) | answer.headers
+        return self._respond(200, dumps(answer.body), headers)
+
+    def error(self, error: StreamError, response: ResponseT | None) -> ResponseT:
+        """Return an error response.
+
+        Args:
+            error: The error.
+            response: The provider's response; None if the request was not sent.
+        """
+        upstream = None if response is None else self._upstream.name
+        answer = error_answer(error, self._client.name, upstream=upstream)
+        return self._respond(answer.status, answer.body, self._headers(response, _JSON))
+
+    def _respond(self, status: int, body: bytes, headers: Mapping[str, str]) -> ResponseT:
+        return self._family.response(status, headers=headers, content=body, extensions=_EXTENSIONS)
+
+    def _headers(self, response: ResponseT | None, own: Mapping[str, str]) -> dict[str, str]:
+        if response is None:
+            return dict(own)
+        received = {name.lower(): value for name, value in response.headers.multi_items()}
+        return {**answer_headers(received, self._client, self._upstream), **own}

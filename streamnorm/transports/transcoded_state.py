@@ -1,0 +1,129 @@
+"""Responses' state beside a transcoding transport: what a turn stores, and operations on it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+from msgspec import structs
+
+from streamnorm._core.codec import Dialect
+from streamnorm._core.errors import StateError
+from streamnorm._core.json import dumps, is_object, object_in
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
+from streamnorm.sse import SSEDecoder
+from streamnorm.state import (
+    Found,
+    Operation,
+    ResponseStore,
+    StoredResponse,
+    SyncResponseStore,
+    Turn,
+    scope_of,
+)
+
+__all__ = ["AnyStore", "StoredTurn", "last_response", "stores_responses"]
+
+AnyStore: TypeAlias = ResponseStore | SyncResponseStore
+"""A store for clients of either kind."""
+
+
+def stores_responses(client: Dialect) -> bool:
+    """Return whether clients of a dialect expect its server to store responses."""
+    return any(route.operation == "response" for route in client.endpoints.routes)
+
+
+def _refused(exc: StateError) -> RequestRefused:
+    """Return the refusal of a request that needs what is not stored."""
+    return RequestRefused(str(exc), exc.status, code=exc.code, param=exc.param)
+
+
+class StoredTurn:
+    """One request of a client that has its responses stored, and its answer.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        store: Where responses are stored.
+
+    Raises:
+        RequestRefused: By any method: the request needs what is not stored.
+    """
+
+    def __init__(self, received: ClientRequest, client: Dialect, store: AnyStore) -> None:
+        self._received = received
+        # One of the two protocols is that of the client's kind; callers choose by theirs.
+        self._store = cast("ResponseStore", store)
+        self._sync_store = cast("SyncResponseStore", store)
+        keys = [received.headers.get(name, "") for name in client.endpoints.key_headers]
+        self._scope = scope_of("\n".join(keys))
+        self.turn: Turn | None = None
+
+    def begin(self) -> Turn:
+        """Return the turn of a request for a message."""
+        with refusals():
+            try:
+                self.turn = Turn(json_body(self._received))
+            except StateError as exc:
+                raise _refused(exc) from exc
+        return self.turn
+
+    def expand(self) -> ClientRequest:
+        """Return the request with its whole input."""
+        turn = self.begin()
+        return self._expanded(turn, self._sync_store.find(self._scope, turn.lookup))
+
+    async def expand_async(self) -> ClientRequest:
+        """Return the request with its whole input."""
+        turn = self.begin()
+        return self._expanded(turn, await self._store.afind(self._scope, turn.lookup))
+
+    def put(self, response: dict[str, Any]) -> None:
+        """Store the answer, if it is to be stored."""
+        if (stored := self._stored(response)) is not None:
+            self._sync_store.put(self._scope, stored)
+
+    async def put_async(self, response: dict[str, Any]) -> None:
+        """Store the answer, if it is to be stored."""
+        if (stored := self._stored(response)) is not None:
+            await self._store.aput(self._scope, stored)
+
+    def answer(self, operation: Operation) -> dict[str, Any]:
+        """Return the answer to a request about a stored response."""
+        found = self._sync_store.find(self._scope, operation.lookup)
+        body = _answer(operation, found)
+        if operation.deletes:
+            self._sync_store.delete(self._scope, operation.id)
+        return body
+
+    async def answer_async(self, operation: Operation) -> dict[str, Any]:
+        """Return the answer to a request about a stored response."""
+        found = await self._store.afind(self._scope, operation.lookup)
+        body = _answer(operation, found)
+        if operation.deletes:
+            await self._store.adelete(self._scope, operation.id)
+        return body
+
+    def _expanded(self, turn: Turn, found: Found) -> ClientRequest:
+        with refusals():
+            try:
+                body = turn.expand(found)
+            except StateError as exc:
+                raise _refused(exc) from exc
+        return structs.replace(self._received, body=dumps(body))
+
+    def _stored(self, response: dict[str, Any]) -> StoredResponse | None:
+        return None if self.turn is None else self.turn.stored(response)
+
+
+def last_response(chunk: bytes) -> dict[str, Any]:
+    """Return the response in the last event of a stream; {} if it has none."""
+    frames = SSEDecoder().feed(chunk)
+    response = object_in(frames[-1].data).get("response") if frames else None
+    return response if is_object(response) else {}
+
+
+def _answer(operation: Operation, found: Found) -> dict[str, Any]:
+    try:
+        return operation.answer(found)
+    except StateError as exc:
+        raise _refused(exc) from exc

@@ -1,0 +1,189 @@
+"""What a method and a path ask for, and the URL of an endpoint."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from streamnorm._core.codec import Asked, Endpoints, Route
+from streamnorm._registry import DIALECTS
+
+VERTEX = "/v1/projects/p/locations/l/publishers"
+UUID = "ad5663da-63e6-86c6-e0be-ff15effa8357"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "method", "path", "asked"),
+    [
+        *(
+            (dialect, "GET", path, asked)
+            for dialect in ("anthropic", "openai_chat", "openai_responses", "gemini")
+            for path, asked in {
+                "/v1/models": Asked("models"),
+                "/models": Asked("models"),
+                "/proxy/v1beta/models": Asked("models"),
+                "/v1/models/m-1": Asked("model", "m-1"),
+                "/v1/models/accounts/a/models/m": Asked("model", "accounts/a/models/m"),
+            }.items()
+        ),
+        ("anthropic", "POST", "/v1/messages", Asked("message")),
+        ("anthropic", "POST", "/v1/v1/messages", Asked("message")),
+        ("anthropic", "POST", "/messages", Asked("message")),
+        ("anthropic", "POST", "/v1/messages/count_tokens", Asked("count")),
+        (
+            *("anthropic", "POST", f"{VERTEX}/anthropic/models/claude-x:rawPredict"),
+            Asked("message", "claude-x"),
+        ),
+        (
+            *("anthropic", "POST", f"{VERTEX}/anthropic/models/claude-x@1:streamRawPredict"),
+            Asked("message", "claude-x@1"),
+        ),
+        ("anthropic", "GET", "/v1/messages", None),
+        ("anthropic", "POST", "/v1/threads/t/messages", None),
+        ("anthropic", "POST", "/v1/models", None),
+        ("anthropic", "POST", "/v1/messages/batches", None),
+        ("anthropic", "POST", "/v1/chat/completions", None),
+        ("openai_chat", "POST", "/v1/chat/completions", Asked("message")),
+        ("openai_chat", "POST", "/chat/completions", Asked("message")),
+        ("openai_chat", "GET", "/v1/chat/completions", None),
+        ("openai_chat", "GET", "/v1/chat/completions/c", None),
+        ("openai_chat", "POST", "/v1/responses", None),
+        ("openai_chat", "POST", "/v1/embeddings", None),
+        ("openai_responses", "POST", "/v1/responses", Asked("message")),
+        ("openai_responses", "POST", "/v1/responses/input_tokens", Asked("count")),
+        ("openai_responses", "POST", "/v1/responses/compact", Asked("compact")),
+        (
+            *("openai_responses", "GET", "/v1/responses/resp_1"),
+            Asked("response", response_id="resp_1"),
+        ),
+        ("openai_responses", "GET", f"/v1/responses/{UUID}", Asked("response", response_id=UUID)),
+        (
+            *("openai_responses", "DELETE", "/v1/responses/resp_1"),
+            Asked("delete", response_id="resp_1"),
+        ),
+        (
+            *("openai_responses", "POST", "/v1/responses/resp_1/cancel"),
+            Asked("cancel", response_id="resp_1"),
+        ),
+        (
+            *("openai_responses", "GET", "/v1/responses/resp_1/input_items"),
+            Asked("input_items", response_id="resp_1"),
+        ),
+        ("openai_responses", "GET", "/v1/responses", None),
+        ("openai_responses", "POST", "/v1/responses/resp_1", None),
+        ("openai_responses", "GET", "/v1/responses/resp_1/other", None),
+        ("gemini", "POST", "/v1beta/models/g:generateContent", Asked("message", "g")),
+        ("gemini", "POST", "/v1/models/g:streamGenerateContent", Asked("stream", "g")),
+        ("gemini", "POST", "/models/org/g:1:generateContent", Asked("message", "org/g:1")),
+        ("gemini", "POST", f"{VERTEX}/google/models/g:generateContent", Asked("message", "g")),
+        ("gemini", "POST", "/v1beta/models/g:countTokens", Asked("count", "g")),
+        (
+            *("gemini", "POST", "/v1beta/tunedModels/t:generateContent"),
+            Asked("message", "tunedModels/t"),
+        ),
+        ("gemini", "GET", "/v1beta/tunedModels/t", Asked("model", "tunedModels/t")),
+        ("gemini", "POST", "/v1beta/models/g:embedContent", None),
+        ("gemini", "GET", "/v1beta/models/g:generateContent", Asked("model", "g:generateContent")),
+    ],
+)
+def test_method_and_path_say_what_is_asked(
+    dialect: str, method: str, path: str, asked: Asked | None
+) -> None:
+    assert DIALECTS[dialect].endpoints.asked(method, path) == asked
+
+
+@pytest.mark.parametrize("end", ["\n", "/", "x"])
+def test_path_that_goes_on_is_another(end: str) -> None:
+    paths = ("/messages", "/chat/completions", "/responses", "/models/m:generateContent")
+    for known in DIALECTS.values():
+        assert all(known.endpoints.asked("POST", path + end) is None for path in paths)
+
+
+def test_body_decides_between_a_message_and_a_stream() -> None:
+    endpoints = DIALECTS["anthropic"].endpoints
+    for body in ({}, {"stream": False}, {"stream": 1}, [], None):
+        assert endpoints.asked("POST", "/v1/messages", body) == Asked("message")
+    streamed = {"model": "m", "stream": True}
+    assert endpoints.asked("POST", "/v1/messages", streamed) == Asked("stream", "m")
+    counted = endpoints.asked("POST", "/v1/messages/count_tokens", streamed)
+    assert counted == Asked("count", "m")
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/v1/responses/resp_1/input_items"])
+def test_path_of_a_list_is_of_no_dialect(path: str) -> None:
+    assert not any(known.endpoints.has(path) for known in DIALECTS.values())
+
+
+def test_hostile_path_is_read_once() -> None:
+    """A pattern that starts anew at each segment would take minutes."""
+    path = "/models/" * 100_000 + "\n"
+    for known in DIALECTS.values():
+        for method in ("GET", "POST"):
+            assert known.endpoints.asked(method, path) is None
+
+
+OPENAI = Endpoints(versioned_base=True)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path", "url"),
+    [
+        ("https://h", "/v1/messages", "https://h/v1/messages"),
+        ("https://h/", "/v1/messages", "https://h/v1/messages"),
+        ("https://h/v1", "/v1/messages", "https://h/v1/messages"),
+        ("https://h/v1/", "/v1/messages", "https://h/v1/messages"),
+        ("https://h//v1//", "/v1/messages", "https://h/v1/messages"),
+        ("http://h:80/anthropic", "/v1/messages", "http://h:80/anthropic/v1/messages"),
+        ("https://h/anthropic/v1", "/v1/messages", "https://h/anthropic/v1/messages"),
+        # Cloudflare's own version, which is not that of the API.
+        (
+            "https://h/v1/acc/gw/anthropic",
+            "/v1/messages",
+            "https://h/v1/acc/gw/anthropic/v1/messages",
+        ),
+        ("https://h/v1/anthropic", "/v1/messages", "https://h/v1/anthropic/v1/messages"),
+        ("https://h/v1beta", "/v1beta/models/g:x?alt=sse", "https://h/v1beta/models/g:x?alt=sse"),
+        ("https://h/v1", "/v1beta/models/g:x", "https://h/v1/models/g:x"),
+        ("https://h/v2alpha1", "/v1beta/models", "https://h/v2alpha1/models"),
+        ("https://h/voice", "/v1beta/models", "https://h/voice/v1beta/models"),
+        ("https://h/v1", "/model/m:0/invoke", "https://h/v1/model/m:0/invoke"),
+        ("https://h/v1", "", "https://h/v1/"),
+        ("https://h?a=b", "/v1/models", "https://h/v1/models?a=b"),
+        ("https://h/v1?a=b", "/v1/models?c=d", "https://h/v1/models?a=b&c=d"),
+        ("https://h/v1#part", "/v1/models", "https://h/v1/models"),
+    ],
+)
+def test_version_stands_in_a_url_once(base_url: str, path: str, url: str) -> None:
+    assert Endpoints().url(base_url, path) == url
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url"),
+    [
+        ("https://h", "https://h/v1/chat/completions"),
+        ("https://h/v1", "https://h/v1/chat/completions"),
+        ("https://h/api/paas/v4/", "https://h/api/paas/v4/chat/completions"),
+        ("https://h/v1beta/openai/", "https://h/v1beta/openai/chat/completions"),
+        ("https://h/v1/acc/gw/openai", "https://h/v1/acc/gw/openai/chat/completions"),
+        ("https://h/proxy", "https://h/proxy/v1/chat/completions"),
+    ],
+)
+def test_version_in_the_base_url_of_an_openai_sdk_may_stand_anywhere(
+    base_url: str, url: str
+) -> None:
+    assert OPENAI.url(base_url, "/v1/chat/completions") == url
+    for name in ("openai_chat", "openai_responses"):
+        assert DIALECTS[name].endpoints.versioned_base
+
+
+def test_first_route_that_matches_counts() -> None:
+    routes = (
+        Route("POST", re.compile(r"/a/(?P<model>.+)\Z"), "stream"),
+        Route("POST", re.compile(r"/a/b\Z"), "message"),
+    )
+    endpoints = Endpoints(routes=routes)
+    assert endpoints.asked("POST", "/a/b") == Asked("stream", "b")
+    assert endpoints.model("/a/b", {"model": 5}) == "b"
+    assert endpoints.streams("/a/b", None)
+    assert not endpoints.streams("/x", None)

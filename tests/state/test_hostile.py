@@ -1,0 +1,80 @@
+"""Requests and answers of any shape: our own errors, and nothing of another caller."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.stored_responses import answered, message
+
+from streamnorm import DecodeError, StateError
+from streamnorm.state import MemoryStore, Turn, read_operation
+
+IDS = st.sampled_from(["resp_1", "msg_1", "", "\ud800", "a" * 1000])
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | IDS
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "role", "id", "content"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+ITEMS = st.lists(
+    VALUES
+    | st.fixed_dictionaries({"type": st.just("item_reference"), "id": IDS})
+    | st.fixed_dictionaries({"role": st.just("user"), "content": VALUES}),
+    max_size=4,
+)
+BODIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "input": ITEMS | VALUES,
+        "previous_response_id": IDS | VALUES,
+        "store": st.booleans() | VALUES,
+        "conversation": VALUES,
+        "background": VALUES,
+        "prompt": VALUES,
+    },
+)
+
+
+@given(BODIES, st.dictionaries(st.sampled_from(["type", "role", "id", "content"]), VALUES))
+def test_any_request_is_expanded_or_refused(body: dict[str, Any], output: dict[str, Any]) -> None:
+    store = MemoryStore()
+    answered(store, message("msg_1", "x"), input="Hi")
+    try:
+        turn = Turn(body)
+        sent = turn.expand(store.find("a", turn.lookup))
+    except (DecodeError, StateError) as exc:
+        refusal = str(exc)
+    else:
+        refusal = ""
+    assert "a" * 1000 not in refusal
+    if refusal:
+        return
+    assert not sent.get("previous_response_id")
+    json.dumps(sent)
+    stored = turn.stored({"id": turn.id, "status": "completed", "output": [output]})
+    assert (stored is None) == (body.get("store") is False)
+    if stored is not None:
+        store.put("a", stored)
+        for path in ("/v1/responses/{}", "/v1/responses/{}/input_items"):
+            operation = read_operation("GET", path.format(turn.id))
+            assert operation is not None
+            operation.answer(store.find("a", operation.lookup))
+
+
+@given(BODIES)
+def test_no_request_finds_what_another_caller_stored(body: dict[str, Any]) -> None:
+    store = MemoryStore()
+    id, _ = answered(store, message("msg_1", "secret"), input="secret")
+    for more in ({}, {"previous_response_id": id}, {"input": [{"id": "msg_1"}]}):
+        try:
+            turn = Turn({**body, **more})
+            sent = turn.expand(store.find("b", turn.lookup))
+        except (DecodeError, StateError):
+            continue
+        assert "secret" not in str(sent)

@@ -1,0 +1,158 @@
+"""Failures of the provider, and of the connection, as a client of another dialect sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.http_families import FamilyUnderTest, each_family
+from support.transcoding import (
+    MESSAGES,
+    SSE,
+    STREAMING,
+    Answering,
+    chat_stream,
+    closable_body,
+    fetch,
+    transcoding,
+)
+
+from streamnorm import Failed, Truncated
+
+pytestmark = pytest.mark.anyio
+modes = pytest.mark.parametrize("mode", ["async", "sync"])
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("body", [MESSAGES, STREAMING], ids=["whole", "streamed"])
+async def test_error_response_is_translated(family: FamilyUnderTest, body: Any, mode: str) -> None:
+    error = {"error": {"message": "slow down", "type": "rate_limit_error"}}
+    headers = {"retry-after": "7", "x-request-id": "req_1"}
+    transport = transcoding(family, Answering(family, 429, json=error, headers=headers))
+    response = await fetch(family, mode, transport, body)
+    assert response.status_code == 429
+    assert response.headers["retry-after"] == "7"
+    assert response.headers["request-id"] == "req_1"
+    assert response.json() == {
+        "type": "error",
+        "error": {"type": "rate_limit_error", "message": "slow down"},
+    }
+    assert isinstance(transport.outcome, Failed)
+    assert transport.outcome.error.status_hint == 429
+
+
+@modes
+@each_family
+async def test_error_response_of_the_same_dialect_is_not_changed(
+    family: FamilyUnderTest, mode: str
+) -> None:
+    error = b'{"type":"error", "error":{"type":"x","message":"no", "new": 1}}'
+    for body in (MESSAGES, STREAMING):
+        transport = transcoding(family, Answering(family, 418, content=error), upstream="anthropic")
+        response = await fetch(family, mode, transport, body)
+        assert (response.status_code, response.content) == (418, error)
+
+
+NO_ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
+    "HTML": ({"content": b"<html>", "headers": {"content-type": "text/html"}}, "an HTML page"),
+    "JSON": ({"json": {"id": 1}}, "expected"),
+    "nothing": ({"headers": SSE}, "connection lost: the stream ended before its first event"),
+    "malformed": ({"content": b"data: {\n\n", "headers": SSE}, "JSON"),
+    "redirect": (
+        {"status_code": 307, "headers": {"location": "https://evil.test/v1/messages"}},
+        "HTTP 307",
+    ),
+}
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("body", [MESSAGES, STREAMING], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("answer", "words"), NO_ANSWERS.values(), ids=NO_ANSWERS)
+async def test_what_is_no_answer_is_a_bad_gateway(
+    family: FamilyUnderTest, answer: dict[str, Any], words: str, body: Any, mode: str
+) -> None:
+    answering = Answering(family, **{"status": answer.get("status_code", 200), **answer})
+    transport = transcoding(family, answering)
+    response = await fetch(family, mode, transport, body)
+    assert response.status_code == 502
+    assert response.json()["type"] == "error"
+    assert words in response.json()["error"]["message"]
+    assert len(answering.requests) == 1  # no redirect is followed
+    assert isinstance(transport.outcome, Failed | Truncated)
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("error", ["ConnectError", "ConnectTimeout", "ReadTimeout", "ReadError"])
+async def test_failed_connection_raises_the_error_of_the_package(
+    family: FamilyUnderTest, error: str, mode: str
+) -> None:
+    kind = getattr(family.http, error)
+
+    def fail(_: Any) -> Any:
+        raise kind("no words")
+
+    transport = transcoding(family, fail)
+    with pytest.raises(kind, match="no words"):
+        await fetch(family, mode, transport)
+    assert isinstance(transport.outcome, Truncated)
+    is_timeout = issubclass(kind, family.http.TimeoutException)
+    assert transport.outcome.error.kind == ("stalled" if is_timeout else "transport")
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("body", [MESSAGES, STREAMING], ids=["whole", "streamed"])
+async def test_body_that_breaks_before_its_first_event_raises_the_error_of_the_package(
+    family: FamilyUnderTest, body: Any, mode: str
+) -> None:
+    error = family.http.ReadError("no words")
+    source = closable_body(family, mode, [b": wait\n\n"], error=error)
+    transport = transcoding(family, Answering(family, stream=source, headers=SSE))
+    with pytest.raises(family.http.ReadError, match="no words"):
+        await fetch(family, mode, transport, body)
+    assert isinstance(transport.outcome, Truncated)
+    assert source.closed
+
+
+@modes
+@each_family
+async def test_stream_that_breaks_ends_with_an_error_event(
+    family: FamilyUnderTest, mode: str
+) -> None:
+    source = closable_body(
+        family, mode, chat_stream()[:2], error=family.http.ReadTimeout("no words")
+    )
+    transport = transcoding(family, Answering(family, stream=source, headers=SSE))
+    response = await fetch(family, mode, transport, STREAMING)
+    assert response.status_code == 200
+    assert b"event: error" in response.content
+    assert b"connection timed out after" in response.content
+    assert b"message_stop" not in response.content
+    assert isinstance(transport.outcome, Truncated)
+    assert transport.outcome.error.kind == "stalled"
+
+
+@modes
+@each_family
+async def test_provider_is_closed_with_the_chunk_that_reports_the_failure(
+    family: FamilyUnderTest, mode: str
+) -> None:
+    error = b'data: {"error":{"message":"no capacity"}}\n\n'
+    source = closable_body(family, mode, [*chat_stream()[:2], error, *chat_stream()])
+    transport = transcoding(family, Answering(family, stream=source, headers=SSE))
+    request = family.http.Request("POST", "https://x/v1/messages", json=STREAMING)
+    if mode == "sync":
+        body = transport.handle_request(request).stream
+        while b"no capacity" not in next(body):
+            pass
+        assert source.closed
+        assert list(body) == []
+    else:
+        body = (await transport.handle_async_request(request)).stream
+        while b"no capacity" not in await anext(body):
+            pass
+        assert source.closed
+        assert [data async for data in body] == []

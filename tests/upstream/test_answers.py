@@ -1,0 +1,183 @@
+"""An upstream's whole answer, or its failure, in the client's dialect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import (
+    Completed,
+    Limits,
+    Loss,
+    Reply,
+    StreamError,
+    Usage,
+    encoder,
+    message_events,
+)
+from streamnorm._core.blocks import Text
+from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.messages import Message
+from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
+
+CHAT: dict[str, Any] = {
+    "id": "c-1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+}
+COMPLETED = Completed("end_turn", Usage(3, 2))
+
+
+def answer(body: Any, client: str = "anthropic", **options: Any) -> Any:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return whole_answer(data, client, "openai_chat", **options)
+
+
+def test_answer_is_translated() -> None:
+    found = answer(CHAT)
+    assert isinstance(found, WholeAnswer)
+    body = json.loads(found.body)
+    assert (body["type"], body["content"]) == ("message", [{"type": "text", "text": "Hi."}])
+    assert (body["stop_reason"], body["model"]) == ("end_turn", "m")
+    assert found.outcome == COMPLETED
+    assert found.losses == ()
+
+
+def test_answer_of_the_same_dialect_is_not_changed() -> None:
+    data = json.dumps({**CHAT, "new": 1.50}, indent=1).encode()
+    found = answer(b"\xef\xbb\xbf \r\n\t" + data, "openai_chat")
+    assert (found.body, found.outcome, found.losses) == (data, COMPLETED, ())
+
+
+def test_calls_get_the_names_of_the_client() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "a_b", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    reply = Reply({"a_b": ToolName("a.b")})
+    for client in ("anthropic", "openai_chat"):
+        found = answer({**CHAT, "choices": [choice]}, client, reply=reply)
+        assert b'"a.b"' in found.body
+        assert b"a_b" not in found.body
+
+
+def test_time_is_that_of_the_caller_where_the_answer_has_none() -> None:
+    body = {"candidates": [{"content": {"parts": [{"text": "Hi."}]}, "finishReason": "STOP"}]}
+    data = json.dumps(body).encode()
+    found = whole_answer(data, "openai_chat", "gemini", created=1700000000.5)
+    assert isinstance(found, WholeAnswer)
+    assert json.loads(found.body)["created"] == 1700000000
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+def test_stream_that_nobody_asked_for_is_read_to_its_end(client: str) -> None:
+    writer = encoder("openai_chat")
+    message = Message("c-1", "m", (Text("Hi."),), "end_turn", usage=Usage(3, 2))
+    events = message_events(message)
+    data = b"".join(map(writer.encode, events)) + writer.close()
+    found = answer(data, client)
+    assert isinstance(found, WholeAnswer)
+    assert b"Hi." in found.body
+    assert found.outcome == COMPLETED
+
+
+def test_further_answers_are_counted_as_lost() -> None:
+    choices = [{**CHAT["choices"][0], "index": index} for index in (0, 1)]
+    losses: list[Loss] = []
+    found = answer({**CHAT, "choices": choices}, on_loss=losses.append)
+    assert found.losses == (Loss("choices", "choice 1", 1, "dropped"),)
+    assert losses == [*found.losses]
+    same = answer({**CHAT, "choices": choices}, "openai_chat", on_loss=losses.append)
+    assert same.losses == ()
+    assert len(losses) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", StreamError("truncated", "", retryable=True)),
+        (b"<html>", StreamError("malformed", "an HTML page, expected an answer of openai_chat")),
+        (b"hello", StreamError("malformed", "")),
+        (b'{"id":1', StreamError("malformed", "an answer that is not of openai_chat")),
+        ({"id": 1}, StreamError("malformed", "an answer that is not of openai_chat")),
+        (
+            {"error": {"message": "slow down", "type": "rate_limit_error"}},
+            StreamError("upstream", "slow down", status_hint=429, retryable=True),
+        ),
+        (
+            b'data: {"error":{"message":"slow down","type":"rate_limit_error"}}\n\n',
+            StreamError("upstream", "slow down", status_hint=429, retryable=True),
+        ),
+        (
+            b'data: {"id":"c","choices":[{"index":1,"delta":{"content":"a"},'
+            b'"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+            StreamError("malformed", "choice 1 alone, expected choice 0"),
+        ),
+    ],
+)
+def test_what_is_no_answer_is_an_error(body: Any, error: StreamError) -> None:
+    found = answer(body)
+    assert isinstance(found, StreamError)
+    assert found.kind == error.kind
+    assert error.message in found.message
+    assert (found.status_hint, found.retryable) == (error.status_hint, error.retryable)
+
+
+def test_stream_that_breaks_off_is_an_error() -> None:
+    chunk = {"id": "c", "choices": [{"index": 0, "delta": {"content": "a"}}]}
+    found = answer(f"data: {json.dumps(chunk)}\n\n".encode())
+    assert isinstance(found, StreamError)
+    assert found.kind == "truncated"
+
+
+def test_answer_beyond_the_bounds_is_an_error() -> None:
+    found = answer(CHAT, limits=Limits(max_event_bytes=10))
+    assert isinstance(found, StreamError)
+    assert "expected at most 10" in found.message
+
+
+def test_answer_without_a_legal_form_is_an_error() -> None:
+    """A call whose name no client's tool has cannot be written as that tool's."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    found = answer({**CHAT, "choices": [choice]})
+    assert isinstance(found, StreamError)
+    assert found.kind == "malformed"
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (StreamError("upstream", "no", status_hint=429), 429),
+        (StreamError("upstream", "no"), 502),
+        (StreamError("upstream", "moved", status_hint=307), 502),
+        (StreamError("malformed", "no", status_hint=400), 502),
+        (StreamError("truncated", "no"), 502),
+        (StreamError("stalled", "no"), 504),
+    ],
+)
+def test_error_has_the_status_of_the_provider(error: StreamError, status: int) -> None:
+    found = error_answer(error, "gemini", upstream="openai_chat")
+    assert found.status == status
+    assert json.loads(found.body)["error"]["code"] == status
+
+
+@pytest.mark.parametrize(
+    ("upstream", "param"), [(None, "input"), ("openai_chat", "input"), ("anthropic", None)]
+)
+def test_fields_of_the_vendor_pass_to_its_own_clients(
+    upstream: str | None, param: str | None
+) -> None:
+    error = StreamError("upstream", "no", status_hint=400, extra={"param": "input"})
+    found = error_answer(error, "openai_chat", upstream=upstream)
+    assert json.loads(found.body)["error"]["param"] == param

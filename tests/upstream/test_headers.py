@@ -1,0 +1,128 @@
+"""The headers that pass between a client and its upstream."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm._registry import DIALECTS
+from streamnorm._upstream.headers import answer_headers, request_headers
+
+FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
+
+
+def sent(
+    client: str,
+    upstream: str,
+    received: dict[str, str],
+    *,
+    body: dict[str, str] | None = None,
+    own: dict[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the headers of a request, without those that are always the same."""
+    headers = request_headers(
+        received, DIALECTS[client], DIALECTS[upstream], body=body or {}, own=own or {}
+    )
+    assert FIXED.items() <= headers.items()
+    return {name: value for name, value in headers.items() if name not in FIXED}
+
+
+@pytest.mark.parametrize(
+    ("client", "received", "upstream", "headers"),
+    [
+        ("anthropic", {"x-api-key": "k"}, "openai_chat", {"authorization": "Bearer k"}),
+        ("anthropic", {"authorization": "Bearer k"}, "openai_chat", {"authorization": "Bearer k"}),
+        ("anthropic", {"authorization": "bearer  k"}, "gemini", {"x-goog-api-key": "k"}),
+        ("anthropic", {"x-api-key": "k", "authorization": "-"}, "gemini", {"x-goog-api-key": "k"}),
+        (
+            "gemini",
+            {"x-goog-api-key": "", "authorization": "Bearer k"},
+            "anthropic",
+            {"x-api-key": "k"},
+        ),
+        ("openai_chat", {"authorization": "Bearer k"}, "anthropic", {"x-api-key": "k"}),
+        ("openai_responses", {"api-key": "k"}, "openai_chat", {"authorization": "Bearer k"}),
+        ("gemini", {"x-goog-api-key": "k"}, "openai_responses", {"authorization": "Bearer k"}),
+        ("gemini", {"authorization": "Basic dTpw"}, "openai_chat", {}),
+        ("openai_chat", {}, "anthropic", {}),
+    ],
+)
+def test_key_is_sent_in_the_header_of_the_upstream(
+    client: str, received: dict[str, str], upstream: str, headers: dict[str, str]
+) -> None:
+    assert sent(client, upstream, received) == headers
+
+
+def test_key_of_the_same_dialect_stays_in_its_header() -> None:
+    token = {"authorization": "Bearer oauth"}
+    assert sent("anthropic", "anthropic", token) == token
+
+
+@pytest.mark.parametrize("name", ["authorization", "api-key"])
+def test_key_of_the_client_is_not_sent_beside_that_of_the_upstream(name: str) -> None:
+    own = {name: "of the upstream"}
+    assert sent("anthropic", "openai_chat", {"x-api-key": "canary"}, own=own) == own
+
+
+def test_only_listed_headers_pass() -> None:
+    passed = {
+        "user-agent": "agent/1",
+        "traceparent": "00-1",
+        "tracestate": "a=1",
+        "idempotency-key": "i",
+        "x-client-request-id": "c",
+    }
+    others = {
+        "cookie": "session",
+        "connection": "keep-alive",
+        "content-length": "7",
+        "content-type": "application/vnd.x+json",
+        "accept-encoding": "gzip",
+        "x-stainless-lang": "python",
+        "anthropic-version": "2023-06-01",
+        "host": "api.anthropic.com",
+    }
+    assert sent("anthropic", "openai_chat", {**others, **passed}) == passed
+
+
+def test_headers_of_the_vendor_pass_to_the_vendor() -> None:
+    own = {"anthropic-version": "2023-06-01", "anthropic-beta": "a"}
+    assert sent("anthropic", "anthropic", own) == own
+    assert sent("openai_chat", "openai_chat", {"openai-project": "p"}) == {"openai-project": "p"}
+
+
+def test_headers_of_the_body_and_of_the_upstream_win() -> None:
+    received = {"anthropic-beta": "client", "user-agent": "client"}
+    body, own = {"anthropic-beta": "body"}, {"user-agent": "own"}
+    assert sent("anthropic", "anthropic", received, body=body, own=own) == {**body, **own}
+
+
+def returned(client: str, upstream: str, received: dict[str, str]) -> dict[str, str]:
+    return answer_headers(received, DIALECTS[client], DIALECTS[upstream])
+
+
+def test_retry_advice_and_rate_limits_are_returned() -> None:
+    passed = {
+        "retry-after": "2",
+        "retry-after-ms": "1500",
+        "x-should-retry": "true",
+        "x-ratelimit-remaining-requests": "9",
+        "anthropic-ratelimit-tokens-reset": "soon",
+    }
+    others = {"set-cookie": "a", "location": "https://x", "content-encoding": "gzip", "server": "s"}
+    assert returned("anthropic", "openai_chat", {**others, **passed}) == passed
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "received", "name"),
+    [
+        ("anthropic", "openai_chat", {"x-request-id": "req_1"}, "request-id"),
+        ("openai_responses", "anthropic", {"request-id": "req_1"}, "x-request-id"),
+        ("openai_chat", "openai_chat", {"x-request-id": "req_1", "request-id": ""}, "x-request-id"),
+        ("openai_chat", "anthropic", {"request-id": "req_1", "x-request-id": "2"}, "x-request-id"),
+        ("anthropic", "anthropic", {"x-request-id": "req_1"}, "request-id"),
+    ],
+)
+def test_request_id_is_returned_under_the_name_of_the_client(
+    client: str, upstream: str, received: dict[str, str], name: str
+) -> None:
+    assert returned(client, upstream, received) == {name: "req_1"}

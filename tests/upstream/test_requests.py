@@ -1,0 +1,268 @@
+"""A client's request as the request for its upstream."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from streamnorm import Limits
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    Upstream,
+    UpstreamRequest,
+    asked_of,
+    asks_for_usage,
+    upstream_request,
+)
+
+SAID = [{"role": "user", "content": "Hi."}]
+MESSAGES: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": SAID}
+CHAT: dict[str, Any] = {"model": "m", "messages": SAID}
+CONTENTS: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}
+RESPONSE: dict[str, Any] = {"model": "m", "input": "Hi."}
+HEADERS = {"content-type": "application/json", "x-api-key": "canary-7f3a"}
+
+
+def received(path: str, body: Any, *, method: str = "POST", **headers: str) -> ClientRequest:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    return ClientRequest(method=method, path=path, headers={**HEADERS, **named}, body=data)
+
+
+def upstream(dialect: str, **more: Any) -> Upstream:
+    return Upstream(dialect=dialect, base_url="https://h", **more)
+
+
+def asked(
+    request: ClientRequest, client: str, provider: Upstream, **options: Any
+) -> UpstreamRequest:
+    return upstream_request(request, client, provider, **options)
+
+
+def refused(request: ClientRequest, client: str, provider: Upstream, **options: Any) -> Any:
+    with pytest.raises(RequestRefused) as raised:
+        upstream_request(request, client, provider, **options)
+    return raised.value
+
+
+def test_request_is_translated() -> None:
+    request = received("/v1/messages", {**MESSAGES, "stream": True, "top_k": 3})
+    sent = asked(request, "anthropic", upstream("openai_chat", headers={"x-own": "1"}))
+    assert sent.url == "https://h/v1/chat/completions"
+    assert json.loads(sent.body) == {
+        "model": "m",
+        "messages": SAID,
+        "max_completion_tokens": 9,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    assert sent.headers["authorization"] == "Bearer canary-7f3a"
+    assert sent.headers["x-own"] == "1"
+    assert sent.streams
+    assert [loss.feature for loss in sent.losses] == ["top_k"]
+
+
+def test_headers_that_belong_to_the_body_are_sent() -> None:
+    sent = asked(received("/v1/chat/completions", CHAT), "openai_chat", upstream("anthropic"))
+    assert sent.headers["anthropic-version"] == "2026-10-21"
+    assert not sent.streams
+
+
+def test_request_of_the_same_dialect_is_not_changed() -> None:
+    body = {**MESSAGES, "stream": True, "a_new_field": {"b": 1}}
+    sent = asked(received("/v1/messages", body), "anthropic", upstream("anthropic"))
+    assert json.loads(sent.body) == body
+    assert sent.url == "https://h/v1/messages"
+    assert sent.losses == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "streams"), [("streamGenerateContent", True), ("generateContent", False)]
+)
+def test_path_of_gemini_names_model_and_stream(method: str, streams: bool) -> None:
+    # `Accept` is what the SDK sends with any request; it decides nothing.
+    request = received(f"/v1beta/models/gemini-x:{method}", CONTENTS, accept="text/event-stream")
+    sent = asked(request, "gemini", upstream("openai_chat"))
+    assert json.loads(sent.body)["model"] == "gemini-x"
+    assert sent.streams is streams
+
+
+def test_body_decides_about_the_stream_and_not_accept() -> None:
+    request = received("/v1/messages", MESSAGES, accept="text/event-stream")
+    assert not asked(request, "anthropic", upstream("openai_chat")).streams
+
+
+def test_model_is_mapped_by_its_name() -> None:
+    mapped = upstream("openai_chat", model_map={"m": "llama-4", "n": "other"})
+    body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", mapped).body)
+    assert body["model"] == "llama-4"
+    own = upstream("anthropic", model_map={"m": "claude-x"})
+    body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", own).body)
+    assert body == {**MESSAGES, "model": "claude-x"}
+    path = upstream("gemini", model_map={"m": "gemini-x"})
+    sent = asked(received("/v1/messages", MESSAGES), "anthropic", path)
+    assert sent.url == "https://h/v1beta/models/gemini-x:generateContent"
+
+
+def test_server_removes_what_it_refuses() -> None:
+    body = {**MESSAGES, "messages": SAID, "temperature": 0.5}
+    provider = upstream("openai_chat", server="groq")
+    sent = json.loads(asked(received("/v1/messages", body), "anthropic", provider).body)
+    assert sent["temperature"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "includes"),
+    [({}, False), ({"stream_options": {"include_usage": True}}, True)],
+)
+def test_client_that_asks_for_usage_reads_it(options: dict[str, Any], includes: bool) -> None:
+    request = received("/v1/chat/completions", {**CHAT, "stream": True, **options})
+    assert asked(request, "openai_chat", upstream("anthropic")).include_usage is includes
+    # The bytes of the same dialect pass as they are.
+    assert asked(request, "openai_chat", upstream("openai_chat")).include_usage
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"stream_options": []}, {"stream_options": {"include_usage": 1}}]
+)
+def test_other_bodies_do_not_ask_for_usage(body: object) -> None:
+    assert not asks_for_usage(body)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("POST", "/v1/files", "a path of no known endpoint, expected one of anthropic"),
+        ("POST", "/v1/chat/completions", "a path of openai_chat, expected one of anthropic"),
+        ("GET", "/v1/messages", "another method, expected one that the endpoint has"),
+    ],
+)
+def test_other_path_or_method_is_not_found(method: str, path: str, words: str) -> None:
+    with pytest.raises(RequestRefused) as raised:
+        asked_of(received(path, MESSAGES, method=method), "anthropic")
+    assert (raised.value.error.status_hint, raised.value.error.message) == (404, words)
+
+
+def test_method_and_path_say_what_is_asked_for() -> None:
+    asked = asked_of(received("/v1/messages/count_tokens", MESSAGES), "anthropic")
+    assert asked.operation == "count"
+    asked = asked_of(received("/v1/responses/resp_1", b"", method="GET"), "openai_responses")
+    assert (asked.operation, asked.response_id) == ("response", "resp_1")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        received("/v1/messages", None),
+        received("/v1/messages", b"--x", content_type="multipart/form-data; boundary=x"),
+        received("/v1/messages", b"a=1", content_type="application/x-www-form-urlencoded"),
+    ],
+)
+def test_upload_is_an_unsupported_media_type(request_: ClientRequest) -> None:
+    refusal = refused(request_, "anthropic", upstream("openai_chat"))
+    assert refusal.error.status_hint == 415
+    assert refusal.error.message == "an upload, expected a JSON body"
+
+
+def test_compressed_body_is_an_unsupported_media_type() -> None:
+    request = received("/v1/messages", b"\x1f\x8b", content_encoding="gzip")
+    refusal = refused(request, "anthropic", upstream("openai_chat"))
+    assert refusal.error.status_hint == 415
+    assert refusal.error.message == "a compressed body, expected an uncompressed one"
+
+
+@pytest.mark.parametrize("kind", ["", "application/json; charset=utf-8", "application/x+json"])
+def test_json_has_several_names(kind: str) -> None:
+    request = received("/v1/messages", MESSAGES, content_type=kind)
+    assert asked(request, "anthropic", upstream("openai_chat")).body
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"[]", "no JSON object"),
+        (b"\xff", "expected JSON"),
+        ({**MESSAGES, "messages": 5}, "messages"),
+        ({**MESSAGES, "model": 5}, "model"),
+    ],
+)
+def test_body_of_no_request_is_a_bad_request(body: Any, words: str) -> None:
+    refusal = refused(received("/v1/messages", body), "anthropic", upstream("openai_chat"))
+    assert refusal.error.status_hint == 400
+    assert words in refusal.error.message
+
+
+def test_body_beyond_the_bounds_is_a_bad_request() -> None:
+    limits = Limits(max_event_bytes=10)
+    request = received("/v1/messages", MESSAGES)
+    refusal = refused(request, "anthropic", upstream("openai_chat"), limits=limits)
+    assert "expected at most 10" in refusal.error.message
+
+
+@pytest.mark.parametrize("target", ["openai_chat", "anthropic", "gemini"])
+@pytest.mark.parametrize(
+    ("state", "name", "code"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "previous_response_not_found"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference", None),
+        ({"conversation": "conv_1"}, "conversation", None),
+        ({"background": True}, "background", None),
+    ],
+)
+def test_state_of_a_provider_is_refused_by_name(
+    target: str, state: dict[str, Any], name: str, code: str | None
+) -> None:
+    request = received("/v1/responses", {**RESPONSE, **state})
+    error = refused(request, "openai_responses", upstream(target)).error
+    assert error.status_hint == 400
+    assert error.message.startswith(f"{name}: state of another provider")
+    assert error.extra == {"param": name}
+    assert error.code == code
+
+
+def test_request_without_a_legal_form_is_a_bad_request() -> None:
+    said = [{"role": "tool", "tool_call_id": "call_1", "content": "snow"}]
+    request = received("/v1/chat/completions", {"model": "m", "messages": said})
+    error = refused(request, "openai_chat", upstream("anthropic")).error
+    assert error.status_hint == 400
+    assert error.extra is not None
+    assert "messages" in error.extra["param"]
+
+
+def test_model_without_a_name_has_no_path() -> None:
+    request = received("/v1/chat/completions", {"messages": SAID})
+    error = refused(request, "openai_chat", upstream("gemini")).error
+    assert (error.status_hint, error.extra) == (400, {"param": "model"})
+
+
+def test_model_that_leaves_the_base_url_is_a_bad_request() -> None:
+    request = received("/v1/messages", {**MESSAGES, "model": "models/../../other"})
+    error = refused(request, "anthropic", upstream("gemini")).error
+    assert error.status_hint == 400
+    assert error.message == "model: a path with dot segments, expected none"
+
+
+def test_strict_refuses_what_would_be_lost() -> None:
+    request = received("/v1/messages", {**MESSAGES, "top_k": 3})
+    refusal = refused(request, "anthropic", upstream("openai_chat"), strict=True)
+    assert refusal.error.status_hint == 400
+    assert [loss.feature for loss in refusal.losses] == ["top_k"]
+    assert "top_k" in refusal.error.message
+    assert refusal.error.retryable is False
+
+
+def test_no_secret_is_shown() -> None:
+    request = received("/v1/messages", {**MESSAGES, "system": "canary-7f3a"})
+    provider = upstream("openai_chat", headers={"authorization": "Bearer canary-7f3a"})
+    sent = asked(request, "anthropic", provider)
+    for shown in (request, provider, sent, structs.replace(request, method="GET")):
+        assert "canary" not in repr(shown)

@@ -1,0 +1,184 @@
+"""Counts of tokens and lists of models between a client and its upstream."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import Encoded, StreamError
+from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, asked_of
+from streamnorm._upstream.side_requests import SideAnswer, SideRequest, side_steps
+
+SAID = [{"role": "user", "content": "Hi."}]
+MESSAGES: dict[str, Any] = {"model": "m", "messages": SAID}
+ERROR = {"error": {"message": "slow down", "type": "rate_limit_error"}}
+
+
+def provider(dialect: str, **more: Any) -> Upstream:
+    return Upstream(dialect=dialect, base_url="https://h/v1", **more)
+
+
+def answer(body: object, status: int = 200) -> SideAnswer:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return SideAnswer(status=status, content_type="application/json", body=data)
+
+
+def run(
+    received: ClientRequest, client: str, upstream: Upstream, *answers: SideAnswer
+) -> tuple[list[SideRequest], Encoded | StreamError]:
+    """Return the requests for the upstream, and the answer to the client."""
+    asked = asked_of(received, client)
+    steps = side_steps(received, asked, client, upstream, TokenEstimator())
+    requests: list[SideRequest] = []
+    given = iter(answers)
+    try:
+        requests.append(next(steps))
+        while True:
+            requests.append(steps.send(next(given)))
+    except StopIteration as done:
+        return requests, done.value
+
+
+def counting(body: Any = MESSAGES, client: str = "anthropic") -> ClientRequest:
+    path = "/v1/messages/count_tokens" if client == "anthropic" else "/v1/responses/input_tokens"
+    return ClientRequest(
+        method="POST",
+        path=path,
+        headers={"x-api-key": "key", "content-type": "application/json"},
+        body=json.dumps(body).encode(),
+    )
+
+
+def getting(path: str, **query: str) -> ClientRequest:
+    headers = {"x-api-key": "key", "authorization": "Bearer key"}
+    return ClientRequest(method="GET", path=path, headers=headers, body=b"", query=query)
+
+
+# Counts
+
+
+def test_upstream_counts() -> None:
+    upstream = provider("gemini", model_map={"m": "gemini-x"})
+    (sent,), counted = run(counting(), "anthropic", upstream, answer({"totalTokens": 42}))
+    assert (sent.method, sent.url) == ("POST", "https://h/v1/models/gemini-x:countTokens")
+    assert sent.headers["x-goog-api-key"] == "key"
+    assert sent.headers["content-type"] == "application/json"
+    assert sent.body is not None
+    assert b'"parts":[{"text":"Hi."}]' in sent.body
+    assert isinstance(counted, Encoded)
+    assert (counted.body, counted.headers) == ({"input_tokens": 42}, {})
+
+
+def test_chat_server_with_a_counter_is_asked_in_the_dialect_that_it_counts_in() -> None:
+    upstream = provider("openai_chat", server="vllm")
+    (sent,), counted = run(counting(), "anthropic", upstream, answer({"input_tokens": 7}))
+    assert sent.url == "https://h/v1/messages/count_tokens"
+    assert sent.headers["authorization"] == "Bearer key"
+    assert isinstance(counted, Encoded)
+    assert (counted.body, counted.headers) == ({"input_tokens": 7}, {})
+
+
+@pytest.mark.parametrize(
+    ("upstream", "answers"),
+    [("openai_chat", []), ("gemini", [answer(b"", 404)]), ("openai_responses", [answer({}, 501)])],
+)
+def test_upstream_that_counts_none_is_estimated(upstream: str, answers: list[SideAnswer]) -> None:
+    requests, counted = run(counting(), "anthropic", provider(upstream), *answers)
+    assert len(requests) == len(answers)
+    assert isinstance(counted, Encoded)
+    assert counted.body["input_tokens"] > 0
+    assert counted.headers == {"x-streamnorm-estimated": "input_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("received", "kind", "status"),
+    [
+        (answer(ERROR, 429), "upstream", 429),
+        (answer(ERROR), "upstream", 429),
+        (answer({"tokens": 1}), "malformed", None),
+        (answer(b"<html>", 500), "upstream", 500),
+    ],
+)
+def test_failed_count_is_an_error(received: SideAnswer, kind: str, status: int | None) -> None:
+    _, failed = run(counting(), "anthropic", provider("gemini"), received)
+    assert isinstance(failed, StreamError)
+    assert (failed.kind, failed.status_hint) == (kind, status)
+
+
+def test_count_of_no_request_is_refused() -> None:
+    with pytest.raises(RequestRefused, match="messages"):
+        run(counting({"model": "m", "messages": 5}), "anthropic", provider("gemini"))
+
+
+# Models
+
+
+def test_models_are_listed_page_by_page() -> None:
+    pages = [
+        answer({"models": [{"name": "models/a"}], "nextPageToken": "next"}),
+        answer({"models": [{"name": "models/b"}]}),
+    ]
+    upstream = provider("gemini", model_map={"mine": "b"})
+    requests, listed = run(getting("/v1/models", limit="1"), "anthropic", upstream, *pages)
+    assert [request.method for request in requests] == ["GET", "GET"]
+    assert requests[0].url.startswith("https://h/v1/models?")
+    assert "pageToken=next" in requests[1].url
+    assert requests[0].body is None
+    assert "content-type" not in requests[0].headers
+    assert isinstance(listed, Encoded)
+    assert [model["id"] for model in listed.body["data"]] == ["a"]
+    assert listed.body["has_more"] is True
+
+
+def test_version_that_a_server_needs_is_sent() -> None:
+    page = {"data": [{"id": "a", "type": "model"}], "has_more": False}
+    (sent,), _ = run(getting("/v1/models"), "openai_chat", provider("anthropic"), answer(page))
+    assert sent.headers["anthropic-version"] == "2026-10-21"
+    (sent,), _ = run(getting("/v1/models"), "anthropic", provider("anthropic"), answer(page))
+    assert "anthropic-version" not in sent.headers  # the client has sent its own, or none
+
+
+def test_one_model_has_the_name_of_the_client() -> None:
+    upstream = provider("openai_chat", model_map={"mine": "b"})
+    found = {"id": "b", "object": "model", "created": 1, "owned_by": "o"}
+    (sent,), model = run(getting("/v1/models/mine"), "anthropic", upstream, answer(found))
+    assert sent.url == "https://h/v1/models/b"
+    assert isinstance(model, Encoded)
+    assert model.body["id"] == "mine"
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m"])
+@pytest.mark.parametrize(
+    ("received", "kind"), [(answer(ERROR, 404), "upstream"), (answer({"x": 1}), "malformed")]
+)
+def test_failed_list_is_an_error(path: str, received: SideAnswer, kind: str) -> None:
+    _, failed = run(getting(path), "anthropic", provider("openai_chat"), received)
+    assert isinstance(failed, StreamError)
+    assert failed.kind == kind
+
+
+def test_query_of_no_page_is_refused() -> None:
+    page = answer({"data": [{"id": "a"}]})
+    with pytest.raises(RequestRefused, match="limit"):
+        run(getting("/v1/models", limit="many"), "anthropic", provider("openai_chat"), page)
+
+
+# Others
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/v1/responses/resp_1"), ("POST", "/v1/responses/compact")]
+)
+def test_request_that_no_other_server_answers_is_not_found(method: str, path: str) -> None:
+    received = ClientRequest(method=method, path=path, headers={}, body=b"{}")
+    with pytest.raises(RequestRefused) as raised:
+        run(received, "openai_responses", provider("anthropic"))
+    assert raised.value.error.status_hint == 404
+
+
+def test_no_secret_is_shown() -> None:
+    (sent,), _ = run(counting(), "anthropic", provider("gemini"), answer({"totalTokens": 1}))
+    assert repr(sent) == "SideRequest('POST', …)"

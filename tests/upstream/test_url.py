@@ -1,0 +1,79 @@
+"""Base URLs that are accepted, and URLs of endpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm import EncodeError
+from streamnorm._registry import DIALECTS
+from streamnorm._upstream.url import check_base_url, endpoint_url
+
+CHAT = "/v1/chat/completions"
+MESSAGES = "/v1/messages"
+GEMINI = "/v1beta/models/m:streamGenerateContent?alt=sse"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "base_url", "path", "url"),
+    [
+        ("openai_chat", "https://h", CHAT, "https://h/v1/chat/completions"),
+        ("openai_chat", "https://h/v1", CHAT, "https://h/v1/chat/completions"),
+        (
+            "openai_chat",
+            "https://h/v1beta/openai",
+            CHAT,
+            "https://h/v1beta/openai/chat/completions",
+        ),
+        ("anthropic", "https://h", MESSAGES, "https://h/v1/messages"),
+        ("anthropic", "https://h/v1", MESSAGES, "https://h/v1/messages"),
+        # Cloudflare's: the version of its own API, then the vendor's base URL.
+        ("anthropic", "https://h/v1/a/anthropic", MESSAGES, "https://h/v1/a/anthropic/v1/messages"),
+        ("gemini", "https://h", GEMINI, f"https://h{GEMINI}"),
+        ("gemini", "https://h/v1beta", GEMINI, f"https://h{GEMINI}"),
+    ],
+)
+def test_version_of_the_api_is_not_doubled(
+    dialect: str, base_url: str, path: str, url: str
+) -> None:
+    assert endpoint_url(base_url, path, DIALECTS[dialect].endpoints) == url
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1beta/models/../../x:generateContent", "/v1/%2e%2E/messages", "/v1/./messages"]
+)
+def test_path_that_leaves_the_base_url_is_refused(path: str) -> None:
+    with pytest.raises(EncodeError, match="a path with dot segments, expected none"):
+        endpoint_url("https://h/tenant", path, DIALECTS["gemini"].endpoints)
+
+
+@pytest.mark.parametrize(
+    ("given", "base_url"),
+    [
+        ("https://h/", "https://h"),
+        ("http://localhost:8000/v1//", "http://localhost:8000/v1"),
+        ("https://[::1]:8000/v1", "https://[::1]:8000/v1"),
+    ],
+)
+def test_base_url_has_no_slash_at_its_end(given: str, base_url: str) -> None:
+    assert check_base_url(given) == base_url
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("localhost:8000", "no http or https URL"),
+        ("ftp://h", "no http or https URL"),
+        ("https://", "no http or https URL"),
+        ("", "no http or https URL"),
+        ("https://[h", "no URL"),
+        ("https://h:port", "no URL"),
+        ("https://user@h", "a user or a password"),
+        ("https://:canary@h", "a user or a password"),
+        ("https://h/v1?key=canary", "a query or a fragment"),
+        ("https://h/v1#x", "a query or a fragment"),
+    ],
+)
+def test_other_base_url_is_refused_without_its_text(given: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as raised:
+        check_base_url(given)
+    assert "canary" not in str(raised.value)
