@@ -46,6 +46,7 @@ from streamnorm.transports.family import (
 from streamnorm.transports.transcoded_body import read_whole, read_whole_async
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
+from streamnorm.transports.transcoded_source import AsyncResponseBody, ResponseBody
 from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
 
 __all__ = ["GenericTranscodingTransport"]
@@ -319,7 +320,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         exchange: Exchange,
     ) -> ResponseT:
         """Return a response whose body is transcoded; an error response if it fails at once."""
-        exchange.stream = stream = iter_transcode(response, **self._options(sent))
+        exchange.stream = stream = iter_transcode(ResponseBody(response), **self._options(sent))
         try:
             first = next(stream, b"")
         except _FAILURES as exc:
@@ -333,7 +334,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         turn: StoredTurn | None,
         exchange: Exchange,
     ) -> ResponseT:
-        exchange.stream = stream = transcode(response, **self._options(sent))
+        exchange.stream = stream = transcode(AsyncResponseBody(response), **self._options(sent))
         try:
             first = await anext(stream, b"")
         except _FAILURES as exc:

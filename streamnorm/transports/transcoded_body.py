@@ -39,6 +39,7 @@ class TranscodedBody:
         self._first = first
         self._stream = stream
         self._family = family
+        self._is_live = not first  # whether the next chunk is the stream's
         self._ended = False
         self._closed = False
 
@@ -46,14 +47,14 @@ class TranscodedBody:
         return self
 
     def __next__(self) -> bytes:
-        self._check_open()
-        if self._ended:
-            raise StopIteration
-        data: bytes = self._take_first() or next(self._stream)
-        if self._has_failed():
-            self._ended = True
+        data: bytes = next(self._stream) if self._is_live else self._take_first(StopIteration)
+        outcome = self._stream.outcome
+        if outcome is None:
+            return data
+        if isinstance(outcome, (Failed, Truncated)):
+            self._end()
             self._stream.close()
-        elif self._turn is not None and self._is_complete():
+        elif self._turn is not None and isinstance(outcome, Completed):
             self._turn.put(last_response(data))
         return data
 
@@ -61,41 +62,47 @@ class TranscodedBody:
         return self
 
     async def __anext__(self) -> bytes:
-        self._check_open()
-        if self._ended:
-            raise StopAsyncIteration
-        data: bytes = self._take_first() or await anext(self._stream)
-        if self._has_failed():
-            self._ended = True
-            await self._stream.aclose()
-        elif self._turn is not None and self._is_complete():
+        stream = self._stream
+        data: bytes = (
+            await stream.__anext__() if self._is_live else self._take_first(StopAsyncIteration)
+        )
+        outcome = stream.outcome
+        if outcome is None:
+            return data
+        if isinstance(outcome, (Failed, Truncated)):
+            self._end()
+            await stream.aclose()
+        elif self._turn is not None and isinstance(outcome, Completed):
             await self._turn.put_async(last_response(data))
         return data
 
     def close(self) -> None:
         """Close the provider's response."""
         self._closed = True
+        self._end()
         self._stream.close()
 
     async def aclose(self) -> None:
         """Close the provider's response."""
         self._closed = True
+        self._end()
         await self._stream.aclose()
 
-    def _take_first(self) -> bytes:
-        first, self._first = self._first, b""
-        return first
+    def _take_first(self, end: type[Exception]) -> bytes:
+        """Return the first chunk, once.
 
-    def _has_failed(self) -> bool:
-        """Return whether the last chunk was returned, and reports a failure."""
-        return isinstance(self._stream.outcome, Failed | Truncated)
-
-    def _is_complete(self) -> bool:
-        return isinstance(self._stream.outcome, Completed)
-
-    def _check_open(self) -> None:
+        Raises:
+            StopIteration: Or `end`: the stream has ended.
+        """
         if self._closed:
             raise self._family.read_error("read of a body that was closed, expected none")
+        if self._ended:
+            raise end
+        self._is_live = True
+        return self._first
+
+    def _end(self) -> None:
+        self._ended, self._is_live = True, False
 
 
 def read_whole(response: HTTPResponse) -> bytes:
