@@ -22,6 +22,7 @@ import memory
 import partial
 import real_streams
 import starts
+import transports
 from timing import Figure
 
 EVENTS = 1000
@@ -36,6 +37,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "partial values": partial.report,
     "bodies": bodies.report,
     "conversations": conversations.report,
+    "transports": transports.report,
 }
 
 
