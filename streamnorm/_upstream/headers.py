@@ -14,7 +14,7 @@ __all__ = ["answer_headers", "request_headers"]
 # Headers that mean the same to every provider.
 _PASSED = ("idempotency-key", "traceparent", "tracestate", "user-agent", "x-client-request-id")
 _RETURNED = ("retry-after", "retry-after-ms", "x-should-retry")
-_RETURNED_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
+_RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
 
 
@@ -78,9 +78,7 @@ def answer_headers(
         upstream: The upstream's dialect.
     """
     sent = {
-        name: value
-        for name, value in received.items()
-        if name in _RETURNED or name.startswith(_RETURNED_PREFIXES)
+        name: value for name, value in received.items() if name in _RETURNED or _RATE_LIMIT in name
     }
     for name in (upstream.endpoints.request_id_header, "x-request-id", "request-id"):
         if name in received:

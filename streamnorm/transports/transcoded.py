@@ -43,10 +43,9 @@ from streamnorm.transports.family import (
     ResponseT,
     SyncTransport,
 )
-from streamnorm.transports.transcoded_body import read_whole, read_whole_async
+from streamnorm.transports.transcoded_body import read_whole, read_whole_async, readable
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
-from streamnorm.transports.transcoded_source import AsyncResponseBody, ResponseBody
 from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
 
 __all__ = ["GenericTranscodingTransport"]
@@ -320,7 +319,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         exchange: Exchange,
     ) -> ResponseT:
         """Return a response whose body is transcoded; an error response if it fails at once."""
-        exchange.stream = stream = iter_transcode(ResponseBody(response), **self._options(sent))
+        exchange.stream = stream = iter_transcode(readable(response), **self._options(sent))
         try:
             first = next(stream, b"")
         except _FAILURES as exc:
@@ -334,7 +333,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         turn: StoredTurn | None,
         exchange: Exchange,
     ) -> ResponseT:
-        exchange.stream = stream = transcode(AsyncResponseBody(response), **self._options(sent))
+        exchange.stream = stream = transcode(readable(response), **self._options(sent))
         try:
             first = await anext(stream, b"")
         except _FAILURES as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
 import anyio
@@ -9,14 +10,15 @@ import anyio
 from streamnorm._core.events import Completed, Failed, Truncated
 from streamnorm._core.limits import Limits
 from streamnorm.aio.sources import AsyncReader, Reader
-from streamnorm.transports.family import Family, HTTPResponse
+from streamnorm.transports.family import Family, HTTPResponse, ResponseT
 from streamnorm.transports.transcoded_state import StoredTurn, last_response
 
-__all__ = ["TranscodedBody", "read_whole", "read_whole_async"]
+__all__ = ["PlainResponse", "TranscodedBody", "read_whole", "read_whole_async", "readable"]
 
 # Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
-_LIMITS = Limits()
+# Decoders accept no more of one answer.
+_MAX_BYTES = Limits().max_accumulated_bytes
 
 
 class TranscodedBody:
@@ -39,7 +41,6 @@ class TranscodedBody:
         self._first = first
         self._stream = stream
         self._family = family
-        self._is_live = not first  # whether the next chunk is the stream's
         self._ended = False
         self._closed = False
 
@@ -47,71 +48,112 @@ class TranscodedBody:
         return self
 
     def __next__(self) -> bytes:
-        data: bytes = next(self._stream) if self._is_live else self._take_first(StopIteration)
-        outcome = self._stream.outcome
-        if outcome is None:
-            return data
-        if isinstance(outcome, (Failed, Truncated)):
-            self._end()
-            self._stream.close()
-        elif self._turn is not None and isinstance(outcome, Completed):
-            self._turn.put(last_response(data))
+        if self._first or self._ended or self._closed:
+            data = self._first_chunk(StopIteration())
+        else:
+            data = next(self._stream)
+        match self._stream.outcome:
+            case None:
+                pass
+            case Failed() | Truncated():
+                self._ended = True
+                self._stream.close()
+            case Completed() if self._turn is not None:
+                self._turn.put(last_response(data))
+            case _:
+                pass
         return data
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        stream = self._stream
-        data: bytes = (
-            await stream.__anext__() if self._is_live else self._take_first(StopAsyncIteration)
-        )
-        outcome = stream.outcome
-        if outcome is None:
-            return data
-        if isinstance(outcome, (Failed, Truncated)):
-            self._end()
-            await stream.aclose()
-        elif self._turn is not None and isinstance(outcome, Completed):
-            await self._turn.put_async(last_response(data))
+        if self._first or self._ended or self._closed:
+            data = self._first_chunk(StopAsyncIteration())
+        else:
+            data = await anext(self._stream)
+        match self._stream.outcome:
+            case None:
+                pass
+            case Failed() | Truncated():
+                self._ended = True
+                await self._stream.aclose()
+            case Completed() if self._turn is not None:
+                await self._turn.put_async(last_response(data))
+            case _:
+                pass
         return data
 
     def close(self) -> None:
         """Close the provider's response."""
         self._closed = True
-        self._end()
         self._stream.close()
 
     async def aclose(self) -> None:
         """Close the provider's response."""
         self._closed = True
-        self._end()
         await self._stream.aclose()
 
-    def _take_first(self, end: type[Exception]) -> bytes:
-        """Return the first chunk, once.
+    def _first_chunk(self, end: StopIteration | StopAsyncIteration) -> bytes:
+        """Return the first chunk.
 
         Raises:
-            StopIteration: Or `end`: the stream has ended.
+            StopIteration: The body has ended.
+            StopAsyncIteration: The same, of an asynchronous body.
+            Exception: The body was closed.
         """
         if self._closed:
             raise self._family.read_error("read of a body that was closed, expected none")
         if self._ended:
             raise end
-        self._is_live = True
-        return self._first
-
-    def _end(self) -> None:
-        self._ended, self._is_live = True, False
+        first, self._first = self._first, b""
+        return first
 
 
-def read_whole(response: HTTPResponse) -> bytes:
-    """Return the whole body of a response, and close it."""
+class PlainResponse:
+    """A response without content-encoding, read without the decoders of its package.
+
+    Its generators cost more than the transcoding of a small event.
+
+    Args:
+        response: The response, of which nothing was read.
+    """
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self.status_code = response.status_code
+        self.headers = response.headers
+        self._response = response
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Iterate over the body."""
+        return iter(self._response.stream)
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """Iterate over the body of an asynchronous response."""
+        return aiter(self._response.stream)
+
+    def close(self) -> None:
+        """Close the response."""
+        self._response.close()
+
+    async def aclose(self) -> None:
+        """Close the asynchronous response."""
+        await self._response.aclose()
+
+
+def readable(response: ResponseT) -> ResponseT | PlainResponse:
+    """Return a response to read its decoded body from."""
+    is_plain = response.headers.get("content-encoding", "identity").lower() == "identity"
+    return PlainResponse(response) if is_plain and not response.is_closed else response
+
+
+def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Return the whole body of a response, and close it; of a larger one the first reads."""
     reader = Reader(response)
     parts: list[bytes] = []
     size = 0
     try:
-        while size <= _LIMITS.max_accumulated_bytes:
+        while size <= max_bytes:
             try:
                 parts.append(reader.read())
             except StopIteration:
@@ -122,13 +164,13 @@ def read_whole(response: HTTPResponse) -> bytes:
     return b"".join(parts)
 
 
-async def read_whole_async(response: HTTPResponse) -> bytes:
-    """Return the whole body of a response, and close it."""
+async def read_whole_async(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes:
+    """Return the whole body of a response, and close it; of a larger one the first reads."""
     reader = AsyncReader(response)
     parts: list[bytes] = []
     size = 0
     try:
-        while size <= _LIMITS.max_accumulated_bytes:
+        while size <= max_bytes:
             try:
                 parts.append(await reader.read())
             except StopAsyncIteration:

@@ -2,9 +2,9 @@
 
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
-Every workload at every read size, then long streams, asynchronous layers, memory, starts and
-whole bodies.  The runs are interleaved in rounds; of each run the fastest round counts, in CPU
-time.  The exit status is 1 if anything is over its bar.
+Every workload at every read size, then long streams, asynchronous layers, transports, memory,
+starts and whole bodies.  The runs are interleaved in rounds; of each run the fastest round
+counts, in CPU time.  The exit status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "real streams": real_streams.report,
     "long streams": long_streams.report,
     "asynchronous": asynchronous.report,
+    "transports": transports.report,
     "memory": memory.report,
     "starts": starts.report,
     "partial values": partial.report,
     "bodies": bodies.report,
     "conversations": conversations.report,
-    "transports": transports.report,
 }
 
 

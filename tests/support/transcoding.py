@@ -93,13 +93,13 @@ class Answering:
         return self._family.http.Response(**self._response)
 
 
-def closable_body(family: FamilyUnderTest, mode: str, chunks: list[bytes]) -> Any:
+def closable_body(family: FamilyUnderTest, mode: str, chunks: list[bytes], **options: Any) -> Any:
     """Return a body whose generators are ended, once it is closed, by a read of the end."""
 
     class Body(AsyncBytes, family.http.AsyncByteStream):  # type: ignore[misc,name-defined]  # of either package
         async def __anext__(self) -> object:
-            if self.closed:
+            if self.closed or self._ended:
                 raise StopAsyncIteration
             return await super().__anext__()
 
-    return family.body(chunks) if mode == "sync" else Body(chunks)
+    return family.body(chunks, **options) if mode == "sync" else Body(chunks, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -150,10 +151,23 @@ async def test_stream_that_nobody_asked_for_is_a_whole_answer(
     assert response.json()["content"] == [{"type": "text", "text": "Hi."}]
 
 
+@modes
+@each_family
+async def test_stream_that_is_compressed_all_the_same_is_decoded(
+    family: FamilyUnderTest, mode: str
+) -> None:
+    content = gzip.compress(b"".join(chat_stream()))
+    headers = {**SSE, "content-encoding": "gzip"}
+    source = closable_body(family, mode, [content[:9], content[9:]])
+    transport = transcoding(family, Answering(family, stream=source, headers=headers))
+    response = await fetch(family, mode, transport, STREAMING)
+    assert text_of(response) == "Hi."
+    assert "content-encoding" not in response.headers
+
+
 @each_family
 async def test_each_chunk_arrives_before_the_next_is_read(family: FamilyUnderTest) -> None:
-    chunks = chat_stream()
-    source = family.async_body(chunks)
+    source = closable_body(family, "async", chat_stream())
     transport = transcoding(family, Answering(family, stream=source, headers=SSE))
     async with family.http.AsyncClient(transport=transport) as client:
         request = client.build_request("POST", "https://x/v1/messages", json=STREAMING)
@@ -200,21 +214,21 @@ async def test_closed_body_closes_the_provider(family: FamilyUnderTest, mode: st
         await body.aclose()
         with pytest.raises(family.http.ReadError, match="read of a body that was closed"):
             await anext(body)
-    assert source.closed == 1
+    assert source.closed
     assert transport.outcome == Abandoned()
 
 
 @each_family
 @pytest.mark.parametrize("body", [MESSAGES, STREAMING], ids=["whole", "streamed"])
 async def test_cancelled_request_closes_the_provider(family: FamilyUnderTest, body: Any) -> None:
-    source = family.async_body([], stays_open=True)
+    source = closable_body(family, "async", [], stays_open=True)
     transport = transcoding(family, Answering(family, stream=source, headers=SSE))
     request = family.http.Request("POST", "https://x/v1/messages", json=body)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(transport.handle_async_request, request)
         await source.silent.wait()
         tasks.cancel_scope.cancel()
-    assert source.closed == 1
+    assert source.closed
     assert transport.outcome == Abandoned()
 
 

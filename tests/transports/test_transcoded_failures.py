@@ -109,8 +109,7 @@ async def test_body_that_breaks_before_its_first_event_raises_the_error_of_the_p
     family: FamilyUnderTest, body: Any, mode: str
 ) -> None:
     error = family.http.ReadError("no words")
-    make = family.body if mode == "sync" else family.async_body
-    source = make([b": wait\n\n"], error=error)
+    source = closable_body(family, mode, [b": wait\n\n"], error=error)
     transport = transcoding(family, Answering(family, stream=source, headers=SSE))
     with pytest.raises(family.http.ReadError, match="no words"):
         await fetch(family, mode, transport, body)
@@ -123,8 +122,9 @@ async def test_body_that_breaks_before_its_first_event_raises_the_error_of_the_p
 async def test_stream_that_breaks_ends_with_an_error_event(
     family: FamilyUnderTest, mode: str
 ) -> None:
-    make = family.body if mode == "sync" else family.async_body
-    source = make(chat_stream()[:2], error=family.http.ReadTimeout("no words"))
+    source = closable_body(
+        family, mode, chat_stream()[:2], error=family.http.ReadTimeout("no words")
+    )
     transport = transcoding(family, Answering(family, stream=source, headers=SSE))
     response = await fetch(family, mode, transport, STREAMING)
     assert response.status_code == 200
@@ -148,11 +148,11 @@ async def test_provider_is_closed_with_the_chunk_that_reports_the_failure(
         body = transport.handle_request(request).stream
         while b"no capacity" not in next(body):
             pass
-        assert source.closed == 1
+        assert source.closed
         assert list(body) == []
     else:
         body = (await transport.handle_async_request(request)).stream
         while b"no capacity" not in await anext(body):
             pass
-        assert source.closed == 1
+        assert source.closed
         assert [data async for data in body] == []

@@ -11,7 +11,7 @@ from support.http_families import FamilyUnderTest, each_family
 from support.transcoding import SSE, STREAMING, Answering, chat_stream, fetch, transcoding
 
 from streamnorm import Completed, accumulate, decoder
-from streamnorm.transports.transcoded_source import AsyncResponseBody, ResponseBody
+from streamnorm.transports.transcoded_body import readable
 
 pytestmark = pytest.mark.anyio
 modes = pytest.mark.parametrize("mode", ["async", "sync"])
@@ -93,7 +93,7 @@ async def test_body_of_the_network_is_read_without_the_generators_of_the_package
     for_async, for_sync = (
         family.http.Response(200, headers=SSE, stream=generated(family, chunks)) for _ in range(2)
     )
-    assert [data async for data in AsyncResponseBody(for_async).aiter_bytes()] == chunks
-    assert [*ResponseBody(for_sync).iter_bytes()] == chunks
+    assert [data async for data in readable(for_async).aiter_bytes()] == chunks
+    assert [*readable(for_sync).iter_bytes()] == chunks
     assert not for_async.is_stream_consumed
     assert not for_sync.is_stream_consumed
