@@ -61,7 +61,7 @@ def upstream() -> Iterator[Upstream]:
 
 clients = pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
 targets = pytest.mark.parametrize("target", SDKS)
-modes = pytest.mark.parametrize("mode", ["async", "sync"])
+modes = pytest.mark.parametrize("mode", ["async", pytest.param("sync", marks=pytest.mark.slow)])
 
 
 async def converse(
@@ -88,7 +88,9 @@ async def converse(
 
 
 @modes
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    "stream", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["streamed", "whole"]
+)
 @pytest.mark.parametrize(("script", "readings"), ANSWERS.values(), ids=ANSWERS)
 @targets
 @clients

@@ -124,6 +124,7 @@ def test_json_has_the_whole_history(source: str, d: Draws) -> None:
 
 
 @pytest.mark.parametrize("source", DIALECTS)
+@with_half_the_examples
 @given(d=draws(250))
 def test_a_dump_is_the_encoding_of_the_request(source: str, d: Draws) -> None:
     chat = made_conversation(d, source)
