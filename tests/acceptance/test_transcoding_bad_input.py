@@ -18,7 +18,7 @@ from support.transcoding import chat_stream
 
 from streamnorm.transports.httpx2 import TranscodingTransport
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ PROVIDERS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["async", pytest.param("sync", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["async", "sync"])
 @pytest.mark.parametrize("broken", PROVIDERS.values(), ids=PROVIDERS)
 @pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
 async def test_provider_that_fails_raises_the_exception_of_the_sdk(

@@ -15,7 +15,7 @@ import pytest
 from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.transports.httpx2 import TranscodingTransport
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ def assert_aborted(directory: Path, at_least: bytes) -> None:
     assert recording.response.end == "aborted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("response", [OPEN, TWO_READS], ids=["one_chunk", "two_chunks"])
 @pytest.mark.parametrize("waits_in", ["start", "send", "read"])
 @pytest.mark.parametrize("who", ["client", "server"])

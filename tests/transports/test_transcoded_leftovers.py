@@ -6,7 +6,7 @@ import pytest
 from support.cancelled_requests import cancel_requests
 from support.http_families import FamilyUnderTest, each_family
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 # httpx leaves generators to the garbage collector, which trio reports.
