@@ -57,7 +57,7 @@ class Step(NamedTuple):
             return [
                 position
                 for position, item in enumerate(values)
-                if type(item) is dict and item.get(field) == value
+                if is_object(item) and item.get(field) == value
             ]
         return [position for position, item in enumerate(values) if self.matches(item)]
 
