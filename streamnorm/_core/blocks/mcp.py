@@ -60,11 +60,19 @@ class _Link(Struct):
     description: str | None = None
 
 
+_OF_OTHERS = {
+    "image": frozenset({"uri", "resource"}),
+    "audio": frozenset({"uri", "resource"}),
+    "resource": frozenset({"uri", "mimeType"}),
+}
+"""Fields of other kinds of blocks, of which a block of this kind would become one."""
+
+
 def content_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
     """Return a content block of MCP.
 
     A resource is a file or a document of text.  A link to one is text for the model, which
-    cannot follow it.
+    cannot follow it.  A block with fields of another kind of block stays as it is.
 
     Args:
         value: The block.
@@ -74,6 +82,8 @@ def content_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
         DecodeError: A field is missing, or has another type than the protocol's.
     """
     match value.get("type"):
+        case str(kind) if value.keys() & _OF_OTHERS.get(kind, frozenset()):
+            return OpaqueBlock(MCP, kind, compact(value))
         case "text":
             text = mcp_struct(value, _Text, path)
             return Text(clean(text.text), extra=unmapped_fields(value, _Text))
@@ -152,9 +162,9 @@ def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
         case Video(media_type, data) if data is not None:
             return _resource_to_mcp(media_type, data, rest.get("uri", _uri(None, index)), rest)
         case Image(media_type, data) | Audio(media_type, data) if data is not None:
-            kind = "image" if isinstance(block, Image) else "audio"
-            if "uri" in rest and (media_type or "").startswith(f"{kind}/"):
+            if "uri" in rest:
                 return _resource_to_mcp(media_type, data, rest["uri"], rest)
+            kind = "image" if isinstance(block, Image) else "audio"
             if media_type is None:
                 raise EncodeError(f"{kind} without a media type, expected one", path=path)
             return {"type": kind, "data": data, "mimeType": media_type, **rest}

@@ -229,10 +229,16 @@ def test_structured_content_that_no_value_holds_is_extra(
     assert result.to_mcp() == value
 
 
-def test_an_image_of_another_type_with_an_address_stays_an_image() -> None:
-    wire = {"type": "image", "data": "", "mimeType": "text/plain", "uri": "x:"}
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {"type": "image", "data": "", "mimeType": "text/plain", "uri": "x:"},
+        {"type": "resource", "resource": {"uri": "x:", "text": ""}, "mimeType": "text/plain"},
+    ],
+)
+def test_a_block_with_fields_of_another_kind_stays_as_it_is(wire: dict[str, Any]) -> None:
     result = ToolResult.from_mcp({"content": [wire]})
-    assert result.content == (Image("text/plain", "", extra={"mcp": {"uri": "x:"}}),)
+    assert [type(block) for block in result.content] == [OpaqueBlock]
     assert result.to_mcp()["content"] == [wire]
 
 
