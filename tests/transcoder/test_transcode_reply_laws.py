@@ -82,7 +82,8 @@ def test_damaged_stream_ends_once_and_is_the_same_without_the_run(d: Draws) -> N
     route = Route(source, target, {"reply": REPLY, "verbatim": d.flag()})
     reading = assert_same_without_run(cut_anywhere(d, damaged(d, body)), route)
     assert reading.outcome is not None
-    if target == "openai_responses":
+    # An event that is unknown in its own dialect stays in it as it is.
+    if source != target == "openai_responses":
         assert validate(reading.joined, target) == [] or isinstance(
             reading.outcome, Failed | Truncated
         )
