@@ -231,6 +231,16 @@ class Transcoder:
         return self._decoder.frames
 
     @property
+    def pings(self) -> int:
+        """Number of frames read that are pings."""
+        return self._decoder.pings
+
+    @property
+    def lacks_only_terminal(self) -> bool:
+        """Whether the message is complete without its terminal, which a server may never send."""
+        return self._decoder.lacks_only_terminal
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """Losses so far: what the target dialect could not represent."""
         return self._encoder.losses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from msgspec import Struct, structs
@@ -66,7 +66,9 @@ class Upstream(Struct, frozen=True, kw_only=True):
         server: Name of the server in profiles; None is the vendor.
         profiles: What models, servers and versions refuse; None = what streamnorm ships.
         model_map: Names of its models by the names that clients use.
+        model: Name of the model that all requests ask for; None for that of `model_map`.
         headers: Headers of every request to it, names in lower case; they may hold its key.
+        passes_key: Whether the client's own key is sent, if `headers` holds none.
     """
 
     dialect: str
@@ -74,14 +76,20 @@ class Upstream(Struct, frozen=True, kw_only=True):
     server: str | None = None
     profiles: Profiles | None = None
     model_map: Mapping[str, str] = {}
+    model: str | None = None
     headers: Mapping[str, str] = {}
+    passes_key: bool = True
 
     def __repr__(self) -> str:
         return f"Upstream({self.dialect!r}, …)"
 
+    def own_model(self, name: str) -> str:
+        """Return the provider's name of a model."""
+        return self.model_map.get(name, name) if self.model is None else self.model
+
     def with_own_model(self, request: Request) -> Request:
         """Return a request with the provider's name of its model."""
-        name = self.model_map.get(request.model, request.model)
+        name = self.own_model(request.model)
         return request if name == request.model else structs.replace(request, model=name)
 
 
@@ -97,7 +105,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
         include_usage: Whether the client reads the tokens of a stream.
         reply: How calls in the answer get the client's names.
         losses: What the upstream's dialect cannot carry.
-        request: The request, with the upstream's name of the model.
+        request: The request, with the upstream's name of the model; None if it was not read.
     """
 
     url: str
@@ -107,7 +115,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     include_usage: bool
     reply: Reply
     losses: tuple[Loss, ...]
-    request: Request
+    request: Request | None
     method: str = "POST"
 
     def __repr__(self) -> str:
@@ -143,6 +151,7 @@ def upstream_request(
     upstream: Upstream,
     *,
     strict: bool = False,
+    adjust: Callable[[Request], Request] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
     """Return a client's request for a message as the request for its upstream.
@@ -152,6 +161,7 @@ def upstream_request(
         client: The client's dialect.
         upstream: The provider.
         strict: Whether to refuse a request that would lose something.
+        adjust: Changes the request before it is encoded.
         limits: Bounds of the body.
 
     Raises:
@@ -164,6 +174,8 @@ def upstream_request(
             body, known.name, path=received.path, headers=received.headers, limits=limits
         )
         request = upstream.with_own_model(request)
+        if adjust is not None:
+            request = adjust(request)
         encoded = encode_request(
             request,
             target.name,
@@ -175,7 +187,12 @@ def upstream_request(
             raise EncodeError("no name of a model, expected one", path="model")
         url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
     headers = request_headers(
-        received.headers, known, target, body=encoded.headers, own=upstream.headers
+        received.headers,
+        known,
+        target,
+        body=encoded.headers,
+        own=upstream.headers,
+        passes_key=upstream.passes_key,
     )
     return UpstreamRequest(
         url=url,

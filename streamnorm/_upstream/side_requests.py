@@ -163,7 +163,7 @@ def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> Si
 
 def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> SideSteps:
     with refusals():
-        path = model_path(upstream.dialect, upstream.model_map.get(model, model))
+        path = model_path(upstream.dialect, upstream.own_model(model))
     headers = _version_headers(client, upstream)
     answer = yield _request("GET", path, received, client, upstream, headers)
     if (failure := _failure(answer, upstream)) is not None:
@@ -188,7 +188,12 @@ def _request(
     with refusals():
         url = endpoint_url(upstream.base_url, path, target.endpoints)
     headers = request_headers(
-        received.headers, known, target, body=body_headers or {}, own=upstream.headers
+        received.headers,
+        known,
+        target,
+        body=body_headers or {},
+        own=upstream.headers,
+        passes_key=upstream.passes_key,
     )
     if body is None:
         del headers["content-type"]

@@ -169,6 +169,16 @@ class Pump(ABC, Generic[T]):
         return self._core.dialect or None
 
     @property
+    def progress(self) -> int:
+        """Number of frames read that are no pings."""
+        return self._core.frames - self._core.pings
+
+    @property
+    def lacks_only_terminal(self) -> bool:
+        """Whether the message is complete without its terminal, which a server may never send."""
+        return self._core.lacks_only_terminal
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """The decoder's notes."""
         return self._core.notes

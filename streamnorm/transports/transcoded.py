@@ -383,7 +383,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     def _observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
         """Learn from a count of tokens, for the estimates of those that nobody counts."""
-        if isinstance(outcome, Completed):
+        if isinstance(outcome, Completed) and sent.request is not None:
             self._estimator.observe(sent.request, outcome.usage.input_tokens)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer, holds_no_field
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage
+from streamnorm._core.events import Completed, Event, Outcome, Ping, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
@@ -53,6 +53,7 @@ class Decoder(ABC):
         error_outside_stream: Whether the final error stood outside any event, which no client
             reads.
         refused: The frame at which the stream failed; None if it failed at none.
+        pings: Number of frames read that are pings.
     """
 
     dialect: str = ""
@@ -74,6 +75,7 @@ class Decoder(ABC):
         self._delta_run: DeltaRun | None = None  # set by rooms that have one
         self.is_plain = True
         self._limits = limits
+        self.pings = 0
         self.framing = SSEDecoder(
             max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
         )
@@ -126,6 +128,7 @@ class Decoder(ABC):
                     if self.outcome is not None:
                         self.run = None
                         return events
+                    self.pings += bool(events) and isinstance(events[-1], Ping)
             if self.framing.overflowed:
                 raise too_large("max_event_bytes", self._limits.max_event_bytes)
         except Fatal as fatal:
@@ -303,6 +306,11 @@ class Decoder(ABC):
             return decode_any(text, max_depth=self._limits.max_json_depth)
         except InvalidJSON:
             return None
+
+    @property
+    def lacks_only_terminal(self) -> bool:
+        """Whether the message is complete without its terminal, which a server may never send."""
+        return False
 
     @property
     def resume_token(self) -> dict[str, Any] | None:

@@ -86,6 +86,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         versioned_base: Whether the vendor's SDK has the version in its base URL.
         key_headers: Request headers that hold the API key, the vendor's first.
         vendor_headers: Further request headers that mean something to the vendor.
+        passed_query: Names in the query of a request that mean something to the vendor.
         request_id_header: Response header that names the exchange.
         servers: Names of servers, by a suffix of their host, that do not follow from it.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
@@ -97,6 +98,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     versioned_base: bool = False
     key_headers: tuple[str, ...] = ("authorization",)
     vendor_headers: tuple[str, ...] = ()
+    passed_query: tuple[str, ...] = ()
     request_id_header: str = "x-request-id"
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None

@@ -99,6 +99,10 @@ class AnthropicDecoder(Decoder):
             return True  # some servers send no `message_stop`
         return super().may_end_with(frame, value)
 
+    @property
+    def lacks_only_terminal(self) -> bool:
+        return self._has_stopped
+
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if not self._has_stopped:
             return ()

@@ -97,6 +97,10 @@ class GeminiDecoder(Decoder):
             return True
         return super().may_end_with(frame, value)
 
+    @property
+    def lacks_only_terminal(self) -> bool:
+        return self._is_finished()
+
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         if self._is_finished():
             self._finish(events)

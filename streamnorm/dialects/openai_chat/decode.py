@@ -114,8 +114,12 @@ class ChatDecoder(Decoder):
         finishes = any(choice.get("finish_reason") for choice in objects_of(value.get("choices")))
         return finishes or self._all_finished() or super().may_end_with(frame, value)
 
+    @property
+    def lacks_only_terminal(self) -> bool:
+        return bool(self._choices) and self._all_finished()
+
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
-        if not self._choices or not self._all_finished():
+        if not self.lacks_only_terminal:
             return ()
         self._finish(events)
         return ("no_done",)

@@ -1,0 +1,24 @@
+"""A gateway: any client on any provider.
+
+    app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
+
+A request comes in at the `door` of the `application`.  `messages` answers it: `routing` chooses
+the upstreams, `attempts` asks one after the other over the `network` until an answer begins, and
+`sending` writes that to the client.  `config` is what a configuration says, `model_options` what
+it changes in requests, and `records` what is known of each request.
+"""
+
+from streamnorm.gateway.application import Gateway
+from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Gateway",
+    "ModelConfig",
+    "UpstreamConfig",
+    "app",
+    "read_config",
+]
+
+app = Gateway

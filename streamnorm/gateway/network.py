@@ -1,0 +1,209 @@
+"""The upstream side of a gateway, on aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from msgspec import Struct
+
+from streamnorm._upstream.requests import UpstreamRequest
+from streamnorm._upstream.side_requests import SideRequest
+from streamnorm.aio.pump import Pump
+from streamnorm.gateway.config import Config
+
+__all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times"]
+
+_CONNECT_S = 30.0
+
+
+class Stalled(TimeoutError):
+    """An upstream sent nothing, or nothing but pings, for too long."""
+
+
+class ServerStopping(Exception):
+    """The gateway stops, and this answer has had its grace."""
+
+
+class Times(Struct, frozen=True):
+    """Seconds that an upstream has; see `Config`."""
+
+    first_byte_s: float
+    idle_s: float
+    progress_s: float
+    finish_grace_s: float
+
+
+class Network:
+    """The connections to all upstreams.
+
+    Args:
+        config: The configuration.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._times = Times(
+            config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s
+        )
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: UpstreamRequest | SideRequest) -> Answer:
+        """Send a request, and return the answer once its head has arrived.
+
+        Raises:
+            aiohttp.ClientError: There is none.
+            TimeoutError: It did not begin in time.
+        """
+        start = asyncio.get_running_loop().time()
+        async with asyncio.timeout(self._times.first_byte_s):
+            response = await self._open_session().request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+            )
+        return Answer(response, self._times, start)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # No bound on connections: one client must not wait for the stream of another.
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                auto_decompress=False,
+                trust_env=False,
+                skip_auto_headers=("User-Agent",),
+            )
+        return self._session
+
+
+class Answer:
+    """The answer of an upstream; the reader of a `Stream`.
+
+    A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
+    again when it fires, not with each read.
+
+    Args:
+        response: The response, of which nothing was read.
+        times: What the upstream has.
+        start: When the request was sent.
+
+    Attributes:
+        status: HTTP status.
+        headers: Headers by lower-case name.
+        content_type: `content-type`, or None.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, times: Times, start: float) -> None:
+        self._response = response
+        self._content = response.content
+        self._times = times
+        self._loop = asyncio.get_running_loop()
+        self.status: int | None = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self.content_type = self.headers.get("content-type")
+        self._pump: Pump[bytes] | None = None
+        self._waits_since: float | None = None  # since when a read is under way
+        self._progress_at = start
+        self._reads = self._count = 0
+        self._is_ended_here = False  # although more may come on the connection
+        self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
+
+    async def read(self) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            StopAsyncIteration: The body has ended.
+            Stalled: The upstream is late.
+            aiohttp.ClientError: The connection broke.
+        """
+        self._waits_since = now = self._loop.time()
+        count = self._reads if self._pump is None else self._pump.progress
+        if count != self._count:
+            self._count, self._progress_at = count, now
+        data = await self._content.readany()
+        self._waits_since = None
+        if not data:
+            raise StopAsyncIteration
+        self._reads += 1
+        if self._reads == 1:
+            self._check()
+        return data
+
+    async def read_all(self, max_bytes: int) -> bytes:
+        """Return the whole body; of a larger one the first reads.
+
+        Raises:
+            Stalled: The upstream is late.
+            aiohttp.ClientError: The connection broke.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while size <= max_bytes:
+            try:
+                parts.append(await self.read())
+            except StopAsyncIteration:
+                break
+            size += len(parts[-1])
+        return b"".join(parts)
+
+    def watch(self, pump: Pump[bytes]) -> None:
+        """Measure progress by the events that a pump has read, and let it say when it may end."""
+        self._pump = pump
+
+    def fail(self, cause: Exception) -> None:
+        """End the body with an exception, also a read that is under way."""
+        self._content.set_exception(cause)
+
+    async def close(self) -> None:
+        """Close the connection, unless the body has ended: then others may use it."""
+        self._timer.cancel()
+        if self._content.at_eof() and not self._is_ended_here:
+            self._response.release()
+        else:
+            self._response.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _check(self) -> None:
+        """End the body if the upstream is late, and look again when it may be."""
+        self._timer.cancel()
+        now, times = self._loop.time(), self._times
+        if not self._reads:
+            self.fail(Stalled("no first byte"))
+            return
+        # A finish may be read at any time, and the client may be slow.
+        next_look = now + times.finish_grace_s
+        if (since := self._waits_since) is not None:
+            if self._pump is not None and self._pump.lacks_only_terminal:
+                end = since + times.finish_grace_s
+                if now >= end:
+                    self._is_ended_here = True
+                    self._content.feed_eof()
+                    return
+            else:
+                end = min(since + times.idle_s, self._progress_at + times.progress_s)
+                if now >= end:
+                    self.fail(Stalled("nothing, or nothing but pings"))
+                    return
+            next_look = min(end, next_look)
+        self._timer = self._loop.call_at(next_look, self._check)
