@@ -15,9 +15,10 @@ from streamnorm._upstream.requests import RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.gateway.config import Config
-from streamnorm.gateway.door import asked_of, read_body, received_request
+from streamnorm.gateway.door import asked_of, path_of, read_body, received_request
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
+from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 
@@ -25,6 +26,7 @@ __all__ = ["Gateway"]
 
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
+_TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
 class Gateway:
@@ -33,7 +35,8 @@ class Gateway:
     Args:
         config: The configuration.
         environ: The environment that holds the keys; None for that of the process.
-        observers: Those who are told of each request.
+        observers: Those who are told of each request, besides the log, the metrics and the
+            spans.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -49,7 +52,7 @@ class Gateway:
         self._config = config
         self._network = Network(config)
         self._messages = Messages(config, Routing(config, environ), self._network)
-        self._observers = observers
+        self._observers = Observers(config, observers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or the server's lifespan messages.
@@ -75,6 +78,10 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        metrics = self._observers.metrics
+        if metrics is not None and path_of(scope) == "/metrics":
+            await metrics(scope, receive, send)
+            return
         body = await read_body(receive, self._config.max_body_bytes)
         if body is None:
             return
@@ -89,9 +96,14 @@ class Gateway:
             return
         client, asked = known
         loop = asyncio.get_running_loop()
-        call = CallRecord(client=client.name, operation=asked.operation, started_at=loop.time())
-        for observer in self._observers:
-            observer.begin(call)
+        call = CallRecord(
+            client=client.name,
+            operation=asked.operation,
+            model=asked.model,
+            trace={name: received.headers[name] for name in _TRACE if name in received.headers},
+            started_at=loop.time(),
+        )
+        self._observers.begin(call)
         try:
             await self._messages.answer(received, client, exchange, call)
         except RequestRefused as refused:
@@ -103,5 +115,4 @@ class Gateway:
             raise
         finally:
             call.ended_at = loop.time()
-            for observer in self._observers:
-                observer.end(call)
+            self._observers.end(call)

@@ -9,7 +9,13 @@ from streamnorm._registry import DIALECTS
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.asgi.exchange import Receive, Scope
 
-__all__ = ["asked_of", "read_body", "received_request"]
+__all__ = ["asked_of", "path_of", "read_body", "received_request"]
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request, without that at which the gateway is mounted."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return "/" + "/".join(segment for segment in path.split("/") if segment)
 
 
 async def read_body(receive: Receive, max_bytes: int) -> bytes | None:
@@ -31,14 +37,13 @@ async def read_body(receive: Receive, max_bytes: int) -> bytes | None:
 
 def received_request(scope: Scope, body: bytes) -> ClientRequest:
     """Return a request as the rest of the gateway reads it."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return ClientRequest(
         method=scope["method"],
-        path="/" + "/".join(segment for segment in path.split("/") if segment),
+        path=path_of(scope),
         headers=headers,
         body=body,
         query=dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"))),
