@@ -21,6 +21,7 @@ from streamnorm.gateway.config import Config, checked
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.messages import Messages, raw
 from streamnorm.gateway.network import Network
+from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 
@@ -29,6 +30,8 @@ __all__ = ["Gateway"]
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
 _HEALTH = "/healthz"
+_METRICS = "/metrics"
+_TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
 class Gateway:
@@ -37,7 +40,8 @@ class Gateway:
     Args:
         config: The configuration.
         environ: The environment that holds the keys; None for that of the process.
-        observers: Those who are told of each request.
+        observers: Those who are told of each request, besides the log, the metrics and the
+            spans.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -55,7 +59,7 @@ class Gateway:
         environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
         self._messages = Messages(config, Routing(config, environ), self._network)
-        self._observers = observers
+        self._observers = Observers(config, observers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, refuse a WebSocket, or answer the server's lifespan messages.
@@ -85,22 +89,29 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if path_of(scope) == _HEALTH:
+        path, metrics = path_of(scope), self._observers.metrics
+        if metrics is not None and path == _METRICS:
+            await metrics(scope, receive, send)
+            return
+        if path == _HEALTH:
             async with open_exchange(receive, send) as exchange:
                 await send_json(exchange, 200, _JSON, b'{"status":"ok"}')
             return
         received = received_request(scope)
         client = client_of(received)
         loop = asyncio.get_running_loop()
-        call = CallRecord(client=client.name, operation="", started_at=loop.time())
-        for observer in self._observers:
-            observer.begin(call)
+        call = CallRecord(
+            client=client.name,
+            operation="",
+            trace={name: received.headers[name] for name in _TRACE if name in received.headers},
+            started_at=loop.time(),
+        )
+        self._observers.begin(call)
         try:
             await self._attend(scope, received, client, receive, send, call)
         finally:
             call.ended_at = loop.time()
-            for observer in self._observers:
-                observer.end(call)
+            self._observers.end(call)
 
     async def _attend(
         self,
@@ -114,7 +125,7 @@ class Gateway:
         """Let a request in and answer it, or refuse it."""
         try:
             asked = self._door.check(scope, received, client)
-            call.operation = asked.operation
+            call.operation, call.model = asked.operation, asked.model
             with self._door.entered():
                 body = await self._door.read_body(receive)
                 if body is None:
