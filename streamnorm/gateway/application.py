@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections.abc import Mapping
 
 import anyio
@@ -14,7 +16,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.config import Config
+from streamnorm.gateway.config import Config, ConfigError, read_config
 from streamnorm.gateway.door import asked_of, path_of, read_body, received_request
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
@@ -22,10 +24,14 @@ from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 
-__all__ = ["Gateway"]
+__all__ = ["Gateway", "from_environment"]
+
+_LOG = logging.getLogger("streamnorm.gateway")
 
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
+# With which uvicorn and gunicorn end too, and start no worker again.
+_STARTUP_FAILURE = 3
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
@@ -116,3 +122,21 @@ class Gateway:
         finally:
             call.ended_at = loop.time()
             self._observers.end(call)
+
+
+def from_environment() -> Gateway:
+    """Return the gateway of the configuration file that `STREAMNORM_CONFIG` names.
+
+        STREAMNORM_CONFIG=gateway.toml uvicorn --factory streamnorm.gateway:from_environment
+
+    Raises:
+        SystemExit: The configuration is wrong; one line in the log says why.
+    """
+    try:
+        path = os.environ.get("STREAMNORM_CONFIG", "")
+        if not path:
+            raise ConfigError("STREAMNORM_CONFIG: not set, expected the path of a configuration")
+        return Gateway(read_config(path))
+    except ConfigError as exc:
+        _LOG.critical("%s", exc)
+        raise SystemExit(_STARTUP_FAILURE) from exc
