@@ -8,17 +8,19 @@ import os
 from collections.abc import Mapping
 
 import anyio
+from msgspec import structs
 
+from streamnorm._core.codec import Asked, Dialect
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._upstream.answers import error_answer
-from streamnorm._upstream.requests import RequestRefused
+from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.config import Config, ConfigError, read_config
-from streamnorm.gateway.door import asked_of, path_of, read_body, received_request
-from streamnorm.gateway.messages import Messages
+from streamnorm.gateway.config import Config, ConfigError, checked, read_config
+from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
+from streamnorm.gateway.messages import Messages, raw
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
@@ -32,6 +34,8 @@ _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
 # With which uvicorn and gunicorn end too, and start no worker again.
 _STARTUP_FAILURE = 3
+_HEALTH = "/healthz"
+_METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
@@ -55,13 +59,15 @@ class Gateway:
         environ: Mapping[str, str] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
-        self._config = config
+        config = checked(config)
         self._network = Network(config)
+        environ = os.environ if environ is None else environ
+        self._door = Door(config, environ)
         self._messages = Messages(config, Routing(config, environ), self._network)
         self._observers = Observers(config, observers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or the server's lifespan messages.
+        """Answer one request, refuse a WebSocket, or answer the server's lifespan messages.
 
         Raises:
             LocalProtocolError: The scope is of another type.
@@ -71,8 +77,12 @@ class Gateway:
                 await self._serve(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
+            case "websocket":
+                await self._refuse_websocket(scope, receive, send)
             case other:
-                raise LocalProtocolError(f"scope of type {other!r}, expected http or lifespan")
+                raise LocalProtocolError(
+                    f"scope of type {other!r}, expected http, websocket or lifespan"
+                )
 
     async def _live(self, receive: Receive, send: Send) -> None:
         try:
@@ -84,44 +94,92 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        metrics = self._observers.metrics
-        if metrics is not None and path_of(scope) == "/metrics":
+        path, metrics = path_of(scope), self._observers.metrics
+        if metrics is not None and path == _METRICS:
             await metrics(scope, receive, send)
             return
-        body = await read_body(receive, self._config.max_body_bytes)
-        if body is None:
+        if path == _HEALTH:
+            async with open_exchange(receive, send) as exchange:
+                await send_json(exchange, 200, _JSON, b'{"status":"ok"}')
             return
-        async with open_exchange(receive, send) as exchange:
-            await self._respond(scope, body, exchange)
-
-    async def _respond(self, scope: Scope, body: bytes, exchange: Exchange) -> None:
-        received = received_request(scope, body)
-        known = asked_of(received)
-        if known is None:
-            await send_json(exchange, 404, _JSON, b'{"error":{"message":"not found"}}')
-            return
-        client, asked = known
+        received = received_request(scope)
+        client = client_of(received)
         loop = asyncio.get_running_loop()
         call = CallRecord(
             client=client.name,
-            operation=asked.operation,
-            model=asked.model,
+            operation="",
             trace={name: received.headers[name] for name in _TRACE if name in received.headers},
             started_at=loop.time(),
         )
         self._observers.begin(call)
         try:
-            await self._messages.answer(received, client, exchange, call)
-        except RequestRefused as refused:
-            answer = error_answer(refused.error, client.name, upstream=None)
-            call.status, call.outcome = answer.status, error_outcome(refused.error)
-            await send_json(exchange, answer.status, _JSON, answer.body)
-        except BaseException:
-            call.outcome = call.outcome or Abandoned()
-            raise
+            await self._attend(scope, received, client, receive, send, call)
         finally:
             call.ended_at = loop.time()
             self._observers.end(call)
+
+    async def _attend(
+        self,
+        scope: Scope,
+        received: ClientRequest,
+        client: Dialect,
+        receive: Receive,
+        send: Send,
+        call: CallRecord,
+    ) -> None:
+        """Let a request in and answer it, or refuse it."""
+        try:
+            asked = self._door.check(scope, received, client)
+            call.operation, call.model = asked.operation, asked.model
+            with self._door.entered():
+                body = await self._door.read_body(receive)
+                if body is None:
+                    call.outcome = Abandoned()
+                    return
+                async with open_exchange(receive, send) as exchange:
+                    whole = structs.replace(received, body=body)
+                    await self._respond(whole, client, asked, exchange, call)
+        except RequestRefused as refused:
+            async with open_exchange(receive, send) as exchange:
+                await self._refuse(refused, client, exchange, call)
+
+    async def _respond(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: Asked,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        try:
+            await self._messages.answer(received, client, exchange, call)
+        except RequestRefused:
+            raise
+        except BaseException:
+            call.outcome = call.outcome or Abandoned()
+            raise
+
+    async def _refuse(
+        self, refused: RequestRefused, client: Dialect, exchange: Exchange, call: CallRecord
+    ) -> None:
+        answer = error_answer(refused.error, client.name, upstream=None)
+        call.status, call.outcome = answer.status, error_outcome(refused.error)
+        await send_json(exchange, answer.status, [*_JSON, *raw(refused.headers)], answer.body)
+
+    async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a WebSocket with a response, if the server can send one, or else close it."""
+        while (await receive())["type"] != "websocket.connect":
+            pass
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refused = websocket_refused()
+        client = client_of(received_request(scope))
+        answer = error_answer(refused.error, client.name, upstream=None)
+        headers = [*_JSON, *raw(refused.headers)]
+        start = {"type": "websocket.http.response.start", "status": answer.status}
+        await send({**start, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": answer.body})
 
 
 def from_environment() -> Gateway:

@@ -22,7 +22,7 @@ from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "raw"]
 
 _JSON = (b"content-type", b"application/json")
 
@@ -99,7 +99,7 @@ class Messages:
                 await self._send_stream(result, stream, call)
             case Whole():
                 call.upstream, call.status = result.target.name, 200
-                await send_json(exchange, 200, [_JSON, *_raw(result.headers)], result.answer.body)
+                await send_json(exchange, 200, [_JSON, *raw(result.headers)], result.answer.body)
             case Failure():
                 call.outcome = error_outcome(result.error)
                 if result.target is not None:
@@ -132,7 +132,7 @@ class Messages:
             await stream.send(_error_event(client, failure.error), more=False)
             return
         call.status = failure.status
-        await send_json(exchange, failure.status, [_JSON, *_raw(failure.headers)], failure.body)
+        await send_json(exchange, failure.status, [_JSON, *raw(failure.headers)], failure.body)
 
     def _may_commit(self, attempts: Attempts, seconds: float) -> bool:
         """Return whether status 200 may be sent although no upstream has begun."""
@@ -147,7 +147,8 @@ class Messages:
         return self._config.keepalive_s if after is None else min(after, self._config.keepalive_s)
 
 
-def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return headers as an ASGI server reads them."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
