@@ -39,7 +39,9 @@ class RequestLog:
         level = logging.WARNING if call.ending in ("failed", "truncated") else logging.INFO
         if _LOG.isEnabledFor(level):
             fields = _fields(call)
-            line = " ".join(f"{name}={_text(value)}" for name, value in fields.items())
+            losses = ",".join(f"{name}:{count}" for name, count in call.losses.items())
+            shown = fields | {"losses": losses} if losses else fields
+            line = " ".join(f"{name}={_text(value)}" for name, value in shown.items())
             _LOG.log(level, "%s", line, extra={"streamnorm": fields})
 
 
@@ -89,7 +91,5 @@ def _fields(call: CallRecord) -> dict[str, object]:
 
 def _text(value: object) -> str:
     """Return a value as it stands in a line: one word, or a string of JSON."""
-    if isinstance(value, dict):
-        value = ",".join(f"{name}:{count}" for name, count in value.items())
     text = str(value)
     return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

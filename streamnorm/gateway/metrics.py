@@ -10,7 +10,8 @@ import os
 from fnmatch import fnmatchcase
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_asgi_app
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from streamnorm.asgi.exchange import Receive, Scope, Send
@@ -81,7 +82,7 @@ class Metrics:
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
-        self._app: Any = make_asgi_app(registry)
+        self._app: Any = prometheus_client.make_asgi_app(registry)  # pyright: ignore[reportUnknownMemberType]  # untyped
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request with the counts."""
