@@ -20,11 +20,13 @@ from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
-from streamnorm.gateway.messages import Messages, raw
+from streamnorm.gateway.draining import Draining, chained_signals
+from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
+from streamnorm.gateway.sending import raw_headers
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -37,6 +39,7 @@ _STARTUP_FAILURE = 3
 _HEALTH = "/healthz"
 _METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
+_RETRY_S = 1
 
 
 class Gateway:
@@ -59,12 +62,25 @@ class Gateway:
         environ: Mapping[str, str] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
-        config = checked(config)
+        self._config = config = checked(config)
         self._network = Network(config)
         environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
         self._messages = Messages(config, Routing(config, environ), self._network)
         self._observers = Observers(config, observers)
+        self._draining = Draining(self._network.stop)
+
+    def begin_drain(self, grace_s: float | None = None) -> None:
+        """Refuse new requests, and end running ones after their grace.
+
+        A stream then ends with an error event.  Under uvicorn this is called at SIGTERM and
+        SIGINT; under other servers it may come only with the lifespan's shutdown, when they
+        have waited for all streams or cancelled them.
+
+        Args:
+            grace_s: Seconds that running requests have; None for `drain_grace_s`.
+        """
+        self._draining.begin(self._config.drain_grace_s if grace_s is None else grace_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, refuse a WebSocket, or answer the server's lifespan messages.
@@ -86,9 +102,14 @@ class Gateway:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         try:
-            while (await receive())["type"] != "lifespan.shutdown":
-                await send({"type": "lifespan.startup.complete"})
+            with chained_signals(self.begin_drain):
+                while (await receive())["type"] != "lifespan.shutdown":
+                    await send({"type": "lifespan.startup.complete"})
         finally:  # also if the server is cancelled
+            self.begin_drain(0.0)
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await self._draining.wait()
+            self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
         await send({"type": "lifespan.shutdown.complete"})
@@ -100,7 +121,7 @@ class Gateway:
             return
         if path == _HEALTH:
             async with open_exchange(receive, send) as exchange:
-                await send_json(exchange, 200, _JSON, b'{"status":"ok"}')
+                await self._say_health(exchange)
             return
         received = received_request(scope)
         client = client_of(received)
@@ -117,6 +138,13 @@ class Gateway:
         finally:
             call.ended_at = loop.time()
             self._observers.end(call)
+
+    async def _say_health(self, exchange: Exchange) -> None:
+        """Answer whether further requests may be sent here."""
+        if self._draining.has_begun:
+            await send_json(exchange, 503, _JSON, b'{"status":"stopping"}')
+        else:
+            await send_json(exchange, 200, _JSON, b'{"status":"ok"}')
 
     async def _attend(
         self,
@@ -136,9 +164,11 @@ class Gateway:
                 if body is None:
                     call.outcome = Abandoned()
                     return
-                async with open_exchange(receive, send) as exchange:
-                    whole = structs.replace(received, body=body)
-                    await self._respond(whole, client, asked, exchange, call)
+                cancels = self._config.on_disconnect == "cancel"
+                async with open_exchange(receive, send, cancels=cancels) as exchange:
+                    with self._draining.running(exchange):
+                        whole = structs.replace(received, body=body)
+                        await self._respond(whole, client, asked, exchange, call)
         except RequestRefused as refused:
             async with open_exchange(receive, send) as exchange:
                 await self._refuse(refused, client, exchange, call)
@@ -151,6 +181,9 @@ class Gateway:
         exchange: Exchange,
         call: CallRecord,
     ) -> None:
+        if self._draining.has_begun:
+            headers = {"retry-after": str(_RETRY_S)}
+            raise RequestRefused("the gateway is stopping, try again", 503, headers=headers)
         try:
             await self._messages.answer(received, client, exchange, call)
         except RequestRefused:
@@ -164,7 +197,9 @@ class Gateway:
     ) -> None:
         answer = error_answer(refused.error, client.name, upstream=None)
         call.status, call.outcome = answer.status, error_outcome(refused.error)
-        await send_json(exchange, answer.status, [*_JSON, *raw(refused.headers)], answer.body)
+        await send_json(
+            exchange, answer.status, [*_JSON, *raw_headers(refused.headers)], answer.body
+        )
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a WebSocket with a response, if the server can send one, or else close it."""
@@ -176,7 +211,7 @@ class Gateway:
         refused = websocket_refused()
         client = client_of(received_request(scope))
         answer = error_answer(refused.error, client.name, upstream=None)
-        headers = [*_JSON, *raw(refused.headers)]
+        headers = [*_JSON, *raw_headers(refused.headers)]
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})
