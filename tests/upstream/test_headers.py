@@ -63,6 +63,19 @@ def test_key_of_the_client_is_not_sent_beside_that_of_the_upstream(name: str) ->
     assert sent("anthropic", "openai_chat", {"x-api-key": "canary"}, own=own) == own
 
 
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+def test_key_of_the_client_is_not_sent_where_it_may_not_pass(upstream: str) -> None:
+    headers = request_headers(
+        {"x-api-key": "canary", "authorization": "Bearer canary"},
+        DIALECTS["anthropic"],
+        DIALECTS[upstream],
+        body={},
+        own={},
+        passes_key=False,
+    )
+    assert headers == FIXED
+
+
 def test_only_listed_headers_pass() -> None:
     passed = {
         "user-agent": "agent/1",
