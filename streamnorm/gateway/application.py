@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 
@@ -17,7 +18,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.config import Config, checked
+from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals
 from streamnorm.gateway.messages import Messages
@@ -27,10 +28,14 @@ from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 
-__all__ = ["Gateway"]
+__all__ = ["Gateway", "from_environment"]
+
+_LOG = logging.getLogger("streamnorm.gateway")
 
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
+# With which uvicorn and gunicorn end too, and start no worker again.
+_STARTUP_FAILURE = 3
 _HEALTH = "/healthz"
 _METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
@@ -210,3 +215,21 @@ class Gateway:
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})
+
+
+def from_environment() -> Gateway:
+    """Return the gateway of the configuration file that `STREAMNORM_CONFIG` names.
+
+        STREAMNORM_CONFIG=gateway.toml uvicorn --factory streamnorm.gateway:from_environment
+
+    Raises:
+        SystemExit: The configuration is wrong; one line in the log says why.
+    """
+    try:
+        path = os.environ.get("STREAMNORM_CONFIG", "")
+        if not path:
+            raise ConfigError("STREAMNORM_CONFIG: not set, expected the path of a configuration")
+        return Gateway(read_config(path))
+    except ConfigError as exc:
+        _LOG.critical("%s", exc)
+        raise SystemExit(_STARTUP_FAILURE) from exc

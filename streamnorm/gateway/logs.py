@@ -72,7 +72,7 @@ def _fields(call: CallRecord) -> dict[str, object]:
         "upstream": call.upstream,
         "status": call.status,
         "outcome": call.ending,
-        "error": None if error is None else error.kind,
+        "error": None if error is None or call.ending == "refused" else error.kind,
         "code": None if error is None or not _CODE.fullmatch(error.code or "") else error.code,
         "attempts": call.attempts,
         "first_event_s": None if call.first_event_s is None else round(call.first_event_s, 3),

@@ -88,6 +88,8 @@ class CallRecord(Struct, kw_only=True):
                 return "completed"
             case Abandoned():
                 return "abandoned"
+            case None if not self.status:
+                return "abandoned"
             case Truncated() if self.status < _ERROR_STATUS:
                 return "truncated"
             case None if self.status < _ERROR_STATUS:

@@ -102,6 +102,13 @@ def test_code_that_is_no_plain_word_is_left_out(
     assert "code=" not in line.getMessage()
 
 
+def test_refusal_names_no_kind_of_error_of_an_upstream(caplog: pytest.LogCaptureFixture) -> None:
+    error = StreamError("upstream", "no", "model_not_found", 404)
+    line = logged(record(outcome=Failed(error), status=404, upstream="", attempts=0), caplog)
+    assert line.levelname == "INFO"
+    assert "status=404 outcome=refused code=model_not_found attempts=0 " in line.getMessage()
+
+
 def test_model_cannot_begin_another_line(caplog: pytest.LogCaptureFixture) -> None:
     line = logged(record(model='x" status=200\nclient=' + "é" * 200), caplog)
     assert r'model="x\" status=200\nclient=\u00e9' in line.getMessage()

@@ -41,6 +41,7 @@ def record(outcome: Outcome | None, status: int, upstream: str = "local") -> Cal
         (REFUSED, 200, "local", "failed"),
         (REFUSED, 404, "", "refused"),
         (Abandoned(), 0, "local", "abandoned"),
+        (None, 0, "", "abandoned"),
         (None, 200, "local", "completed"),
         (None, 503, "local", "failed"),
         (None, 404, "", "refused"),
