@@ -175,6 +175,8 @@ class Answer:
         protocol = None if connection is None else connection.protocol
         self._lost = None if protocol is None else protocol.closed
         if self._lost is not None:
+            self._lost.remove_done_callback(_retrieve)  # of an earlier answer
+            self._lost.add_done_callback(_retrieve)
             self._lost.add_done_callback(self._end_lost)
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
@@ -291,3 +293,9 @@ class Answer:
                     return
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
+
+
+def _retrieve(lost: asyncio.Future[None]) -> None:
+    """Retrieve the exception of a lost connection, which asyncio would log otherwise."""
+    if not lost.cancelled():
+        lost.exception()

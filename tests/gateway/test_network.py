@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -117,6 +120,30 @@ async def test_broken_chunk_within_the_stream_is_an_error_event() -> None:
         gate.set()
         rest = b"".join([chunk async for chunk in body])
     assert b"connection lost after 1 event" in rest
+
+
+async def test_reset_of_an_idle_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    reset = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD)
+        await asyncio.sleep(0.01)  # an answer that is there at once leaves no connection to watch
+        writer.write(b"".join(map(chunked, ANSWER)) + LAST_CHUNK)
+        await reset.wait()
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.close()
+
+    upstream = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
+    async with upstream, served(Gateway(gateway_config(url), environ={})) as gateway_url:
+        response = await asked(gateway_url, "openai_chat")
+        reset.set()
+        await asyncio.sleep(0.05)
+    gc.collect()
+    assert response.content == b"".join(ANSWER)
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
 async def test_header_above_the_default_of_the_client_library_is_accepted() -> None:
