@@ -138,11 +138,12 @@ async def test_reset_of_an_idle_connection_is_not_logged(caplog: pytest.LogCaptu
     upstream = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
     async with upstream, served(Gateway(gateway_config(url), environ={})) as gateway_url:
-        response = await asked(gateway_url, "openai_chat")
-        reset.set()
-        await asyncio.sleep(0.05)
+        for _ in range(2):  # the second finds the connection of the first in the pool
+            response = await asked(gateway_url, "openai_chat")
+            assert response.content == b"".join(ANSWER)
+            reset.set()
+            await asyncio.sleep(0.05)
     gc.collect()
-    assert response.content == b"".join(ANSWER)
     assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
