@@ -118,6 +118,7 @@ class Attempts:
         is_committed: Whether status 200 has been sent to the client; then nobody else is asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
+        asked: Name of the upstream that was asked last; "" if none was.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Attempts:
         self.is_committed = False
         self.has_status = False
         self.count = 0
+        self.asked = ""
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
@@ -208,6 +210,7 @@ class Attempts:
         except RequestRefused as refused:
             return self._failure(refused.error, None, {})
         self.count += 1
+        self.asked = target.name
         try:
             answer = await self._network.send(sent)
         except ServerStopping:

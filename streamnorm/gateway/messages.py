@@ -91,21 +91,19 @@ class Messages:
         try:
             result = await attempts.run()
         finally:
-            call.attempts = attempts.count
+            call.attempts, call.upstream = attempts.count, attempts.asked
             call.status = 200 if stream.is_started else 0
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
             case Begun():
-                call.upstream, call.status = result.target.name, 200
+                call.status = 200
                 await self._send_stream(result, stream, call)
             case Whole():
-                call.upstream, call.status = result.target.name, 200
+                call.status = 200
                 await stream.send_body(200, result.headers, result.answer.body)
             case Failure():
                 call.outcome = error_outcome(result.error)
-                if result.target is not None:
-                    call.upstream = result.target.name
                 await self._send_failure(result, client, stream, call)
 
     async def _send_stream(self, begun: Begun, stream: ClientStream, call: CallRecord) -> None:

@@ -19,7 +19,7 @@ import pytest
 from support.cli_servers import provider, running
 
 from streamnorm.cli import main
-from streamnorm.testing import FakeProvider
+from streamnorm.testing import FakeProvider, faults
 
 REQUEST = {
     "model": "claude-x",
@@ -197,6 +197,31 @@ def test_other_hosts_than_loopback_are_pointed_out() -> None:
             "streamnorm: 0.0.0.0 without client_keys: whoever reaches it may use the upstreams"
         )
         server.end(signal.SIGTERM)
+
+
+# The end
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_signal_gives_streams_their_grace_and_then_an_error_event(
+    number: signal.Signals, status: int, client: httpx.Client, tmp_path: Path
+) -> None:
+    fake = FakeProvider("It snows today.", faults=[faults.stall(event=3)])
+    path = tmp_path / "gateway.toml"
+    with provider(fake.app()) as url:
+        path.write_text("drain_grace_s = 0.05\n" + CONFIG.format(url=url))
+        with (
+            running("serve", "--config", path) as server,
+            client.stream(
+                "POST", f"{server.url}/v1/messages", json={**REQUEST, "stream": True}
+            ) as response,
+        ):
+            chunks = response.iter_bytes()
+            received = next(chunks)
+            ended = server.end(number)
+            received += b"".join(chunks)
+    assert ended == (status, [])
+    assert b"event: error" in received.splitlines()[-3:]
 
 
 # The log
