@@ -36,7 +36,8 @@ def add_commands(add_parser: AddParser) -> None:
         "serve",
         help="run a gateway: clients of any dialect, providers of any dialect",
         description="Listen, and answer the clients of every dialect from the upstreams.\n"
-        "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end.",
+        "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end,\n"
+        "a second one does not.",
         epilog=exit_statuses(_STATUSES),
     )
     command.add_argument(
@@ -74,7 +75,8 @@ def add_commands(add_parser: AddParser) -> None:
 def _pair(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name or not value:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected DIALECT=…".replace("…", "..."))
+        # The text may be a key.
+        raise argparse.ArgumentTypeError("no dialect and value, expected DIALECT=...")
     try:
         return lookup(name).name, value
     except UnknownDialect as exc:

@@ -117,7 +117,9 @@ class Gateway:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, metrics = path_of(scope), self._observers.metrics
         if metrics is not None and path == _METRICS:
-            await metrics(scope, receive, send)
+            async with open_exchange(receive, send) as exchange:
+                kind = (b"content-type", metrics.content_type.encode())
+                await send_json(exchange, 200, [kind], metrics.text())
             return
         if path == _HEALTH:
             async with open_exchange(receive, send) as exchange:

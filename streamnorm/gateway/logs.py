@@ -24,8 +24,6 @@ _LOG = logging.getLogger("streamnorm.gateway")
 # Codes are the upstream's to choose.  One that is no plain word may hold anything.
 _CODE = re.compile(r"[A-Za-z_.]{1,64}|[0-9]{1,6}", re.ASCII)
 _UNQUOTED = re.compile(r"[\w.:/@+,-]+", re.ASCII)
-# Names of models are the client's to choose.
-_MAX_MODEL_CHARS = 128
 
 
 class RequestLog:
@@ -70,7 +68,7 @@ def _fields(call: CallRecord) -> dict[str, object]:
     fields: dict[str, object | None] = {
         "client": call.client,
         "operation": call.operation,
-        "model": call.model[:_MAX_MODEL_CHARS],
+        "model": call.model_name,
         "upstream": call.upstream,
         "status": call.status,
         "outcome": call.ending,

@@ -120,7 +120,7 @@ def test_key_is_read_from_the_environment(
     ("arguments", "named"),
     [
         ((), "no upstream, expected --upstream or --config"),
-        (("--upstream", "openai_chat"), "'openai_chat', expected DIALECT=..."),
+        (("--upstream", "openai_chat"), "--upstream: no dialect and value, expected DIALECT=..."),
         (("--upstream", "cobol=http://a"), "cobol"),
         (("--upstream", "openai_chat=nowhere"), "upstreams.openai_chat.base_url"),
         (("--upstream", "openai=http://a", "--upstream", "chat=http://b"), "--config"),
@@ -145,6 +145,14 @@ def test_wrong_start_is_one_line_that_names_what_is_wrong(
     arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert named in refused(*arguments, capsys=capsys)
+
+
+def test_key_in_the_place_of_its_source_is_not_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    upstream = ("--upstream", "anthropic=http://127.0.0.1:9")
+    for key in ("sk-ant-0123456789", "anthropic=sk-ant-0123456789"):
+        assert "0123456789" not in refused(*upstream, "--key", key, capsys=capsys)
 
 
 @pytest.mark.parametrize(
