@@ -292,24 +292,33 @@ def uvicorn(config: Path | None, *arguments: object) -> Iterator[subprocess.Pope
 
 
 @pytest.mark.slow
-def test_workers_make_the_gateway_of_the_environment(
-    upstream: str, client: httpx.Client, tmp_path: Path
+def test_workers_make_the_gateway_of_the_environment_and_drain_it(
+    client: httpx.Client, tmp_path: Path
 ) -> None:
+    # The turns: a whole answer, and a stream that never ends.
+    fake = FakeProvider(["It snows.", ["It snows today.", faults.stall(event=3)]])
     path = tmp_path / "gateway.toml"
-    path.write_text(CONFIG.format(url=upstream))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with uvicorn(path, "--workers", 2, "--port", port) as process:
-        assert process.stderr is not None
-        started = 0
-        while started < 2:
-            line = process.stderr.readline()
-            assert line
-            started += "Application startup complete" in line
-        answer = client.post(f"http://127.0.0.1:{port}/v1/messages", json=REQUEST)
-        assert answer.json()["content"][0]["text"] == "It snows."
-        process.terminate()
-        assert process.wait(30) == 0
+    url = f"http://127.0.0.1:{port}/v1/messages"
+    with provider(fake.app()) as upstream:
+        path.write_text("drain_grace_s = 0.05\n" + CONFIG.format(url=upstream))
+        with uvicorn(path, "--workers", 2, "--port", port) as process:
+            assert process.stderr is not None
+            started = 0
+            while started < 2:
+                line = process.stderr.readline()
+                assert line
+                started += "Application startup complete" in line
+            answer = client.post(url, json=REQUEST)
+            assert answer.json()["content"][0]["text"] == "It snows."
+            with client.stream("POST", url, json={**REQUEST, "stream": True}) as response:
+                chunks = response.iter_bytes()
+                received = next(chunks)
+                process.terminate()
+                received += b"".join(chunks)
+            assert b"event: error" in received.splitlines()[-3:]
+            assert process.wait(30) == 0
 
 
 @pytest.mark.slow
