@@ -56,15 +56,6 @@ async def connection(
         writer.transport.abort()
 
 
-async def blocked(upstream: StepUpstream) -> None:
-    """Wait until an upstream can send no more."""
-    sent = -1
-    while upstream.sent != sent:
-        sent = upstream.sent
-        await asyncio.sleep(0.03)
-    assert sent < 600
-
-
 # What the upstream does, the text that the client reads before it leaves, and whether it asks
 # for a stream.
 PHASES: dict[str, tuple[list[Step], bytes, bool]] = {
@@ -90,7 +81,7 @@ async def test_upstream_is_released_when_the_client_leaves(phase: str, server: S
         if read:
             await client.reader.readuntil(read)
         if phase == "blocked_send":
-            await blocked(upstream)
+            await upstream.blocked()
         client.leave()
         async with asyncio.timeout(5):  # 200 ms is measured in tests/stress
             await upstream.closed.wait()
@@ -160,7 +151,7 @@ async def test_drained_answer_is_read_to_its_end(phase: str, server: ServerName)
         if DRAINED[phase]:
             await client.reader.readuntil(DRAINED[phase])
         if phase == "blocked_send":
-            await blocked(upstream)
+            await upstream.blocked()
         client.leave()
         await asyncio.sleep(0.02)  # the gateway learns of it
         gate.set()

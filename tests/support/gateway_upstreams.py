@@ -150,6 +150,14 @@ class StepUpstream:
             if not self.open:
                 self.closed.set()
 
+    async def blocked(self) -> None:
+        """Wait until an answer has begun and no more of it can be sent."""
+        await self.asked.wait()
+        sent = -1
+        while self.sent != sent:
+            sent = self.sent
+            await asyncio.sleep(0.03)
+
     async def _answer(self, steps: Sequence[Step], send: Any) -> None:
         is_started = False
         for step in steps:
