@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 
@@ -18,7 +19,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.config import Config, checked
+from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals
 from streamnorm.gateway.messages import Messages
@@ -29,10 +30,14 @@ from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
 
-__all__ = ["Gateway"]
+__all__ = ["Gateway", "from_environment"]
+
+_LOG = logging.getLogger("streamnorm.gateway")
 
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
+# With which uvicorn and gunicorn end too, and start no worker again.
+_STARTUP_FAILURE = 3
 _HEALTH = "/healthz"
 _METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
@@ -72,9 +77,10 @@ class Gateway:
     def begin_drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests, and end running ones after their grace.
 
-        A stream then ends with an error event.  Under uvicorn this is called at SIGTERM and
-        SIGINT; under other servers it may come only with the lifespan's shutdown, when they
-        have waited for all streams or cancelled them.
+        A stream then ends with an error event.  Called at SIGTERM and SIGINT by servers that
+        handle them in the process of the gateway: uvicorn, and hypercorn without workers
+        (`--workers 0`).  The workers of hypercorn get no signal: they cut running streams off
+        after its own grace, `graceful_timeout`.
 
         Args:
             grace_s: Seconds that running requests have; None for `drain_grace_s`.
@@ -116,7 +122,9 @@ class Gateway:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, metrics = path_of(scope), self._observers.metrics
         if metrics is not None and path == _METRICS:
-            await metrics(scope, receive, send)
+            async with open_exchange(receive, send) as exchange:
+                kind = (b"content-type", metrics.content_type.encode())
+                await send_json(exchange, 200, [kind], metrics.text())
             return
         if path == _HEALTH:
             async with open_exchange(receive, send) as exchange:
@@ -217,3 +225,21 @@ class Gateway:
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})
+
+
+def from_environment() -> Gateway:
+    """Return the gateway of the configuration file that `STREAMNORM_CONFIG` names.
+
+        STREAMNORM_CONFIG=gateway.toml uvicorn --factory streamnorm.gateway:from_environment
+
+    Raises:
+        SystemExit: The configuration is wrong; one line in the log says why.
+    """
+    try:
+        path = os.environ.get("STREAMNORM_CONFIG", "")
+        if not path:
+            raise ConfigError("STREAMNORM_CONFIG: not set, expected the path of a configuration")
+        return Gateway(read_config(path))
+    except ConfigError as exc:
+        _LOG.critical("%s", exc)
+        raise SystemExit(_STARTUP_FAILURE) from exc

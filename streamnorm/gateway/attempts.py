@@ -98,6 +98,7 @@ _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
 _CODED = StreamError("malformed", "an answer with a content coding, expected none")
+_NO_HTTP = StreamError("malformed", "an answer that is no HTTP, or has too long a header")
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
@@ -121,6 +122,7 @@ class Attempts:
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
         request: The request that was sent last; None if it was passed and not read.
+        asked: Name of the upstream that was asked last; "" if none was.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class Attempts:
         self.has_status = False
         self.count = 0
         self.request: Request | None = None
+        self.asked = ""
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
@@ -215,10 +218,13 @@ class Attempts:
             return self._failure(refused.error, None, {})
         self.count += 1
         self.request = sent.request
+        self.asked = target.name
         try:
             answer = await self._network.send(sent)
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
+        except aiohttp.ClientResponseError:
+            return self._failure(_NO_HTTP, target, {})
         except (aiohttp.ClientError, OSError) as exc:
             error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
             return self._failure(error, target, {})

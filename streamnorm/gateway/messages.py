@@ -23,6 +23,8 @@ from streamnorm.gateway.sending import ClientStream
 
 __all__ = ["Messages"]
 
+_LOOK_S = 0.01
+
 
 class Messages:
     """Answers the requests for messages.
@@ -94,21 +96,22 @@ class Messages:
         )
         if asked.operation == "stream":
             exchange.tasks.start_soon(stream.keep_alive, self._look_s)
-        result = await attempts.run()
-        call.attempts = attempts.count
+        try:
+            result = await attempts.run()
+        finally:
+            call.attempts, call.upstream = attempts.count, attempts.asked
+            call.status = 200 if stream.is_started else 0
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
             case Begun():
-                call.upstream, call.status = result.target.name, 200
+                call.status = 200
                 await self._send_stream(result, stream, call)
             case Whole():
-                call.upstream, call.status = result.target.name, 200
+                call.status = 200
                 await stream.send_body(200, result.headers, result.answer.body)
             case Failure():
                 call.outcome = error_outcome(result.error)
-                if result.target is not None:
-                    call.upstream = result.target.name
                 await self._send_failure(result, client, stream, call)
 
     async def _send_stream(self, begun: Begun, stream: ClientStream, call: CallRecord) -> None:
@@ -128,7 +131,6 @@ class Messages:
         self, failure: Failure, client: Dialect, stream: ClientStream, call: CallRecord
     ) -> None:
         if stream.is_started:
-            call.status = 200
             await stream.send(_error_event(client, failure.error), more=False)
             return
         call.status = failure.status
@@ -142,7 +144,8 @@ class Messages:
     @property
     def _look_s(self) -> float:
         after = self._config.commit_after_s
-        return self._config.keepalive_s if after is None else min(after, self._config.keepalive_s)
+        keepalive_s = self._config.keepalive_s
+        return keepalive_s if after is None else min(max(after, _LOOK_S), keepalive_s)
 
 
 def _error_event(client: Dialect, error: StreamError) -> bytes:

@@ -17,6 +17,8 @@ Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "aban
 """How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
 answered in part, without its end; left by its client."""
 
+# Clients can name any model, with any text.
+_MAX_MODEL_CHARS = 128
 # The first status of an error.
 _ERROR_STATUS = 400
 
@@ -55,6 +57,11 @@ class CallRecord(Struct, kw_only=True):
     losses: dict[str, int] = {}
 
     @property
+    def model_name(self) -> str:
+        """The model that it named, as far as it is shown, in characters that UTF-8 has."""
+        return self.model[:_MAX_MODEL_CHARS].encode("utf-8", "replace").decode()
+
+    @property
     def seconds(self) -> float:
         """Seconds from the request to the end of its answer."""
         return self.ended_at - self.started_at
@@ -87,6 +94,8 @@ class CallRecord(Struct, kw_only=True):
             case Completed():
                 return "completed"
             case Abandoned():
+                return "abandoned"
+            case None if not self.status:
                 return "abandoned"
             case Truncated() if self.status < _ERROR_STATUS:
                 return "truncated"

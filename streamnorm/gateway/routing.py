@@ -20,7 +20,7 @@ from streamnorm.gateway.config import Config, ConfigError, ModelConfig, Upstream
 from streamnorm.gateway.keys import checked_key, key_at
 from streamnorm.recording.operations import server_of
 
-__all__ = ["Routing", "Target"]
+__all__ = ["Routing", "Target", "model_pattern"]
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _OF_CLIENT = "client"  # an upstream's key: that of each request
@@ -63,7 +63,7 @@ class Routing:
         if config.client_keys is not None:
             _check_key_owners(config)
         self._models = [
-            (re.compile(_pattern(model.match)), model, self._targets_of(model, at))
+            (model_pattern(model.match), model, self._targets_of(model, at))
             for at, model in enumerate(config.models)
         ]
 
@@ -122,9 +122,9 @@ class Routing:
         return tuple(targets)
 
 
-def _pattern(match: str) -> str:
+def model_pattern(match: str) -> re.Pattern[str]:
     """Return the regular expression for a name with `*` and `?` as wildcards."""
-    return translate(match.replace("[", "[[]"))
+    return re.compile(translate(match.replace("[", "[[]")))
 
 
 def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Target:

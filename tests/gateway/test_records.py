@@ -41,6 +41,7 @@ def record(outcome: Outcome | None, status: int, upstream: str = "local") -> Cal
         (REFUSED, 200, "local", "failed"),
         (REFUSED, 404, "", "refused"),
         (Abandoned(), 0, "local", "abandoned"),
+        (None, 0, "", "abandoned"),
         (None, 200, "local", "completed"),
         (None, 503, "local", "failed"),
         (None, 404, "", "refused"),
@@ -76,3 +77,9 @@ def test_error_is_that_of_failed_and_truncated_answers() -> None:
     assert record(REFUSED, 400).error == REFUSED.error
     for outcome in (None, Abandoned(), Completed("end_turn", Usage())):
         assert record(outcome, 200).error is None
+
+
+def test_name_of_the_model_is_bounded_and_can_be_encoded() -> None:
+    call = record(CUT, 200)
+    call.model = "\ud800" + "x" * 200
+    assert call.model_name == "?" + "x" * 127

@@ -125,6 +125,12 @@ def test_retry_advice_and_rate_limits_are_returned() -> None:
     assert returned("anthropic", "openai_chat", {**others, **passed}) == passed
 
 
+@pytest.mark.parametrize("value", ["1\r\nx: y", "\u20ac", "\0", "a\x7f"])
+def test_value_that_is_no_printable_text_is_not_returned(value: str) -> None:
+    received = {"retry-after": value, "x-request-id": value, "request-id": "req_1"}
+    assert returned("anthropic", "openai_chat", received) == {"request-id": "req_1"}
+
+
 @pytest.mark.parametrize(
     ("client", "upstream", "received", "name"),
     [
