@@ -73,9 +73,10 @@ class Gateway:
     def begin_drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests, and end running ones after their grace.
 
-        A stream then ends with an error event.  Under uvicorn this is called at SIGTERM and
-        SIGINT; under other servers it may come only with the lifespan's shutdown, when they
-        have waited for all streams or cancelled them.
+        A stream then ends with an error event.  Called at SIGTERM and SIGINT by servers that
+        handle them in the process of the gateway: uvicorn, and hypercorn without workers
+        (`--workers 0`).  The workers of hypercorn get no signal: they cut running streams off
+        after its own grace, `graceful_timeout`.
 
         Args:
             grace_s: Seconds that running requests have; None for `drain_grace_s`.

@@ -96,6 +96,7 @@ _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
 _CODED = StreamError("malformed", "an answer with a content coding, expected none")
+_NO_HTTP = StreamError("malformed", "an answer that is no HTTP, or has too long a header")
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
@@ -211,6 +212,8 @@ class Attempts:
             answer = await self._network.send(sent)
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
+        except aiohttp.ClientResponseError:
+            return self._failure(_NO_HTTP, target, {})
         except (aiohttp.ClientError, OSError) as exc:
             error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
             return self._failure(error, target, {})

@@ -22,6 +22,8 @@ from streamnorm.gateway.sending import ClientStream
 
 __all__ = ["Messages"]
 
+_LOOK_S = 0.01
+
 
 class Messages:
     """Answers the requests for messages.
@@ -86,8 +88,11 @@ class Messages:
         )
         if asked.operation == "stream":
             exchange.tasks.start_soon(stream.keep_alive, self._look_s)
-        result = await attempts.run()
-        call.attempts = attempts.count
+        try:
+            result = await attempts.run()
+        finally:
+            call.attempts = attempts.count
+            call.status = 200 if stream.is_started else 0
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
@@ -120,7 +125,6 @@ class Messages:
         self, failure: Failure, client: Dialect, stream: ClientStream, call: CallRecord
     ) -> None:
         if stream.is_started:
-            call.status = 200
             await stream.send(_error_event(client, failure.error), more=False)
             return
         call.status = failure.status
@@ -134,7 +138,8 @@ class Messages:
     @property
     def _look_s(self) -> float:
         after = self._config.commit_after_s
-        return self._config.keepalive_s if after is None else min(after, self._config.keepalive_s)
+        keepalive_s = self._config.keepalive_s
+        return keepalive_s if after is None else min(max(after, _LOOK_S), keepalive_s)
 
 
 def _error_event(client: Dialect, error: StreamError) -> bytes:

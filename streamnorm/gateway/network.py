@@ -171,6 +171,13 @@ class Answer:
         self._read_at = self._progress_at = start
         self._reads = self._count = 0
         self._on_close = on_close
+        connection = response.connection  # None once the whole body has arrived
+        protocol = None if connection is None else connection.protocol
+        self._lost = None if protocol is None else protocol.closed
+        if self._lost is not None:
+            self._lost.remove_done_callback(_retrieve)  # of an earlier answer
+            self._lost.add_done_callback(_retrieve)
+            self._lost.add_done_callback(self._end_lost)
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
     async def read(self) -> bytes:
@@ -235,6 +242,8 @@ class Answer:
         """Close the connection, unless the body has ended: then others may use it."""
         self._timer.cancel()
         self._on_close(self)
+        if self._lost is not None:
+            self._lost.remove_done_callback(self._end_lost)
         if self._content.at_eof():
             self._response.release()
         else:
@@ -250,6 +259,15 @@ class Answer:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _end_lost(self, closed: asyncio.Future[None]) -> None:
+        """End a body whose connection is closed.
+
+        aiohttp does so itself, unless it closes the connection because of a broken chunk.
+        """
+        is_clean = not closed.cancelled() and closed.exception() is None
+        if is_clean and self._content.exception() is None:
+            self.fail(aiohttp.ClientPayloadError())
 
     def _check(self) -> None:
         """End the body if the upstream is late, and look again when it may be."""
@@ -275,3 +293,9 @@ class Answer:
                     return
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
+
+
+def _retrieve(lost: asyncio.Future[None]) -> None:
+    """Retrieve the exception of a lost connection, which asyncio would log otherwise."""
+    if not lost.cancelled():
+        lost.exception()
