@@ -138,7 +138,8 @@ class Answer:
     """The answer of an upstream; the reader of a `Stream`.
 
     A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
-    again when it fires, not with each read.
+    again when it fires, not with each read.  Progress is what the timer finds new: a stream of
+    pings alone ends after `progress_s`, and at most the shortest of the bounds later.
 
     Args:
         response: The response, of which nothing was read.
@@ -168,7 +169,8 @@ class Answer:
         self.content_type = self.headers.get("content-type")
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
-        self._read_at = self._progress_at = start
+        self._waited_s = 0.0  # in reads that have ended; the client's time is not the upstream's
+        self._progress_s = 0.0  # time waited at the last check that found progress
         self._reads = self._count = 0
         self._on_close = on_close
         connection = response.connection  # None once the whole body has arrived
@@ -188,18 +190,13 @@ class Answer:
             Stalled: The upstream is late.
             aiohttp.ClientError: The connection broke.
         """
-        self._waits_since = now = self._loop.time()
-        count = self._reads if self._pump is None else self._pump.progress
-        if count != self._count:
-            self._count, self._progress_at = count, now
-        else:  # the time that the client took for the last bytes is not the upstream's
-            self._progress_at += now - self._read_at
+        self._waits_since = since = self._loop.time()
         try:
             data = await self._content.readany()
         except _GraceOver as exc:
             raise StopAsyncIteration from exc
         self._waits_since = None
-        self._read_at = self._loop.time()
+        self._waited_s += self._loop.time() - since
         if not data:
             raise StopAsyncIteration
         self._reads += 1
@@ -279,7 +276,13 @@ class Answer:
         # A read may begin at any time, and read a finish.
         look_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
         next_look = now + max(look_s, _LOOK_S)
-        if (since := self._waits_since) is not None:
+        since = self._waits_since
+        waited_s = self._waited_s if since is None else self._waited_s + now - since
+        # To count in each read would cost as much as all else that is done there.
+        count = self._reads if self._pump is None else self._pump.progress
+        if count != self._count:
+            self._count, self._progress_s = count, waited_s
+        if since is not None:
             if self._pump is not None and self._pump.lacks_only_terminal:
                 end = since + times.finish_grace_s
                 if now >= end:
@@ -287,7 +290,8 @@ class Answer:
                     self.fail(_GraceOver())
                     return
             else:
-                end = min(since + times.idle_s, self._progress_at + times.progress_s)
+                progress_end = now + self._progress_s + times.progress_s - waited_s
+                end = min(since + times.idle_s, progress_end)
                 if now >= end:
                     self.fail(Stalled("nothing, or nothing but pings"))
                     return
