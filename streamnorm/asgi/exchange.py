@@ -18,17 +18,21 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 @asynccontextmanager
-async def open_exchange(receive: Receive, send: Send) -> AsyncGenerator[Exchange]:
+async def open_exchange(
+    receive: Receive, send: Send, *, cancels: bool = True
+) -> AsyncGenerator[Exchange]:
     """Provide the exchange of one request; a client disconnect cancels what runs inside.
 
     Args:
         receive: The server's `receive`; the request's body need not have been read.
         send: The server's `send`.
+        cancels: Whether a disconnect does so; if not, what is sent after it is ignored.
     """
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_watch_disconnect, receive, tasks)
-            yield Exchange(send, tasks)
+            exchange = Exchange(send, tasks, cancels=cancels)
+            tasks.start_soon(_watch_disconnect, receive, exchange)
+            yield exchange
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         # Callers handle the error itself; the task group is an implementation detail.
@@ -41,15 +45,19 @@ class Exchange:
     Args:
         send: The server's `send`.  An `OSError` from it means that the client disconnected.
         tasks: Task group of the request.
+        cancels: Whether a disconnect cancels it.
 
     Attributes:
         tasks: Task group of the request, cancelled once it is answered or the client
             disconnects.
+        has_left: Whether the client has disconnected.
     """
 
-    def __init__(self, send: Send, tasks: TaskGroup) -> None:
+    def __init__(self, send: Send, tasks: TaskGroup, *, cancels: bool = True) -> None:
         self.tasks = tasks
+        self.has_left = False
         self._server_send = send
+        self._cancels = cancels
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send status and headers."""
@@ -59,15 +67,24 @@ class Exchange:
         """Send a chunk of the body; `more=False` completes the response."""
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
+    def leave(self) -> None:
+        """Note that the client has disconnected."""
+        self.has_left = True
+        if self._cancels:
+            self.tasks.cancel_scope.cancel()
+
     async def _send(self, message: Message) -> None:
+        if self.has_left and not self._cancels:
+            return
         try:
             await self._server_send(message)
         except OSError:  # the client disconnected
-            self.tasks.cancel_scope.cancel()
-            await anyio.sleep_forever()
+            self.leave()
+            if self._cancels:
+                await anyio.sleep_forever()
 
 
-async def _watch_disconnect(receive: Receive, tasks: TaskGroup) -> None:
+async def _watch_disconnect(receive: Receive, exchange: Exchange) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    tasks.cancel_scope.cancel()
+    exchange.leave()

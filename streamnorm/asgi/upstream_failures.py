@@ -11,17 +11,21 @@ import ssl
 from collections.abc import Iterator
 from typing import cast
 
-import httpx
-
 from streamnorm._core.stream_failures import broken_connection
 
 __all__ = ["reason_of"]
 
 
-def reason_of(error: httpx.HTTPError) -> str:
-    """Return why there was no response; the text holds nothing of the request."""
-    # The causes of a timeout only show what was waited for.
-    causes = [] if isinstance(error, httpx.TimeoutException) else list(_causes(error))
+def reason_of(error: Exception) -> str:
+    """Return why there was no response; the text holds nothing of the request.
+
+    Args:
+        error: What the HTTP client raised: httpx, or aiohttp.
+    """
+    failure = broken_connection(error, 0)
+    if failure.kind == "stalled":  # the causes of a timeout only show what was waited for
+        return failure.message
+    causes = list(_causes(error))
     for cause in causes:
         # OpenSSL's errors have these attributes, those raised in Python need not.
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -34,11 +38,11 @@ def reason_of(error: httpx.HTTPError) -> str:
             return f"DNS error: the provider's host name does not resolve: {cause.strerror}"
         if isinstance(cause, ConnectionRefusedError):
             return "connection error: the provider refused the connection"
-    if isinstance(error, httpx.ConnectError):
+    if failure.message.startswith("connection error"):
         for cause in causes:
             if isinstance(cause, OSError) and cause.errno is not None:
                 return f"connection error: {os.strerror(cause.errno)}"
-    return broken_connection(error, 0).message
+    return failure.message
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import anyio
 
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import Abandoned
+from streamnorm._core.events import Abandoned, StreamError
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import RequestRefused
@@ -16,6 +16,7 @@ from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.door import asked_of, read_body, received_request
+from streamnorm.gateway.draining import Draining, chained_signals
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, Observer
@@ -25,6 +26,8 @@ __all__ = ["Gateway"]
 
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
+_REFUSED = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
+_RETRY_AFTER = (b"retry-after", b"1")
 
 
 class Gateway:
@@ -50,6 +53,19 @@ class Gateway:
         self._network = Network(config)
         self._messages = Messages(config, Routing(config, environ), self._network)
         self._observers = observers
+        self._draining = Draining(self._network.stop)
+
+    def begin_drain(self, grace_s: float | None = None) -> None:
+        """Refuse new requests, and end running ones after their grace.
+
+        A stream then ends with an error event.  Under uvicorn this is called at SIGTERM and
+        SIGINT; under other servers it may come only with the lifespan's shutdown, when they
+        have waited for all streams or cancelled them.
+
+        Args:
+            grace_s: Seconds that running requests have; None for `drain_grace_s`.
+        """
+        self._draining.begin(self._config.drain_grace_s if grace_s is None else grace_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or the server's lifespan messages.
@@ -67,9 +83,14 @@ class Gateway:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         try:
-            while (await receive())["type"] != "lifespan.shutdown":
-                await send({"type": "lifespan.startup.complete"})
+            with chained_signals(self.begin_drain):
+                while (await receive())["type"] != "lifespan.shutdown":
+                    await send({"type": "lifespan.startup.complete"})
         finally:  # also if the server is cancelled
+            self.begin_drain(0.0)
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await self._draining.wait()
+            self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
         await send({"type": "lifespan.shutdown.complete"})
@@ -78,8 +99,10 @@ class Gateway:
         body = await read_body(receive, self._config.max_body_bytes)
         if body is None:
             return
-        async with open_exchange(receive, send) as exchange:
-            await self._respond(scope, body, exchange)
+        cancels = self._config.on_disconnect == "cancel"
+        async with open_exchange(receive, send, cancels=cancels) as exchange:
+            with self._draining.running(exchange):
+                await self._respond(scope, body, exchange)
 
     async def _respond(self, scope: Scope, body: bytes, exchange: Exchange) -> None:
         received = received_request(scope, body)
@@ -88,6 +111,10 @@ class Gateway:
             await send_json(exchange, 404, _JSON, b'{"error":{"message":"not found"}}')
             return
         client, asked = known
+        if self._draining.has_begun:
+            answer = error_answer(_REFUSED, client.name, upstream=None)
+            await send_json(exchange, answer.status, [*_JSON, _RETRY_AFTER], answer.body)
+            return
         loop = asyncio.get_running_loop()
         call = CallRecord(client=client.name, operation=asked.operation, started_at=loop.time())
         for observer in self._observers:

@@ -6,10 +6,8 @@ the client by then, so another upstream may be asked.
 
 from __future__ import annotations
 
-import asyncio
-import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 import aiohttp
@@ -19,7 +17,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import OnLoss
+from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.stream_failures import broken_connection, response_status
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
@@ -33,8 +31,10 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.asgi.upstream_failures import reason_of
 from streamnorm.gateway.model_options import adjusted
-from streamnorm.gateway.network import Answer, Network
+from streamnorm.gateway.network import Answer, Network, ServerStopping
+from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
@@ -95,9 +95,8 @@ Result: TypeAlias = Begun | Whole | Failure
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
-# Another request may succeed; 529 is Anthropic's "overloaded".
-_RETRIED = (408, 409, 429, 500, 502, 503, 504, 529)
-_MAX_DELAY_S = 8.0
+_CODED = StreamError("malformed", "an answer with a content coding, expected none")
+_STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
 class Attempts:
@@ -110,8 +109,9 @@ class Attempts:
         network: Sends the requests.
         retries: How often the same upstream is asked again.
         limits: Bounds.
-        on_loss: Called with each loss.
-        on_end: Called with the outcome of the answer.
+        on_loss: Called with each loss of the answer that the client gets.
+        on_end: Called with the outcome of that answer.
+        has_left: Returns whether the client has left; then nobody else is asked.
 
     Attributes:
         is_committed: Whether status 200 has been sent to the client; then nobody else is asked.
@@ -130,10 +130,14 @@ class Attempts:
         limits: Limits,
         on_loss: OnLoss,
         on_end: Callable[[Outcome], None],
+        has_left: Callable[[], bool],
     ) -> None:
         self.is_committed = False
         self.has_status = False
         self.count = 0
+        self._is_pausing = False  # between two requests
+        self._has_begun = False
+        self._held: list[Loss | Outcome] = []  # of an answer that has not begun
         self._received = received
         self._client = client
         self._targets = targets
@@ -142,29 +146,62 @@ class Attempts:
         self._limits = limits
         self._on_loss = on_loss
         self._on_end = on_end
+        self._has_left = has_left
+
+    def commit(self, *, without_status: bool) -> bool:
+        """Return whether status 200 may be sent, although no answer has begun.
+
+        Args:
+            without_status: Whether it may be although no upstream has answered, either.
+        """
+        if self.has_status or (without_status and not self._is_pausing):
+            self.is_committed = True
+        return self.is_committed
 
     async def run(self) -> Result:
         """Return the first answer that begins; if none does, the last failure."""
-        for target in self._targets[:-1]:
-            result = await self._ask_patiently(target)
-            if not isinstance(result, Failure) or result.is_final or self.is_committed:
-                return result
-        return await self._ask_patiently(self._targets[-1])
+        result = await self._ask_patiently(self._targets[0])
+        for target in self._targets[1:]:
+            if not isinstance(result, Failure) or result.is_final or self._is_over:
+                break
+            further = await self._ask_patiently(target)
+            # The failure of an upstream says more than that the next one cannot be asked.
+            if not isinstance(further, Failure) or further.target is not None:
+                result = further
+        return result
+
+    @property
+    def _is_over(self) -> bool:
+        return self.is_committed or self._has_left()
 
     async def _ask_patiently(self, target: Target) -> Result:
         """Ask one upstream, again if another request may succeed."""
         result = await self._ask(target)
         for number in range(1, 1 + self._retries):
-            if not isinstance(result, Failure) or self.is_committed:
+            if not isinstance(result, Failure) or result.target is None or self._is_over:
                 break
-            if result.status not in _RETRIED:
+            if not should_retry(result.error, result.status, result.headers):
                 break
-            await asyncio.sleep(_delay(result.headers, number))
+            self._is_pausing = True
+            await self._network.pause(retry_delay(result.headers, number))
+            self._is_pausing = False
+            if self._is_over:
+                break
             result = await self._ask(target)
         return result
 
     async def _ask(self, target: Target) -> Result:
-        self.has_status = False
+        self._held.clear()
+        result = await self._send(target)
+        if isinstance(result, Failure):
+            self.has_status = False
+            return result
+        self._has_begun = True
+        for held in self._held:
+            self._count(held)
+        return result
+
+    async def _send(self, target: Target) -> Result:
         try:
             sent = self._translate(target)
         except RequestRefused as refused:
@@ -172,13 +209,29 @@ class Attempts:
         self.count += 1
         try:
             answer = await self._network.send(sent)
+        except ServerStopping:
+            return self._failure(_STOPPING, None, {}, is_final=True)
         except (aiohttp.ClientError, OSError) as exc:
-            return self._failure(broken_connection(exc, 0), target, {})
+            error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
+            return self._failure(error, target, {})
         headers = answer_headers(answer.headers, self._client, lookup(target.upstream.dialect))
-        self.has_status = answer.status is not None and 200 <= answer.status <= 299
-        if sent.streams or not self.has_status:
+        is_success = answer.status is not None and 200 <= answer.status <= 299
+        if is_success and answer.is_coded:
+            await answer.close()
+            return self._failure(_CODED, target, headers)
+        self.has_status = is_success
+        if sent.streams or not is_success:
             return await self._begin(answer, sent, target, headers)
         return await self._read_whole(answer, sent, target, headers)
+
+    def _count(self, known: Loss | Outcome) -> None:
+        """Report a loss or an outcome, but not of an answer that another may follow."""
+        if not self._has_begun:
+            self._held.append(known)
+        elif isinstance(known, Loss):
+            self._on_loss(known)
+        else:
+            self._on_end(known)
 
     def _translate(self, target: Target) -> UpstreamRequest:
         upstream = target.upstream
@@ -192,7 +245,7 @@ class Attempts:
             limits=self._limits,
         )
         for loss in sent.losses:
-            self._on_loss(loss)
+            self._count(loss)
         return sent
 
     async def _begin(
@@ -203,7 +256,7 @@ class Attempts:
             answer,
             target.upstream.dialect,
             self._client.name,
-            on_end=self._on_end,
+            on_end=self._count,
             server=target.upstream.server,
             reply=sent.reply,
             include_usage=sent.include_usage,
@@ -211,13 +264,15 @@ class Attempts:
             verbatim=not target.normalize,
             keep_message=False,
             limits=self._limits,
-            on_loss=self._on_loss,
+            on_loss=self._count,
         )
         answer.watch(pump)
         stream = Stream(pump, answer)
         try:
             first = await anext(stream, b"")
         except _FAILURES:
+            if self._network.is_stopped:
+                return self._failure(_STOPPING, None, {}, is_final=True)
             match stream.outcome:
                 case Failed(error) | Truncated(error):
                     return self._failure(error, target, headers, stream.error_body)
@@ -231,6 +286,8 @@ class Attempts:
         async with answer:
             try:
                 data = await answer.read_all(self._limits.max_accumulated_bytes)
+            except ServerStopping:
+                return self._failure(_STOPPING, None, {}, is_final=True)
             except (aiohttp.ClientError, OSError) as exc:
                 return self._failure(broken_connection(exc, 0), target, headers)
         whole = whole_answer(
@@ -241,11 +298,11 @@ class Attempts:
             reply=sent.reply,
             created=time.time(),
             limits=self._limits,
-            on_loss=self._on_loss,
+            on_loss=self._count,
         )
         if isinstance(whole, StreamError):
             return self._failure(whole, target, headers)
-        self._on_end(whole.outcome)
+        self._count(whole.outcome)
         return Whole(whole, headers, target)
 
     def _failure(
@@ -254,6 +311,8 @@ class Attempts:
         target: Target | None,
         headers: dict[str, str],
         error_body: Callable[[StreamError], bytes] | None = None,
+        *,
+        is_final: bool = False,
     ) -> Failure:
         status = response_status(error)
         if error_body is None:
@@ -261,15 +320,5 @@ class Attempts:
             body = error_answer(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))
-        return Failure(error, status, body, headers, target, is_final=status in _FINAL)
-
-
-def _delay(headers: Mapping[str, str], number: int) -> float:
-    """Return the seconds to wait before a request is sent again."""
-    try:
-        told = float(headers.get("retry-after", ""))
-    except ValueError:
-        told = 0.0
-    jitter = random.uniform(0.75, 1.0)  # noqa: S311 - no secret
-    backoff: float = min(_MAX_DELAY_S, 0.5 * 2**number) * jitter
-    return max(told, backoff)
+        is_final = is_final or (target is not None and status in _FINAL)
+        return Failure(error, status, body, headers, target, is_final)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Outcome, StreamError
@@ -13,7 +12,6 @@ from streamnorm._core.losses import Loss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
-from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
 from streamnorm.gateway.config import Config
@@ -23,8 +21,6 @@ from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
 
 __all__ = ["Messages"]
-
-_JSON = (b"content-type", b"application/json")
 
 
 class Messages:
@@ -80,6 +76,7 @@ class Messages:
             limits=self._limits,
             on_loss=count,
             on_end=end,
+            has_left=lambda: exchange.has_left,
         )
         stream = ClientStream(
             exchange,
@@ -98,12 +95,12 @@ class Messages:
                 await self._send_stream(result, stream)
             case Whole():
                 call.upstream, call.status = result.target.name, 200
-                await send_json(exchange, 200, [_JSON, *_raw(result.headers)], result.answer.body)
+                await stream.send_body(200, result.headers, result.answer.body)
             case Failure():
                 call.outcome = error_outcome(result.error)
                 if result.target is not None:
                     call.upstream = result.target.name
-                await self._send_failure(result, client, stream, exchange, call)
+                await self._send_failure(result, client, stream, call)
 
     async def _send_stream(self, begun: Begun, stream: ClientStream) -> None:
         try:
@@ -118,35 +115,24 @@ class Messages:
             await begun.stream.aclose()
 
     async def _send_failure(
-        self,
-        failure: Failure,
-        client: Dialect,
-        stream: ClientStream,
-        exchange: Exchange,
-        call: CallRecord,
+        self, failure: Failure, client: Dialect, stream: ClientStream, call: CallRecord
     ) -> None:
         if stream.is_started:
             call.status = 200
             await stream.send(_error_event(client, failure.error), more=False)
             return
         call.status = failure.status
-        await send_json(exchange, failure.status, [_JSON, *_raw(failure.headers)], failure.body)
+        await stream.send_body(failure.status, failure.headers, failure.body)
 
     def _may_commit(self, attempts: Attempts, seconds: float) -> bool:
         """Return whether status 200 may be sent although no upstream has begun."""
         after = self._config.commit_after_s
-        if attempts.has_status or (after is not None and seconds >= after):
-            attempts.is_committed = True
-        return attempts.is_committed
+        return attempts.commit(without_status=after is not None and seconds >= after)
 
     @property
     def _look_s(self) -> float:
         after = self._config.commit_after_s
         return self._config.keepalive_s if after is None else min(after, self._config.keepalive_s)
-
-
-def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
 def _error_event(client: Dialect, error: StreamError) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +19,12 @@ from streamnorm.gateway.config import Config
 __all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times"]
 
 _CONNECT_S = 30.0
+_LOOK_S = 0.01  # the timer of an answer fires no more often
+_MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128
+
+
+class _GraceOver(Exception):
+    """A finished answer has had its grace, and the server has not closed it."""
 
 
 class Stalled(TimeoutError):
@@ -48,6 +56,9 @@ class Network:
             config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s
         )
         self._session: aiohttp.ClientSession | None = None
+        self._answers: set[Answer] = set()  # those that are open
+        self._heads: set[asyncio.Timeout] = set()  # deadlines of answers that have no head yet
+        self._stopped = asyncio.Event()
 
     async def send(self, request: UpstreamRequest | SideRequest) -> Answer:
         """Send a request, and return the answer once its head has arrived.
@@ -55,20 +66,55 @@ class Network:
         Raises:
             aiohttp.ClientError: There is none.
             TimeoutError: It did not begin in time.
+            ServerStopping: `stop` was called.
         """
+        if self.is_stopped:
+            raise ServerStopping
         start = asyncio.get_running_loop().time()
-        async with asyncio.timeout(self._times.first_byte_s):
-            response = await self._open_session().request(
-                request.method,
-                request.url,
-                headers=request.headers,
-                data=request.body,
-                allow_redirects=False,
-            )
-        return Answer(response, self._times, start)
+        deadline = asyncio.timeout(self._times.first_byte_s)
+        self._heads.add(deadline)
+        try:
+            async with deadline:
+                response = await self._open_session().request(
+                    request.method,
+                    request.url,
+                    headers=request.headers,
+                    data=request.body,
+                    allow_redirects=False,
+                )
+        except TimeoutError as exc:
+            if self.is_stopped:
+                raise ServerStopping from exc
+            raise
+        finally:
+            self._heads.discard(deadline)
+        answer = Answer(response, self._times, start, self._answers.discard)
+        self._answers.add(answer)
+        return answer
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped.is_set()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but no longer than until `stop` is called."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+
+    def stop(self) -> None:
+        """End all answers with `ServerStopping`, and send no further request."""
+        self._stopped.set()
+        now = asyncio.get_running_loop().time()
+        for deadline in self._heads:
+            deadline.reschedule(now)
+        for answer in self._answers:
+            answer.fail(ServerStopping())
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections; the next request opens new ones."""
+        self._stopped = asyncio.Event()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -83,6 +129,7 @@ class Network:
                 auto_decompress=False,
                 trust_env=False,
                 skip_auto_headers=("User-Agent",),
+                max_field_size=_MAX_HEADER_BYTES,
             )
         return self._session
 
@@ -97,6 +144,7 @@ class Answer:
         response: The response, of which nothing was read.
         times: What the upstream has.
         start: When the request was sent.
+        on_close: Called once the answer is closed.
 
     Attributes:
         status: HTTP status.
@@ -104,7 +152,13 @@ class Answer:
         content_type: `content-type`, or None.
     """
 
-    def __init__(self, response: aiohttp.ClientResponse, times: Times, start: float) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        times: Times,
+        start: float,
+        on_close: Callable[[Answer], None],
+    ) -> None:
         self._response = response
         self._content = response.content
         self._times = times
@@ -114,9 +168,9 @@ class Answer:
         self.content_type = self.headers.get("content-type")
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
-        self._progress_at = start
+        self._read_at = self._progress_at = start
         self._reads = self._count = 0
-        self._is_ended_here = False  # although more may come on the connection
+        self._on_close = on_close
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
     async def read(self) -> bytes:
@@ -131,8 +185,14 @@ class Answer:
         count = self._reads if self._pump is None else self._pump.progress
         if count != self._count:
             self._count, self._progress_at = count, now
-        data = await self._content.readany()
+        else:  # the time that the client took for the last bytes is not the upstream's
+            self._progress_at += now - self._read_at
+        try:
+            data = await self._content.readany()
+        except _GraceOver as exc:
+            raise StopAsyncIteration from exc
         self._waits_since = None
+        self._read_at = self._loop.time()
         if not data:
             raise StopAsyncIteration
         self._reads += 1
@@ -157,18 +217,25 @@ class Answer:
             size += len(parts[-1])
         return b"".join(parts)
 
+    @property
+    def is_coded(self) -> bool:
+        """Whether the body has a content coding, which was not asked for."""
+        return self.headers.get("content-encoding", "identity").strip().lower() != "identity"
+
     def watch(self, pump: Pump[bytes]) -> None:
         """Measure progress by the events that a pump has read, and let it say when it may end."""
         self._pump = pump
 
     def fail(self, cause: Exception) -> None:
         """End the body with an exception, also a read that is under way."""
-        self._content.set_exception(cause)
+        if not self._content.is_eof():
+            self._content.set_exception(cause)
 
     async def close(self) -> None:
         """Close the connection, unless the body has ended: then others may use it."""
         self._timer.cancel()
-        if self._content.at_eof() and not self._is_ended_here:
+        self._on_close(self)
+        if self._content.at_eof():
             self._response.release()
         else:
             self._response.close()
@@ -191,14 +258,15 @@ class Answer:
         if not self._reads:
             self.fail(Stalled("no first byte"))
             return
-        # A finish may be read at any time, and the client may be slow.
-        next_look = now + times.finish_grace_s
+        # A read may begin at any time, and read a finish.
+        look_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
+        next_look = now + max(look_s, _LOOK_S)
         if (since := self._waits_since) is not None:
             if self._pump is not None and self._pump.lacks_only_terminal:
                 end = since + times.finish_grace_s
                 if now >= end:
-                    self._is_ended_here = True
-                    self._content.feed_eof()
+                    # No `feed_eof`: aiohttp would use the connection for another request.
+                    self.fail(_GraceOver())
                     return
             else:
                 end = min(since + times.idle_s, self._progress_at + times.progress_s)

@@ -1,14 +1,16 @@
-"""The stream to one client: its head, its chunks, and pings while it is silent."""
+"""The answer to one client: a stream with pings while it is silent, or a whole body."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 
+from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 
 __all__ = ["ClientStream"]
 
+_JSON = {"content-type": "application/json"}
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",
@@ -17,7 +19,7 @@ _HEADERS = {
 
 
 class ClientStream:
-    """The stream to one client.
+    """The answer to one client, which is a stream unless `refuse` comes first.
 
     Args:
         exchange: The client's request.
@@ -43,6 +45,7 @@ class ClientStream:
         self._exchange = exchange
         self._keepalive_s = keepalive_s
         self._may_start = may_start
+        self._is_ended = False
         self._loop = asyncio.get_running_loop()
         self._began_at = self._sent_at = self._loop.time()
         # A server blocks a send while its write buffer is full; a ping must wait for it.
@@ -56,34 +59,47 @@ class ClientStream:
     async def send(self, data: bytes, *, more: bool = True) -> None:
         """Send a chunk; `more=False` completes the response."""
         async with self._lock:
+            self._is_ended = not more
             await self._exchange.send(data, more=more)
             self._sent_at = self._loop.time()
 
+    async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a JSON body in place of a stream."""
+        async with self._lock:
+            self._is_ended = True
+            await send_json(self._exchange, status, _raw({**headers, **_JSON}), body)
+
     async def keep_alive(self, look_s: float) -> None:
-        """Send pings until there are none.
+        """Send pings until the stream has ended or the client has left.
 
         Args:
-            look_s: Seconds after which `may_start` is asked for the first time.
+            look_s: Seconds after which `may_start` is asked for the first time, and again
+                until a ping may be sent.
         """
         await asyncio.sleep(look_s)
         while True:
             async with self._lock:
+                if self._is_ended or self._exchange.has_left:
+                    return
                 now = self._loop.time()
-                if self.is_started or self._may_start(now - self._began_at):
-                    if now - self._sent_at >= self._keepalive_s or not self.is_started:
-                        await self._start({})
-                        if not (ping := self.ping()):
-                            return
-                        await self._exchange.send(ping)
-                        self._sent_at = self._loop.time()
+                if not self.is_started and not self._may_start(now - self._began_at):
+                    next_look = now + look_s
+                elif self.is_started and now < self._sent_at + self._keepalive_s:
+                    next_look = self._sent_at + self._keepalive_s
+                elif ping := self.ping():
+                    await self._start({})
+                    await self._exchange.send(ping)
+                    self._sent_at = self._loop.time()
                     next_look = self._sent_at + self._keepalive_s
                 else:
-                    next_look = now + look_s
+                    return
             await asyncio.sleep(max(0.0, next_look - self._loop.time()))
 
     async def _start(self, headers: Mapping[str, str]) -> None:
         if not self.is_started:
             self.is_started = True
-            pairs = {**headers, **_HEADERS}.items()
-            raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
-            await self._exchange.start(200, raw)
+            await self._exchange.start(200, _raw({**headers, **_HEADERS}))
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -100,6 +100,11 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield  # they belong to the test
 
+    async def main_loop(self) -> None:
+        # uvicorn would wait for a tenth of a second.
+        while not await self.on_tick(0):  # noqa: ASYNC110 - it has no event for it
+            await asyncio.sleep(0.002)
+
 
 @asynccontextmanager
 async def _uvicorn(app: Any, listener: socket.socket) -> AsyncIterator[None]:

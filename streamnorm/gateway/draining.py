@@ -1,0 +1,123 @@
+"""The end of a gateway: new requests are refused, running ones get their grace.
+
+A server that stops waits for its streams, so a drain must begin before it does: at the signal.
+uvicorn installs its handlers before the lifespan starts; a handler set then runs first, and
+calls uvicorn's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeAlias
+
+from streamnorm.asgi.exchange import Exchange
+
+__all__ = ["Draining", "chained_signals"]
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Of an answer that was told to end: for its last event, and a client that does not read.
+_LAST_S = 0.5
+
+
+class Draining:
+    """The running requests of a gateway, and the end that they get when it stops.
+
+    Args:
+        stop: Ends the answers of all upstreams with an error.
+
+    Attributes:
+        has_begun: Whether new requests are refused.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self.has_begun = False
+        self._stop = stop
+        self._running: set[Exchange] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = asyncio.Event()
+
+    @contextmanager
+    def running(self, exchange: Exchange) -> Generator[None]:
+        """Count a request as running."""
+        self._running.add(exchange)
+        try:
+            yield
+        finally:
+            self._running.discard(exchange)
+            if not self._running:
+                self._ended.set()
+
+    def begin(self, grace_s: float) -> None:
+        """Refuse new requests, and end those that run after their grace; the earliest counts."""
+        self.has_begun = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace_s
+        if self._timer is None or end < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(end, self._end)
+
+    async def wait(self) -> None:
+        """Wait until no request runs."""
+        while self._running:
+            self._ended.clear()
+            await self._ended.wait()
+
+    def close(self) -> None:
+        """Accept requests again, for a further start; no request may run."""
+        self.has_begun = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self) -> None:
+        self._stop()
+        self._timer = asyncio.get_running_loop().call_later(_LAST_S, self._abort)
+
+    def _abort(self) -> None:
+        # Their connections are closed in the middle of the body, which is no clean end.
+        for exchange in self._running:
+            exchange.tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def chained_signals(begin: Callable[[], None]) -> Generator[None]:
+    """Call a function at SIGTERM and SIGINT, and then the handler that a server has set.
+
+    Signals that have no handler are left alone, and so are all outside the main thread.
+
+    Args:
+        begin: Called in the running loop.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    set_here: list[tuple[signal.Signals, _Handler, _Handler]] = []
+    for number in _SIGNALS:
+        before = signal.getsignal(number)
+        if callable(before):
+            handler = _chained(before, lambda: loop.call_soon_threadsafe(begin))
+            signal.signal(number, handler)
+            set_here.append((number, handler, before))
+    try:
+        yield
+    finally:
+        for number, handler, before in set_here:
+            if signal.getsignal(number) is handler:  # else somebody has replaced it
+                signal.signal(number, before)
+
+
+def _chained(handler: _Handler, begin: Callable[[], object]) -> _Handler:
+    def handle(number: int, frame: FrameType | None) -> None:
+        begin()
+        handler(number, frame)
+
+    return handle

@@ -1,0 +1,185 @@
+"""An upstream that answers by steps, and requests for it, for tests of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, TypeAlias
+
+import httpx
+
+from streamnorm.gateway.records import CallRecord
+from support.openai_chat.chunks import DONE, chunk
+
+__all__ = [
+    "ABORT",
+    "ANSWER",
+    "REQUESTS",
+    "ClientRequest",
+    "Head",
+    "Records",
+    "Step",
+    "StepUpstream",
+    "opened",
+]
+
+ABORT = object()
+"""The step that breaks the connection."""
+
+_FIELDS = {"object": "chat.completion.chunk", "created": 1}
+ANSWER = [
+    chunk({"role": "assistant", "content": "a"}, **_FIELDS),
+    chunk({"content": "b"}, "stop", **_FIELDS),
+    DONE,
+]
+"""The events of an answer, in Chat Completions."""
+
+
+class Head(NamedTuple):
+    """Status and headers of an answer."""
+
+    status: int = 200
+    headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+
+
+Step: TypeAlias = Head | bytes | float | asyncio.Event | object
+
+
+class ClientRequest(NamedTuple):
+    """A request for a stream.
+
+    Attributes:
+        path: Path and query.
+        body: The JSON body.
+    """
+
+    path: str
+    body: dict[str, Any]
+
+
+_MESSAGES = [{"role": "user", "content": "Hello"}]
+REQUESTS = {
+    "anthropic": ClientRequest(
+        "/v1/messages", {"model": "m", "max_tokens": 9, "stream": True, "messages": _MESSAGES}
+    ),
+    "openai_chat": ClientRequest(
+        "/v1/chat/completions", {"model": "m", "stream": True, "messages": _MESSAGES}
+    ),
+    "openai_responses": ClientRequest(
+        "/v1/responses", {"model": "m", "stream": True, "input": "Hello"}
+    ),
+    "gemini": ClientRequest(
+        "/v1beta/models/m:streamGenerateContent?alt=sse",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+    ),
+}
+
+
+def opened(
+    http: httpx.AsyncClient, url: str, client: str
+) -> AbstractAsyncContextManager[httpx.Response]:
+    """Open a stream of a gateway, as a client of a dialect."""
+    return http.stream("POST", url + REQUESTS[client].path, json=REQUESTS[client].body)
+
+
+class StepUpstream:
+    """An ASGI application that answers by steps, and notices clients that leave.
+
+    A step is a head, bytes of the body, an event or seconds to wait for, or `ABORT`.  Without a
+    head, the first bytes are sent behind a default one.
+
+    Args:
+        answers: The steps of each answer; the last answers all further requests, too.
+
+    Attributes:
+        requests: The bodies of the requests.
+        headers: Their headers.
+        asked: Set when a request has arrived.
+        open: Number of answers that have not ended.
+        left: Number of clients that left before the end of the answer.
+        closed: Set when no answer is open.
+    """
+
+    def __init__(self, *answers: Sequence[Step]) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.asked = asyncio.Event()
+        self.open = self.left = 0
+        self.closed = asyncio.Event()
+        self._answers = answers or ([*ANSWER],)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message["more_body"]
+        self.requests.append(json.loads(body))
+        self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        steps = self._answers[min(len(self.requests), len(self._answers)) - 1]
+        self.asked.set()
+        self.open += 1
+        self.closed.clear()
+        tasks = {
+            answer := asyncio.create_task(self._answer(steps, send)),
+            asyncio.create_task(_disconnect(receive)),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            self.left += not answer.done()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.open -= 1
+            if not self.open:
+                self.closed.set()
+
+    async def _answer(self, steps: Sequence[Step], send: Any) -> None:
+        is_started = False
+        for step in steps:
+            if isinstance(step, asyncio.Event):
+                await step.wait()
+                continue
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+                continue
+            if step is ABORT:
+                return
+            if not is_started:
+                head = step if isinstance(step, Head) else Head()
+                raw = [(name.encode(), value.encode()) for name, value in head.headers.items()]
+                start = {"type": "http.response.start", "status": head.status, "headers": raw}
+                await send(start)
+                is_started = True
+            if isinstance(step, bytes):
+                await send({"type": "http.response.body", "body": step, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Records:
+    """An observer that stores what it is told.
+
+    Attributes:
+        ended: The requests that have ended.
+    """
+
+    def __init__(self) -> None:
+        self.ended: list[CallRecord] = []
+
+    def begin(self, call: CallRecord) -> None:
+        """Do nothing: the record changes until the end."""
+
+    def end(self, call: CallRecord) -> None:
+        self.ended.append(call)
+
+
+async def _disconnect(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
