@@ -86,6 +86,10 @@ class _UnnamedDecoder(Decoder):
     def resume_token(self) -> dict[str, Any] | None:
         return None if self._room is None else self._room.resume_token
 
+    @property
+    def lacks_only_terminal(self) -> bool:
+        return self._room is not None and self._room.lacks_only_terminal
+
     def framed(self, data: bytes) -> bytes:
         return super().framed(data) if self._active is None else self._active.framed(data)
 
@@ -146,6 +150,7 @@ class _UnnamedDecoder(Decoder):
             self.is_plain = self._active.is_plain
             self.outcome, self.first_usage = self._active.outcome, self._active.first_usage
             self.error_outside_stream = self._active.error_outside_stream
+            self.pings = self._active.pings
 
     def _find(self, frame: Frame) -> Decoder | None:
         found = detect_frame(frame, DIALECTS.values())

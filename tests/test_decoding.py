@@ -148,3 +148,20 @@ def test_error_line_before_any_frame_is_found_without_a_dialect() -> None:
     line = b'error: {"message":"m","code":500}\n'
     assert decode(line, dialect=None) == decode(line)
     assert decode(TEXT, line, dialect=None) == decode(TEXT, line)
+
+
+def test_progress_is_that_of_the_detected_decoder() -> None:
+    ping = frame({"type": "ping"}, "ping")
+    reader = decoder()
+    assert not reader.lacks_only_terminal
+    for data, frames, pings in [
+        (ping, 1, 1),
+        (frame({"type": "message_start", "message": {"id": "m"}}, "message_start"), 2, 1),
+        (ping + ping, 4, 3),
+    ]:
+        reader.feed(data)
+        assert (reader.frames, reader.pings) == (frames, pings)
+        assert not reader.lacks_only_terminal
+    stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    reader.feed(frame(stop, "message_delta"))
+    assert reader.lacks_only_terminal

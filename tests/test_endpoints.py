@@ -20,11 +20,12 @@ VERTEX = "/v1/projects/p/locations/l/publishers"
         ("openai_responses", "/v1/responses", {"model": 5}, ""),
         ("anthropic", f"{VERTEX}/anthropic/models/claude-x:streamRawPredict", {}, "claude-x"),
         ("gemini", "/v1beta/models/gemini-x:streamGenerateContent", {}, "gemini-x"),
-        ("gemini", "/v1beta/models/gemini-x:streamGenerateContent", {"model": "m"}, "m"),
+        ("gemini", "/v1beta/models/gemini-x:streamGenerateContent", {"model": "m"}, "gemini-x"),
+        ("openai_chat", "/v1/chat/completions/x", {"model": "m"}, "m"),
         ("gemini", "/v1beta/models", [], ""),
     ],
 )
-def test_model_is_read_from_the_body_or_the_path(
+def test_model_is_read_from_the_path_or_the_body(
     dialect: str, path: str, body: object, model: str
 ) -> None:
     assert DIALECTS[dialect].endpoints.model(path, body) == model

@@ -74,16 +74,22 @@ def answer_headers(
 ) -> dict[str, str]:
     """Return the headers of an answer to the client; the body's own are not among them.
 
+    A value other than printable ASCII is left out.
+
     Args:
         received: Headers of the upstream's answer.
         client: The client's dialect.
         upstream: The upstream's dialect.
     """
+    # A server refuses to send other values.
+    values = {
+        name: value for name, value in received.items() if value.isascii() and value.isprintable()
+    }
     sent = {
-        name: value for name, value in received.items() if name in _RETURNED or _RATE_LIMIT in name
+        name: value for name, value in values.items() if name in _RETURNED or _RATE_LIMIT in name
     }
     for name in (upstream.endpoints.request_id_header, "x-request-id", "request-id"):
-        if name in received:
-            sent[client.endpoints.request_id_header] = received[name]
+        if name in values:
+            sent[client.endpoints.request_id_header] = values[name]
             break
     return sent

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Raw
 
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import dumps
+from streamnorm._core.json import FAST_ERRORS, dumps
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
@@ -25,6 +28,8 @@ from streamnorm._upstream.url import endpoint_url
 
 __all__ = ["passed_request"]
 
+_FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+
 
 def passed_request(
     received: ClientRequest,
@@ -34,7 +39,8 @@ def passed_request(
 ) -> UpstreamRequest:
     """Return a request for a message, for an upstream of the client's dialect.
 
-    The body is passed byte for byte, unless the upstream has another name for the model.
+    The body is passed byte for byte.  Where the upstream has another name for the model, that
+    alone is changed; white space between the fields is lost.
 
     Args:
         received: The request.
@@ -42,21 +48,23 @@ def passed_request(
         limits: Bounds of the body.
 
     Raises:
-        RequestRefused: The body is no JSON object, exceeds a bound, or has a key twice: what
-            was checked here might not be what the provider reads.
+        RequestRefused: The body is no JSON object, exceeds a bound, or has an object with a
+            key twice: what was read here might not be what the provider reads.
     """
     dialect = lookup(upstream.dialect)
     data = json_body(received)
     with refusals():
         body = body_object(data, limits)
-        _refuse_repeated_keys(data)
+        _check_keys(data)
         asked = dialect.endpoints.asked(received.method, received.path, body)
         name = "" if asked is None else asked.model
         own, path = upstream.own_model(name), received.path
-        if own != name and "model" in body:
-            data = dumps({**body, "model": own})
-        elif own != name:
-            path = path.replace(f"/{name}:", f"/{own}:")
+        if own != name:
+            head, slash, tail = path.rpartition(f"/{name}:")
+            if slash:
+                path = f"{head}/{own}:{tail}"
+            else:
+                data = _renamed(data, body, own)
         url = endpoint_url(upstream.base_url, _target(path, received, dialect), dialect.endpoints)
     headers = request_headers(
         received.headers,
@@ -86,14 +94,38 @@ def _target(path: str, received: ClientRequest, dialect: Dialect) -> str:
     return f"{quoted}?{query}" if query else quoted
 
 
-def _refuse_repeated_keys(data: bytes) -> None:
-    """Refuse a JSON object that has a key twice, at any depth."""
+def _renamed(data: bytes, body: dict[str, Any], model: str) -> bytes:
+    """Return a body with another model; its other values stay as they are."""
     try:
-        json.loads(data, object_pairs_hook=_once)
-    except ValueError as exc:
-        raise DecodeError("an object with a key twice, expected it once") from exc
+        fields = _FIELDS.decode(data)
+    except FAST_ERRORS:
+        return dumps({**body, "model": model})
+    fields["model"] = Raw(dumps(model))
+    return msgspec.json.encode(fields)
+
+
+def _check_keys(data: bytes) -> None:
+    """Refuse an object with a key twice at any depth, also where the parser dropped it.
+
+    Raises:
+        DecodeError: There is one, or the text is no strict JSON.
+    """
+    try:
+        json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
+    except _RepeatedKey as exc:
+        raise DecodeError("an object with a key twice, expected each key once") from exc
+    except (ValueError, RecursionError) as exc:  # a value that a later key hides may nest deep
+        raise DecodeError("no strict JSON, expected a JSON object") from exc
+
+
+class _RepeatedKey(Exception):
+    """An object has a key twice."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("a key twice")
+        raise _RepeatedKey
+
+
+def _no_number(_name: str) -> NoReturn:
+    raise ValueError

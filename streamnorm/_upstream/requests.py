@@ -128,6 +128,7 @@ class RequestRefused(Exception):
     Attributes:
         error: Why, for the client, with an HTTP status.
         losses: What would be lost, where that is the reason.
+        headers: Further headers of the response, by lower-case name.
     """
 
     def __init__(
@@ -138,11 +139,13 @@ class RequestRefused(Exception):
         code: str | None = None,
         param: str | None = None,
         losses: tuple[Loss, ...] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         extra: dict[str, object] | None = None if param is None else {"param": param}
         self.error = StreamError("upstream", message, code, status, retryable=False, extra=extra)
         self.losses = losses
+        self.headers = dict(headers or {})
 
 
 def upstream_request(

@@ -16,6 +16,8 @@ def check_base_url(url: str) -> str:
     Raises:
         ValueError: It is no http or https URL, or has a user, a query or a fragment.
     """
+    if not url.isprintable() or " " in url:
+        raise ValueError("base_url has a character that no URL has, expected a URL")
     try:
         parts = urlsplit(url)
         has_host, _ = bool(parts.hostname), parts.port

@@ -1,10 +1,10 @@
 """The command line, `streamnorm COMMAND`.
 
 `streams` translates streams and `inspecting` judges them, both with the options of `source`;
-`bodies` translates whole requests and responses.  `recordings` records and replays on a loopback
-server (`serving`), `converting` imports and exports recordings, `scanning` finds secrets in
-them.  `console` has the parser, the messages and the output of all.  What one command alone
-needs is imported when it runs.
+`bodies` translates whole requests and responses.  `recordings` records and replays, `gateway`
+runs a gateway, each on a server (`serving`).  `converting` imports and exports recordings,
+`scanning` finds secrets in them.  `console` has the parser, the messages and the output of all.
+What one command alone needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NoReturn
 import streamnorm
 from streamnorm._core.errors import NotAStream
 from streamnorm._registry import DIALECTS
-from streamnorm.cli import bodies, converting, inspecting, recordings, scanning, streams
+from streamnorm.cli import bodies, converting, gateway, inspecting, recordings, scanning, streams
 from streamnorm.cli.console import (
     Parser,
     UsageError,
@@ -93,6 +93,7 @@ def _parser() -> Parser:
     bodies.add_commands(commands.add_parser)
     inspecting.add_commands(commands.add_parser)
     recordings.add_commands(commands.add_parser)
+    gateway.add_commands(commands.add_parser)
     converting.add_commands(commands.add_parser)
     scanning.add_commands(commands.add_parser)
     return parser

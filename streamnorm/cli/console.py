@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -21,9 +22,11 @@ __all__ = [
     "AddParser",
     "Parser",
     "UsageError",
+    "add_port",
     "complain",
     "exit_statuses",
     "json_line",
+    "print_base_urls",
     "report_losses",
     "say",
     "text_line",
@@ -59,6 +62,33 @@ def exit_statuses(statuses: Mapping[int, str]) -> str:
 
 AddParser: TypeAlias = Callable[..., Parser]
 """The `add_parser` of the command line's subparsers: adds the parser of a command."""
+
+
+_MAX_PORT = 65535
+
+
+def add_port(command: argparse.ArgumentParser) -> None:
+    """Add `--port`, where a command listens."""
+    command.add_argument(
+        "--port", type=_port, default=0, metavar="N", help="where to listen (default: any free)"
+    )
+
+
+def _port(text: str) -> int:
+    port = int(text) if text.isdecimal() and len(text) <= len(str(_MAX_PORT)) else -1
+    if not 0 <= port <= _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected 0 to {_MAX_PORT}")
+    return port
+
+
+def print_base_urls(url: str, upstream_path: str = "") -> None:
+    """Print base URLs for the official SDKs; some append the API version, some expect it."""
+    if re.search(r"/v[0-9][^/]*/?$", upstream_path):
+        say(f"  OPENAI_BASE_URL={url}")
+        return
+    say(f"  OPENAI_BASE_URL={url}/v1")
+    say(f"  ANTHROPIC_BASE_URL={url}")
+    say(f"  GOOGLE_GEMINI_BASE_URL={url}")
 
 
 def say(text: str) -> None:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.cli.console import AddParser, UsageError, complain, exit_statuses, say
+from streamnorm.cli.console import (
+    AddParser,
+    UsageError,
+    add_port,
+    complain,
+    exit_statuses,
+    print_base_urls,
+    say,
+)
 
 if TYPE_CHECKING:
     from streamnorm.recording.exchange import Playback, Responder, WireRequest
@@ -24,7 +32,6 @@ __all__ = ["add_commands", "read_fault"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}
 _UNRECORDED = 6
-_MAX_PORT = 65535
 _MAX_SIZE_DIGITS = 12
 
 _FAULTS = (
@@ -76,7 +83,7 @@ def add_commands(add_parser: AddParser) -> None:
         help="trust the certificate authorities in this PEM file, not the usual ones"
         " (or set SSL_CERT_FILE)",
     )
-    _add_port(record)
+    add_port(record)
     record.set_defaults(run=_record)
     replay = add_parser(
         "replay",
@@ -85,7 +92,7 @@ def add_commands(add_parser: AddParser) -> None:
         epilog=exit_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
     )
     replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
-    _add_port(replay)
+    add_port(replay)
     replay.add_argument(
         "--speed",
         type=_speed,
@@ -139,12 +146,6 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {exc}") from exc
 
 
-def _add_port(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="where to listen (default: any free)"
-    )
-
-
 def _record(arguments: argparse.Namespace) -> int:
     from streamnorm.asgi import RecordingProxy
     from streamnorm.cli.serving import serve
@@ -168,7 +169,7 @@ def _record(arguments: argparse.Namespace) -> int:
         _report_warnings()
         say(f"listening on {url}")
         say(f"recording into {arguments.out}")
-        _print_base_urls(url, path)
+        print_base_urls(url, path)
 
     status = serve(proxy, arguments.port, announce)
     return _UNRECORDED if recorder.failures else status
@@ -198,7 +199,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         _report_warnings()
         say(f"listening on {url}")
         say(f"recordings: {len(library.recordings)} in {arguments.path}")
-        _print_base_urls(url, "")
+        print_base_urls(url, "")
 
     status = serve(app, arguments.port, announce)
     return _UNRECORDED if library.unrecorded else status
@@ -259,23 +260,6 @@ def _report_recorded(path: Path) -> None:
     name = path.name.removesuffix(response.body)
     size = path.stat().st_size
     say(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
-
-
-def _print_base_urls(url: str, upstream_path: str) -> None:
-    """Print base URLs for the official SDKs; some append the API version, some expect it."""
-    if re.search(r"/v[0-9][^/]*/?$", upstream_path):
-        say(f"  OPENAI_BASE_URL={url}")
-        return
-    say(f"  OPENAI_BASE_URL={url}/v1")
-    say(f"  ANTHROPIC_BASE_URL={url}")
-    say(f"  GOOGLE_GEMINI_BASE_URL={url}")
-
-
-def _port(text: str) -> int:
-    port = int(text) if text.isdecimal() and len(text) <= len(str(_MAX_PORT)) else -1
-    if not 0 <= port <= _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected 0 to {_MAX_PORT}")
-    return port
 
 
 def _speed(text: str) -> float:

@@ -1,4 +1,4 @@
-"""A server on loopback that a signal ends at once, open streams included."""
+"""A server that a signal ends: at once, open streams included, unless they are given time."""
 
 from __future__ import annotations
 
@@ -9,28 +9,45 @@ import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamnorm.cli.console import UsageError
 
 if TYPE_CHECKING:
     import uvicorn
 
-    from streamnorm.asgi.application import Application
+__all__ = ["LOOPBACK", "serve"]
 
-__all__ = ["serve"]
-
-_HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
 
+_SETTINGS: dict[str, Any] = {
+    # The command prints its own lines, and headers are those of the recording or provider.
+    "log_config": None,
+    "access_log": False,
+    "date_header": False,
+    "server_header": False,
+    "proxy_headers": False,
+    "loop": "asyncio",
+    "http": "h11",
+    "ws": "none",
+    "lifespan": "on",
+    # Open streams may last for minutes; Ctrl-C does not wait for them.
+    "timeout_graceful_shutdown": 0,
+}
 
-def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
+
+def serve(
+    app: Any, port: int, announce: Callable[[str], None], *, host: str = LOOPBACK, **settings: Any
+) -> int:
     """Serve an application until a signal ends it, and return the exit status.
 
     Args:
         app: The application.
         port: Port to listen on; 0 for any free one.
         announce: Called with the URL once connections are accepted.
+        host: Address to listen on.
+        settings: Settings of uvicorn that differ from those of this module.
 
     Raises:
         UsageError: The port is not available, or uvicorn is not installed.
@@ -38,26 +55,15 @@ def serve(app: Application, port: int, announce: Callable[[str], None]) -> int:
     try:
         from uvicorn import Config, Server
     except ModuleNotFoundError as exc:
-        raise UsageError("this needs uvicorn, of the extra `serve`: pip install uvicorn") from exc
-    config = Config(
-        app,
-        # The command prints its own lines, and headers are those of the recording or provider.
-        log_config=None,
-        access_log=False,
-        date_header=False,
-        server_header=False,
-        proxy_headers=False,
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        lifespan="on",
-        # Open streams may last for minutes; Ctrl-C does not wait for them.
-        timeout_graceful_shutdown=0,
-    )
+        raise UsageError(
+            "no uvicorn, expected the extra `serve`: pip install 'streamnorm[serve]'"
+        ) from exc
+    config = Config(app, **{**_SETTINGS, **settings})
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
-    with _listener(port) as listener:
+    with _listener(host, port) as listener:
         ending = _Ending(Server(config))
-        announce(f"http://{_HOST}:{listener.getsockname()[1]}")
+        shown = f"[{host}]" if ":" in host else host
+        announce(f"http://{shown}:{listener.getsockname()[1]}")
         asyncio.run(ending.server.serve(sockets=[listener]))
     return ending.status
 
@@ -82,9 +88,12 @@ class _Ending:
         self.server.should_exit = True
 
 
-def _listener(port: int) -> socket.socket:
+def _listener(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((_HOST, port))
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except socket.gaierror as exc:
+        raise UsageError(f"host {host}: {exc.strerror}") from exc
     except OSError as exc:
         # Its text repeats the address.
         reason = exc.strerror if exc.errno is None else os.strerror(exc.errno)

@@ -5,10 +5,18 @@
 A request comes in at the `door` of the `application`.  `messages` answers it: `routing` chooses
 the upstreams, `attempts` asks one after the other over the `network` until an answer begins, and
 `sending` writes that to the client.  `config` is what a configuration says, `model_options` what
-it changes in requests, and `records` what is known of each request.
+it changes in requests.  `records` is what is known of each request, for `observing`: `logs`,
+`metrics` and `telemetry`.
 """
 
-from streamnorm.gateway.application import Gateway
+try:
+    import aiohttp as _  # noqa: F401 - for the message
+except ModuleNotFoundError as exc:
+    raise ImportError(
+        "no aiohttp, expected the extra `serve`: pip install 'streamnorm[serve]'"
+    ) from exc
+
+from streamnorm.gateway.application import Gateway, from_environment
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
 
 __all__ = [
@@ -18,6 +26,7 @@ __all__ = [
     "ModelConfig",
     "UpstreamConfig",
     "app",
+    "from_environment",
     "read_config",
 ]
 

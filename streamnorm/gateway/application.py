@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections.abc import Mapping
 
 import anyio
+from msgspec import structs
 
+from streamnorm._core.codec import Asked, Dialect
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import Abandoned, StreamError
+from streamnorm._core.events import Abandoned
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._upstream.answers import error_answer
-from streamnorm._upstream.requests import RequestRefused
+from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.config import Config
-from streamnorm.gateway.door import asked_of, read_body, received_request
+from streamnorm.gateway.config import Config, ConfigError, checked, read_config
+from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
+from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
+from streamnorm.gateway.sending import raw_headers
 
-__all__ = ["Gateway"]
+__all__ = ["Gateway", "from_environment"]
+
+_LOG = logging.getLogger("streamnorm.gateway")
 
 _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
-_REFUSED = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
-_RETRY_AFTER = (b"retry-after", b"1")
+# With which uvicorn and gunicorn end too, and start no worker again.
+_STARTUP_FAILURE = 3
+_HEALTH = "/healthz"
+_METRICS = "/metrics"
+_TRACE = ("traceparent", "tracestate")  # W3C Trace Context
+_RETRY_S = 1
 
 
 class Gateway:
@@ -36,7 +48,8 @@ class Gateway:
     Args:
         config: The configuration.
         environ: The environment that holds the keys; None for that of the process.
-        observers: Those who are told of each request.
+        observers: Those who are told of each request, besides the log, the metrics and the
+            spans.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -49,10 +62,12 @@ class Gateway:
         environ: Mapping[str, str] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
-        self._config = config
+        self._config = config = checked(config)
         self._network = Network(config)
+        environ = os.environ if environ is None else environ
+        self._door = Door(config, environ)
         self._messages = Messages(config, Routing(config, environ), self._network)
-        self._observers = observers
+        self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
     def begin_drain(self, grace_s: float | None = None) -> None:
@@ -68,7 +83,7 @@ class Gateway:
         self._draining.begin(self._config.drain_grace_s if grace_s is None else grace_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or the server's lifespan messages.
+        """Answer one request, refuse a WebSocket, or answer the server's lifespan messages.
 
         Raises:
             LocalProtocolError: The scope is of another type.
@@ -78,8 +93,12 @@ class Gateway:
                 await self._serve(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
+            case "websocket":
+                await self._refuse_websocket(scope, receive, send)
             case other:
-                raise LocalProtocolError(f"scope of type {other!r}, expected http or lifespan")
+                raise LocalProtocolError(
+                    f"scope of type {other!r}, expected http, websocket or lifespan"
+                )
 
     async def _live(self, receive: Receive, send: Send) -> None:
         try:
@@ -96,39 +115,121 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(receive, self._config.max_body_bytes)
-        if body is None:
+        path, metrics = path_of(scope), self._observers.metrics
+        if metrics is not None and path == _METRICS:
+            await metrics(scope, receive, send)
             return
-        cancels = self._config.on_disconnect == "cancel"
-        async with open_exchange(receive, send, cancels=cancels) as exchange:
-            with self._draining.running(exchange):
-                await self._respond(scope, body, exchange)
-
-    async def _respond(self, scope: Scope, body: bytes, exchange: Exchange) -> None:
-        received = received_request(scope, body)
-        known = asked_of(received)
-        if known is None:
-            await send_json(exchange, 404, _JSON, b'{"error":{"message":"not found"}}')
+        if path == _HEALTH:
+            async with open_exchange(receive, send) as exchange:
+                await self._say_health(exchange)
             return
-        client, asked = known
-        if self._draining.has_begun:
-            answer = error_answer(_REFUSED, client.name, upstream=None)
-            await send_json(exchange, answer.status, [*_JSON, _RETRY_AFTER], answer.body)
-            return
+        received = received_request(scope)
+        client = client_of(received)
         loop = asyncio.get_running_loop()
-        call = CallRecord(client=client.name, operation=asked.operation, started_at=loop.time())
-        for observer in self._observers:
-            observer.begin(call)
+        call = CallRecord(
+            client=client.name,
+            operation="",
+            trace={name: received.headers[name] for name in _TRACE if name in received.headers},
+            started_at=loop.time(),
+        )
+        self._observers.begin(call)
+        try:
+            await self._attend(scope, received, client, receive, send, call)
+        finally:
+            call.ended_at = loop.time()
+            self._observers.end(call)
+
+    async def _say_health(self, exchange: Exchange) -> None:
+        """Answer whether further requests may be sent here."""
+        if self._draining.has_begun:
+            await send_json(exchange, 503, _JSON, b'{"status":"stopping"}')
+        else:
+            await send_json(exchange, 200, _JSON, b'{"status":"ok"}')
+
+    async def _attend(
+        self,
+        scope: Scope,
+        received: ClientRequest,
+        client: Dialect,
+        receive: Receive,
+        send: Send,
+        call: CallRecord,
+    ) -> None:
+        """Let a request in and answer it, or refuse it."""
+        try:
+            asked = self._door.check(scope, received, client)
+            call.operation, call.model = asked.operation, asked.model
+            with self._door.entered():
+                body = await self._door.read_body(receive)
+                if body is None:
+                    call.outcome = Abandoned()
+                    return
+                cancels = self._config.on_disconnect == "cancel"
+                async with open_exchange(receive, send, cancels=cancels) as exchange:
+                    with self._draining.running(exchange):
+                        whole = structs.replace(received, body=body)
+                        await self._respond(whole, client, asked, exchange, call)
+        except RequestRefused as refused:
+            async with open_exchange(receive, send) as exchange:
+                await self._refuse(refused, client, exchange, call)
+
+    async def _respond(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: Asked,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        if self._draining.has_begun:
+            headers = {"retry-after": str(_RETRY_S)}
+            raise RequestRefused("the gateway is stopping, try again", 503, headers=headers)
         try:
             await self._messages.answer(received, client, exchange, call)
-        except RequestRefused as refused:
-            answer = error_answer(refused.error, client.name, upstream=None)
-            call.status, call.outcome = answer.status, error_outcome(refused.error)
-            await send_json(exchange, answer.status, _JSON, answer.body)
+        except RequestRefused:
+            raise
         except BaseException:
             call.outcome = call.outcome or Abandoned()
             raise
-        finally:
-            call.ended_at = loop.time()
-            for observer in self._observers:
-                observer.end(call)
+
+    async def _refuse(
+        self, refused: RequestRefused, client: Dialect, exchange: Exchange, call: CallRecord
+    ) -> None:
+        answer = error_answer(refused.error, client.name, upstream=None)
+        call.status, call.outcome = answer.status, error_outcome(refused.error)
+        await send_json(
+            exchange, answer.status, [*_JSON, *raw_headers(refused.headers)], answer.body
+        )
+
+    async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a WebSocket with a response, if the server can send one, or else close it."""
+        while (await receive())["type"] != "websocket.connect":
+            pass
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refused = websocket_refused()
+        client = client_of(received_request(scope))
+        answer = error_answer(refused.error, client.name, upstream=None)
+        headers = [*_JSON, *raw_headers(refused.headers)]
+        start = {"type": "websocket.http.response.start", "status": answer.status}
+        await send({**start, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": answer.body})
+
+
+def from_environment() -> Gateway:
+    """Return the gateway of the configuration file that `STREAMNORM_CONFIG` names.
+
+        STREAMNORM_CONFIG=gateway.toml uvicorn --factory streamnorm.gateway:from_environment
+
+    Raises:
+        SystemExit: The configuration is wrong; one line in the log says why.
+    """
+    try:
+        path = os.environ.get("STREAMNORM_CONFIG", "")
+        if not path:
+            raise ConfigError("STREAMNORM_CONFIG: not set, expected the path of a configuration")
+        return Gateway(read_config(path))
+    except ConfigError as exc:
+        _LOG.critical("%s", exc)
+        raise SystemExit(_STARTUP_FAILURE) from exc

@@ -20,14 +20,24 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from streamnorm._core.errors import StreamnormError
+from streamnorm._core.json import is_object
 
-__all__ = ["Config", "ConfigError", "ModelConfig", "UpstreamConfig", "read_config"]
+__all__ = ["Config", "ConfigError", "ModelConfig", "UpstreamConfig", "checked", "read_config"]
+
+T = TypeVar("T")
+
+# Some thirty years: the upper bound excludes what is no number of seconds.
+_MAX_S = 1e9
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=_MAX_S)]
+_Delay: TypeAlias = Annotated[float, Meta(ge=0, le=_MAX_S)]
+_Bound: TypeAlias = Annotated[int, Meta(ge=1)]
+_Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
 class ConfigError(StreamnormError):
@@ -69,9 +79,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         serial_tool_calls: Whether the model is asked for one call at a time.
     """
 
-    match: str
-    to: list[str]
-    max_tokens: int | None = None
+    match: _Name
+    to: Annotated[list[_Name], Meta(min_length=1)]
+    max_tokens: _Bound | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
     simplify_schemas: bool = False
     serial_tool_calls: bool = False
@@ -103,21 +113,21 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         max_event_bytes: Bound on one event of an upstream.
     """
 
-    upstreams: dict[str, UpstreamConfig]
+    upstreams: Annotated[dict[_Name, UpstreamConfig], Meta(min_length=1)]
     models: list[ModelConfig] = []
     client_keys: str | None = None
     on_disconnect: Literal["cancel", "drain"] = "cancel"
-    keepalive_s: float = 15.0
-    commit_after_s: float | None = None
-    first_byte_s: float = 600.0
-    idle_s: float = 120.0
-    progress_s: float = 600.0
-    finish_grace_s: float = 5.0
-    drain_grace_s: float = 25.0
-    retries: int = 0
-    max_streams: int = 1000
-    max_body_bytes: int = 32 * 1024 * 1024
-    max_event_bytes: int = 16 * 1024 * 1024
+    keepalive_s: _Seconds = 15.0
+    commit_after_s: _Delay | None = None
+    first_byte_s: _Seconds = 600.0
+    idle_s: _Seconds = 120.0
+    progress_s: _Seconds = 600.0
+    finish_grace_s: _Seconds = 5.0
+    drain_grace_s: _Delay = 25.0
+    retries: Annotated[int, Meta(ge=0)] = 0
+    max_streams: _Bound = 1000
+    max_body_bytes: _Bound = 32 * 1024 * 1024
+    max_event_bytes: _Bound = 16 * 1024 * 1024
 
 
 def read_config(path: str | Path) -> Config:
@@ -142,9 +152,32 @@ def config_of(value: dict[str, Any], name: str) -> Config:
         ConfigError: It is no valid configuration; the text begins with `name`.
     """
     try:
-        return msgspec.convert(value, Config)
+        upstreams = value.get("upstreams")
+        if is_object(upstreams):  # msgspec does not say in which entry of a table an error is
+            for key, upstream in upstreams.items():
+                _converted(upstream, UpstreamConfig, f"upstreams.{key}")
+        return _converted(value, Config, "")
+    except ConfigError as exc:
+        raise ConfigError(f"{name}: {exc}") from exc
+
+
+def checked(config: Config) -> Config:
+    """Return a configuration whose values have the types and bounds of their keys.
+
+    Raises:
+        ConfigError: One has not.
+    """
+    return config_of(msgspec.to_builtins(config), "config")
+
+
+def _converted(value: object, type: type[T], where: str) -> T:
+    try:
+        return msgspec.convert(value, type)
     except msgspec.ValidationError as exc:
-        problem, _, where = str(exc).rpartition(" - at `$")
-        key = where.rstrip("`").lstrip(".") if problem else ""
-        text = problem or str(exc)
-        raise ConfigError(f"{name}: {key}: {text}" if key else f"{name}: {text}") from exc
+        problem, _, path = str(exc).rpartition(" - at `")
+        if not problem:
+            problem, path = path, ""
+        path = path.rstrip("`").rpartition("$")[2].lstrip(".")
+        key = ".".join(part for part in (where, path) if part)
+        text = problem[0].lower() + problem[1:]
+        raise ConfigError(f"{key}: {text}" if key else text) from exc

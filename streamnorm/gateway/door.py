@@ -1,54 +1,231 @@
-"""What arrives at a gateway: a request, whole and within bounds, and what it asks for."""
+"""The door of a gateway: who sent a request, what it asks for, and whether it may come in."""
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl
+import asyncio
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from urllib.parse import parse_qsl, unquote
 
 from streamnorm._core.codec import Asked, Dialect
-from streamnorm._registry import DIALECTS
-from streamnorm._upstream.requests import ClientRequest
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.exchange import Receive, Scope
+from streamnorm.gateway.config import Config
+from streamnorm.gateway.keys import ClientKeys
 
-__all__ = ["asked_of", "read_body", "received_request"]
+__all__ = ["Door", "client_of", "path_of", "received_request"]
+
+# Of what the dialects know, what a gateway has: nothing of it names another host or account.
+_PATHS = re.compile(
+    r"(?:/v1(?:alpha|beta)?)?/"
+    r"(?:messages|messages/count_tokens|chat/completions|responses(?:/[^/]+){0,2}"
+    r"|models(?:/.+)?|tunedModels/.+)",
+    re.DOTALL,
+)
+_SHARED_HEADER = "authorization"  # of keys of every dialect
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_ONCE = (b"content-length", b"host")
+_MAX_QUERY_FIELDS = 100
+_RETRY_S = 1
 
 
-async def read_body(receive: Receive, max_bytes: int) -> bytes | None:
-    """Return the body of a request; None if the client disconnected.
+class Door:
+    """Lets requests in, within the bounds of a configuration.
 
-    A body above the bound is returned incomplete, as soon as it exceeds it.
+    Args:
+        config: The configuration.
+        environ: The environment that holds the keys.
+
+    Raises:
+        ConfigError: There are no keys where the configuration says.
     """
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > max_bytes or not message.get("more_body", False):
-            return b"".join(parts)
+
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+        place = config.client_keys
+        self._keys = None if place is None else ClientKeys.of(place, environ)
+        self._max_streams = config.max_streams
+        self._max_body_bytes = config.max_body_bytes
+        self._idle_s = config.idle_s
+        self._count = 0
+
+    def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> Asked:
+        """Return what a request asks for, by its head alone.
+
+        Raises:
+            RequestRefused: It is not let in.
+        """
+        _check_framing(scope)
+        if "websocket" in received.headers.get("upgrade", "").lower():
+            raise websocket_refused()
+        if self._keys is not None:
+            names = client.endpoints.key_headers
+            if not self._keys.accept(received.headers, names):
+                raise RequestRefused(
+                    "no key of this gateway in the request, expected one",
+                    401,
+                    code="invalid_api_key",
+                )
+        asked = _asked_of(received, client)
+        if received.method == "POST":
+            json_body(received)
+            length = received.headers.get("content-length", "0")
+            if not (length.isascii() and length.isdecimal()):
+                raise _ill_framed("a content-length that is no number, expected one")
+            # Digits are compared, since a number may have more of them than Python converts.
+            if len(length.lstrip("0")) > 18 or int(length) > self._max_body_bytes:
+                raise self._too_large()
+        return asked
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Count a request as one that is being answered.
+
+        Raises:
+            RequestRefused: As many as may be are.
+        """
+        if self._count >= self._max_streams:
+            raise RequestRefused(
+                f"{self._count} requests are being answered, expected fewer than that; "
+                "try again later",
+                429,
+                headers={"retry-after": str(_RETRY_S), "connection": "close"},
+            )
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
+
+    async def read_body(self, receive: Receive) -> bytes | None:
+        """Return the body of a request; None if the client disconnected.
+
+        Raises:
+            RequestRefused: It is larger than the bound, or arrives too slowly.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            try:
+                async with asyncio.timeout(self._idle_s):
+                    message = await receive()
+            except TimeoutError as exc:
+                raise RequestRefused(
+                    f"no more of the body for {self._idle_s:g} s, expected it sooner",
+                    408,
+                    headers={"connection": "close"},
+                ) from exc
+            if message["type"] == "http.disconnect":
+                return None
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._max_body_bytes:
+                raise self._too_large()
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    def _too_large(self) -> RequestRefused:
+        return RequestRefused(
+            f"a body that is too large, expected at most {self._max_body_bytes} bytes",
+            413,
+            headers={"connection": "close"},
+        )
 
 
-def received_request(scope: Scope, body: bytes) -> ClientRequest:
-    """Return a request as the rest of the gateway reads it."""
+def websocket_refused() -> RequestRefused:
+    """Return the refusal of a WebSocket, at which clients go on with HTTP at once."""
+    return RequestRefused(
+        "a WebSocket, expected a request over HTTP", 426, headers={"upgrade": "HTTP/1.1"}
+    )
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request, without that at which the gateway is mounted."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return "/" + "/".join(segment for segment in path.split("/") if segment)
+
+
+def received_request(scope: Scope) -> ClientRequest:
+    """Return a request as the rest of the gateway reads it, without its body."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    query = scope.get("query_string", b"").decode("latin-1")
+    try:
+        fields = parse_qsl(query, max_num_fields=_MAX_QUERY_FIELDS)
+    except ValueError:
+        fields = []
     return ClientRequest(
-        method=scope["method"],
-        path="/" + "/".join(segment for segment in path.split("/") if segment),
+        method=scope.get("method", "GET"),
+        path=path_of(scope),
         headers=headers,
-        body=body,
-        query=dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"))),
+        body=b"",
+        query=dict(fields),
     )
 
 
-def asked_of(received: ClientRequest) -> tuple[Dialect, Asked] | None:
-    """Return the dialect that a request is of, and what it asks for; None for another path."""
-    for dialect in DIALECTS.values():
-        asked = dialect.endpoints.asked(received.method, received.path)
+def client_of(received: ClientRequest) -> Dialect:
+    """Return the dialect of a client, by the path of its request, or else by its headers."""
+    known = [dialect for dialect in DIALECTS.values() if dialect.endpoints.routes]
+    for dialect in known:
+        if dialect.endpoints.has(received.path):
+            return dialect
+    default = DIALECTS[DEFAULT_ERROR_DIALECT]
+    for dialect in known:
+        endpoints = dialect.endpoints
+        own = {*endpoints.key_headers, *endpoints.vendor_headers} - {_SHARED_HEADER}
+        own -= {*default.endpoints.key_headers, *default.endpoints.vendor_headers}
+        if not own.isdisjoint(received.headers):
+            return dialect
+    for dialect in known:
+        path = dialect.endpoints.models_path
+        if path != default.endpoints.models_path and f"{received.path}/".startswith(f"{path}/"):
+            return dialect
+    return default
+
+
+def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
+    """Return what a request asks for.
+
+    Raises:
+        RequestRefused: The gateway has no such path, or it has another method.
+    """
+    path, endpoints = received.path, client.endpoints
+    if _PATHS.fullmatch(path) and not _has_dots(path):
+        asked = endpoints.asked(received.method, path)
         if asked is not None:
-            return dialect, asked
-    return None
+            return asked
+        methods = {route.method for route in endpoints.routes if route.path.search(path)}
+        if methods:
+            listed = ", ".join(sorted(methods))
+            raise RequestRefused(
+                f"another method, expected {listed}", 405, headers={"allow": listed}
+            )
+    raise RequestRefused("a path of no endpoint of this gateway, expected one", 404)
+
+
+def _has_dots(path: str) -> bool:
+    return any(unquote(segment) in (".", "..") for segment in path.split("/"))
+
+
+def _check_framing(scope: Scope) -> None:
+    """Refuse a request of which two servers may read two different ones.
+
+    Raises:
+        RequestRefused: It is such a one.
+    """
+    names = [name.lower() for name, _ in scope["headers"]]
+    if b"content-length" in names and b"transfer-encoding" in names:
+        raise _ill_framed("both content-length and transfer-encoding, expected one of them")
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise _ill_framed(f"{name.decode()} more than once, expected it once")
+    for name, value in scope["headers"]:
+        if _CONTROL.search(name) or _CONTROL.search(value):
+            raise _ill_framed("a header with a control character, expected none")
+
+
+def _ill_framed(message: str) -> RequestRefused:
+    return RequestRefused(message, 400, headers={"connection": "close"})

@@ -88,11 +88,12 @@ class Messages:
             exchange.tasks.start_soon(stream.keep_alive, self._look_s)
         result = await attempts.run()
         call.attempts = attempts.count
-        call.first_event_at = asyncio.get_running_loop().time()
+        if not isinstance(result, Failure):
+            call.first_event_at = asyncio.get_running_loop().time()
         match result:
             case Begun():
                 call.upstream, call.status = result.target.name, 200
-                await self._send_stream(result, stream)
+                await self._send_stream(result, stream, call)
             case Whole():
                 call.upstream, call.status = result.target.name, 200
                 await stream.send_body(200, result.headers, result.answer.body)
@@ -102,7 +103,7 @@ class Messages:
                     call.upstream = result.target.name
                 await self._send_failure(result, client, stream, call)
 
-    async def _send_stream(self, begun: Begun, stream: ClientStream) -> None:
+    async def _send_stream(self, begun: Begun, stream: ClientStream, call: CallRecord) -> None:
         try:
             stream.ping = begun.stream.ping
             await stream.start(begun.headers)
@@ -112,6 +113,7 @@ class Messages:
                 await stream.send(chunk)
             await stream.send(b"", more=False)
         finally:
+            call.partial_usage = begun.stream.usage
             await begun.stream.aclose()
 
     async def _send_failure(

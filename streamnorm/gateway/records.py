@@ -5,13 +5,20 @@ Nothing of it is content: no prompt, no answer, no key, no URL.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.events import Outcome
+from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
 
-__all__ = ["CallRecord", "Observer"]
+__all__ = ["CallRecord", "Ending", "Observer"]
+
+Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "abandoned"]
+"""How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
+answered in part, without its end; left by its client."""
+
+# The first status of an error.
+_ERROR_STATUS = 400
 
 
 class CallRecord(Struct, kw_only=True):
@@ -20,13 +27,15 @@ class CallRecord(Struct, kw_only=True):
     Attributes:
         client: The client's dialect.
         operation: What it asked for.
-        model: The model that it named, if the configuration names it; else "other".
+        model: The model that it named.
         upstream: Name of the upstream that answered, or was asked last; "" if none was.
+        trace: Its `traceparent` and `tracestate`, if it sent them.
         started_at: When the request arrived, in seconds of the loop's clock.
         first_event_at: When the first piece of the answer was there; None before that.
         ended_at: When the answer ended.
         status: HTTP status that the client got; 0 if it left before.
         outcome: How the answer ended; None if it has no outcome, as a list of models.
+        partial_usage: The tokens of a stream that did not complete, as far as they are known.
         attempts: Number of requests to upstreams.
         losses: How often each feature was lost.
     """
@@ -36,12 +45,57 @@ class CallRecord(Struct, kw_only=True):
     started_at: float
     model: str = ""
     upstream: str = ""
+    trace: dict[str, str] = {}
     first_event_at: float | None = None
     ended_at: float = 0.0
     status: int = 0
     outcome: Outcome | None = None
+    partial_usage: Usage = Usage()
     attempts: int = 0
     losses: dict[str, int] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the request to the end of its answer."""
+        return self.ended_at - self.started_at
+
+    @property
+    def first_event_s(self) -> float | None:
+        """Seconds to the first piece of a stream; None if there was none."""
+        if self.first_event_at is None or self.operation != "stream":
+            return None
+        return self.first_event_at - self.started_at
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens, as far as they are known."""
+        return self.outcome.usage if isinstance(self.outcome, Completed) else self.partial_usage
+
+    @property
+    def error(self) -> StreamError | None:
+        """Why it has no complete answer; None if it has one, or its client left."""
+        match self.outcome:
+            case None | Completed() | Abandoned():
+                return None
+            case outcome:
+                return outcome.error
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended."""
+        match self.outcome:
+            case Completed():
+                return "completed"
+            case Abandoned():
+                return "abandoned"
+            case None if not self.status:
+                return "abandoned"
+            case Truncated() if self.status < _ERROR_STATUS:
+                return "truncated"
+            case None if self.status < _ERROR_STATUS:
+                return "completed"
+            case _:
+                return "failed" if self.upstream else "refused"
 
 
 class Observer(Protocol):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -15,11 +17,13 @@ from streamnorm._registry import lookup
 from streamnorm._upstream.requests import Upstream
 from streamnorm._upstream.url import check_base_url
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
+from streamnorm.gateway.keys import checked_key, key_at
 from streamnorm.recording.operations import server_of
 
 __all__ = ["Routing", "Target"]
 
 _DEFAULTS = ModelConfig(match="*", to=[])
+_OF_CLIENT = "client"  # an upstream's key: that of each request
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -46,21 +50,21 @@ class Routing:
 
     Args:
         config: The configuration.
-        environ: The environment that holds the keys; None for that of the process.
+        environ: The environment that holds the keys.
 
     Raises:
         ConfigError: An upstream is wrong, its key is missing, or a model names no upstream.
     """
 
-    def __init__(self, config: Config, environ: Mapping[str, str] | None = None) -> None:
-        environ = os.environ if environ is None else environ
-        if not config.upstreams:
-            raise ConfigError("upstreams: none, expected at least one")
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
         self._targets = {
             name: _target(name, upstream, environ) for name, upstream in config.upstreams.items()
         }
+        if config.client_keys is not None:
+            _check_key_owners(config)
         self._models = [
-            (model, self._targets_of(model, at)) for at, model in enumerate(config.models)
+            (re.compile(_pattern(model.match)), model, self._targets_of(model, at))
+            for at, model in enumerate(config.models)
         ]
 
     def targets(self, model: str, client: Dialect) -> tuple[Target, ...]:
@@ -70,8 +74,8 @@ class Routing:
             model: The model that the client names; "" if the request names none.
             client: The client's dialect.
         """
-        for entry, targets in self._models:
-            if fnmatchcase(model, entry.match):
+        for pattern, _, targets in self._models:
+            if pattern.match(model):
                 return targets
         if self._models:
             return ()
@@ -80,20 +84,26 @@ class Routing:
         return (own[0] if own else targets[0],)
 
     def _targets_of(self, model: ModelConfig, at: int) -> tuple[Target, ...]:
-        if not model.to:
-            raise ConfigError(f"models[{at}].to: no upstream, expected at least one")
         targets: list[Target] = []
-        for text in model.to:
-            name, _, own_model = text.partition("/")
+        for number, text in enumerate(model.to):
+            where = f"models[{at}].to[{number}]"
+            name, slash, own_model = text.partition("/")
             target = self._targets.get(name)
             if target is None:
                 known = ", ".join(self._targets)
-                raise ConfigError(f"models[{at}].to: upstream {name!r}, expected one of {known}")
+                raise ConfigError(f"{where}: upstream {name!r}, expected one of {known}")
+            if slash and not own_model:
+                raise ConfigError(f"{where}: no model after the slash, expected one")
             upstream = target.upstream
             if own_model:
                 upstream = structs.replace(upstream, model=own_model)
             targets.append(structs.replace(target, upstream=upstream, options=model))
         return tuple(targets)
+
+
+def _pattern(match: str) -> str:
+    """Return the regular expression for a name with `*` and `?` as wildcards."""
+    return translate(match.replace("[", "[[]"))
 
 
 def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Target:
@@ -109,14 +119,16 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         base_url = check_base_url(config.base_url)
     except ValueError as exc:
         raise ConfigError(f"{where}.{exc}") from exc
+    if config.key is not None and not _is_private(base_url):
+        raise ConfigError(f"{where}.base_url: http with a key, expected https or a loopback host")
     return Target(
         name=name,
         upstream=Upstream(
             dialect=dialect.name,
             base_url=base_url,
             server=config.server or server_of(base_url),
-            headers=_key_header(config, dialect, where, environ),
-            passes_key=config.key == "client",
+            headers=_key_header(config, dialect, f"{where}.key", environ),
+            passes_key=config.key == _OF_CLIENT,
         ),
         normalize=config.normalize,
     )
@@ -126,13 +138,30 @@ def _key_header(
     config: UpstreamConfig, dialect: Dialect, where: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the header that holds an upstream's key; {} if it has none of its own."""
-    if config.key is None or config.key == "client":
+    if config.key is None or config.key == _OF_CLIENT:
         return {}
-    kind, _, variable = config.key.partition(":")
-    if kind != "env" or not variable:
-        raise ConfigError(f"{where}.key: no place of a key, expected env:NAME or client")
-    key = environ.get(variable, "")
-    if not key:
-        raise ConfigError(f"{where}.key: {variable} is not set in the environment")
+    key = checked_key(key_at(config.key, where, environ), where)
     header = dialect.endpoints.key_headers[0]
     return {header: f"Bearer {key}" if header == "authorization" else key}
+
+
+def _check_key_owners(config: Config) -> None:
+    """Refuse upstreams that would be sent the key with which a client opens the gateway."""
+    for name, upstream in config.upstreams.items():
+        if upstream.key == _OF_CLIENT:
+            raise ConfigError(
+                f"upstreams.{name}.key: the key of the client, which is that of the gateway "
+                "with client_keys; expected a key of its own"
+            )
+
+
+def _is_private(base_url: str) -> bool:
+    """Return whether nobody on the way to a URL can read what is sent."""
+    parts = urlsplit(base_url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

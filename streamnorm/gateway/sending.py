@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 
-__all__ = ["ClientStream"]
+__all__ = ["ClientStream", "raw_headers"]
 
 _JSON = {"content-type": "application/json"}
 _HEADERS = {
@@ -67,7 +67,7 @@ class ClientStream:
         """Send a JSON body in place of a stream."""
         async with self._lock:
             self._is_ended = True
-            await send_json(self._exchange, status, _raw({**headers, **_JSON}), body)
+            await send_json(self._exchange, status, raw_headers({**headers, **_JSON}), body)
 
     async def keep_alive(self, look_s: float) -> None:
         """Send pings until the stream has ended or the client has left.
@@ -98,8 +98,9 @@ class ClientStream:
     async def _start(self, headers: Mapping[str, str]) -> None:
         if not self.is_started:
             self.is_started = True
-            await self._exchange.start(200, _raw({**headers, **_HEADERS}))
+            await self._exchange.start(200, raw_headers({**headers, **_HEADERS}))
 
 
-def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return headers as an ASGI server reads them."""
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

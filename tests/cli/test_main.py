@@ -52,6 +52,7 @@ COMMANDS = {
     "validate": [0, 2, 4],
     "record": [0, 2, 6, 130],
     "replay": [0, 2, 6, 130],
+    "serve": [0, 2, 130],
     "import": [0, 2],
     "export": [0, 2],
     "scan": [0, 2, 7],

@@ -22,6 +22,7 @@ __all__ = [
     "Records",
     "Step",
     "StepUpstream",
+    "asked",
     "opened",
 ]
 
@@ -82,6 +83,13 @@ def opened(
 ) -> AbstractAsyncContextManager[httpx.Response]:
     """Open a stream of a gateway, as a client of a dialect."""
     return http.stream("POST", url + REQUESTS[client].path, json=REQUESTS[client].body)
+
+
+async def asked(url: str, client: str, *, stream: bool = True) -> httpx.Response:
+    """Send the request of a client to a gateway, and return the answer, read to its end."""
+    path, body = REQUESTS[client]
+    async with httpx.AsyncClient() as http:
+        return await http.post(url + path, json={**body, "stream": stream})
 
 
 class StepUpstream:

@@ -355,3 +355,14 @@ def test_text_of_only_white_space_is_dropped() -> None:
     got, run = transcode(content("\n\n"), calls(call(0, "x", "f", A)), END, USAGE, DONE)
     assert [block["type"] for block in got.content] == ["tool_use"]
     assert run.losses == (Loss("whitespace_text", "block", 1, "dropped"),)
+
+
+@pytest.mark.parametrize("target", ["openai_chat", "anthropic"])
+def test_progress_is_that_of_the_source(target: str) -> None:
+    transcoder = Transcoder("openai_chat", target)
+    transcoder.feed(content("a"))
+    assert (transcoder.frames, transcoder.pings) == (1, 0)
+    assert not transcoder.lacks_only_terminal
+    transcoder.feed(chunk({}, "stop"))
+    assert (transcoder.frames, transcoder.pings) == (2, 0)
+    assert transcoder.lacks_only_terminal

@@ -63,6 +63,19 @@ def test_key_of_the_client_is_not_sent_beside_that_of_the_upstream(name: str) ->
     assert sent("anthropic", "openai_chat", {"x-api-key": "canary"}, own=own) == own
 
 
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat"])
+def test_key_of_the_client_is_not_sent_where_it_may_not_pass(upstream: str) -> None:
+    headers = request_headers(
+        {"x-api-key": "canary", "authorization": "Bearer canary"},
+        DIALECTS["anthropic"],
+        DIALECTS[upstream],
+        body={},
+        own={},
+        passes_key=False,
+    )
+    assert headers == FIXED
+
+
 def test_only_listed_headers_pass() -> None:
     passed = {
         "user-agent": "agent/1",
@@ -110,6 +123,12 @@ def test_retry_advice_and_rate_limits_are_returned() -> None:
     }
     others = {"set-cookie": "a", "location": "https://x", "content-encoding": "gzip", "server": "s"}
     assert returned("anthropic", "openai_chat", {**others, **passed}) == passed
+
+
+@pytest.mark.parametrize("value", ["1\r\nx: y", "\u20ac", "\0", "a\x7f"])
+def test_value_that_is_no_printable_text_is_not_returned(value: str) -> None:
+    received = {"retry-after": value, "x-request-id": value, "request-id": "req_1"}
+    assert returned("anthropic", "openai_chat", received) == {"request-id": "req_1"}
 
 
 @pytest.mark.parametrize(

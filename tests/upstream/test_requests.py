@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streamnorm import Limits
+from streamnorm import Limits, Request
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -266,3 +266,32 @@ def test_no_secret_is_shown() -> None:
     sent = asked(request, "anthropic", provider)
     for shown in (request, provider, sent, structs.replace(request, method="GET")):
         assert "canary" not in repr(shown)
+
+
+def test_model_that_all_requests_ask_for_wins() -> None:
+    provider = upstream("openai_chat", model="llama-4", model_map={"m": "other"})
+    body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", provider).body)
+    assert body["model"] == "llama-4"
+    assert provider.own_model("") == "llama-4"
+
+
+def test_key_of_the_client_passes_only_where_it_may() -> None:
+    provider = upstream("openai_chat", passes_key=False)
+    sent = asked(received("/v1/messages", MESSAGES), "anthropic", provider)
+    assert "canary" not in str(sent.headers)
+
+
+def test_request_is_adjusted_before_it_is_encoded() -> None:
+    def adjust(request: Request) -> Request:
+        return structs.replace(request, temperature=0.5)
+
+    provider = upstream("openai_chat", model="llama-4")
+    sent = asked(received("/v1/messages", MESSAGES), "anthropic", provider, adjust=adjust)
+    assert json.loads(sent.body)["temperature"] == 0.5
+    assert sent.request is not None
+    assert (sent.request.model, sent.request.temperature) == ("llama-4", 0.5)
+
+
+def test_refusal_may_have_headers() -> None:
+    assert RequestRefused("no").headers == {}
+    assert RequestRefused("no", 429, headers={"retry-after": "1"}).headers == {"retry-after": "1"}

@@ -67,6 +67,8 @@ def test_base_url_has_no_slash_at_its_end(given: str, base_url: str) -> None:
         ("", "no http or https URL"),
         ("https://[h", "no URL"),
         ("https://h:port", "no URL"),
+        ("https://canary h", "a character that no URL has"),
+        ("https://h\ncanary", "a character that no URL has"),
         ("https://user@h", "a user or a password"),
         ("https://:canary@h", "a user or a password"),
         ("https://h/v1?key=canary", "a query or a fragment"),

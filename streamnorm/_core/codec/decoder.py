@@ -203,6 +203,7 @@ class Decoder(ABC):
         """Continue with the bytes where another decoder of the same source stopped."""
         self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
         self._notes, self._on_note = other._notes, other._on_note
+        self.pings = other.pings
         self._body, self.is_plain = other._body, other.is_plain
         if self._body is None:
             self._begin_stream()

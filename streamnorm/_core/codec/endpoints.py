@@ -64,7 +64,7 @@ class Asked(Struct, frozen=True):
 
     Attributes:
         operation: What.
-        model: The model that it names, in the body or in the path; "" if it names none.
+        model: The model that it names, in the path or else in the body; "" if it names none.
         response_id: Id of the stored response in the path; "" if there is none.
     """
 
@@ -118,7 +118,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                     operation = "stream"
                 return Asked(
                     operation,
-                    _model_in(body) or _group(match, "model"),
+                    _group(match, "model") or _model_in(body),
                     _group(match, "response_id"),
                 )
         return None
@@ -140,10 +140,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
 
     def model(self, path: str, body: object) -> str:
         """Return the model that a request for a message names, or "" if it names none."""
-        if model := _model_in(body):
-            return model
         asked = self.asked("POST", path)
-        return "" if asked is None else asked.model
+        return (asked.model if asked is not None else "") or _model_in(body)
 
     def url(self, base_url: str, path: str) -> str:
         """Return the URL of an endpoint.

@@ -364,3 +364,24 @@ def test_line_that_is_no_field_is_noted(line: str) -> None:
     reader.close()
     assert reader.notes == (Note("stray_line", "frame"),)
     assert isinstance(reader.outcome, Completed)
+
+
+# Progress
+
+
+def test_pings_are_counted_among_the_frames() -> None:
+    ping = frame({"type": "ping"}, "ping")
+    reader = decoder("anthropic")
+    reader.feed(ping + ping)
+    assert (reader.frames, reader.pings) == (2, 2)
+    reader.feed(b": comment\n\n")
+    assert (reader.frames, reader.pings) == (2, 2)
+    reader.feed(frame({"type": "unknown"}, "unknown") + ping)
+    assert (reader.frames, reader.pings) == (4, 3)
+    assert not reader.lacks_only_terminal
+
+
+def test_message_whose_terminal_no_server_leaves_out_lacks_more_until_it() -> None:
+    reader = decoder("openai_responses")
+    reader.feed(frame({"type": "response.created", "response": {"id": "r"}}))
+    assert not reader.lacks_only_terminal

@@ -306,3 +306,15 @@ def test_feed_frame_accepts_parsed_frames() -> None:
         events += reader.feed_frame(Frame(name.removeprefix("event: "), data[6:]))
     assert events[-1] == MessageStop("end_turn")
     assert events[2:4] == [TextDelta(0, "Hel"), TextDelta(0, "lo")]
+
+
+def test_message_with_a_stop_reason_lacks_only_its_terminal() -> None:
+    reader = decoder("anthropic")
+    for data, lacks_only_terminal in [
+        (start(), False),
+        (text(0, "Hello"), False),
+        (end(), True),
+        (event("ping"), True),
+    ]:
+        reader.feed(data)
+        assert reader.lacks_only_terminal is lacks_only_terminal

@@ -16,6 +16,7 @@ from streamnorm import (
     MessageStop,
     StreamError,
     Truncated,
+    decoder,
 )
 
 STOP = parts(finishReason="STOP")
@@ -173,3 +174,15 @@ def test_empty_response_id_is_none(later: str | None) -> None:
     decoded = decode(*frames, named(later, "e", finishReason="STOP"))
     assert isinstance(decoded.outcome, Completed)
     assert decoded.events[0] == MessageStart("r1", "")
+
+
+def test_message_with_a_finish_reason_lacks_only_its_terminal() -> None:
+    reader = decoder("gemini")
+    for data, lacks_only_terminal in [
+        (text("a"), False),
+        (STOP, True),
+        (text("b"), False),
+        (STOP, True),
+    ]:
+        reader.feed(data)
+        assert reader.lacks_only_terminal is lacks_only_terminal

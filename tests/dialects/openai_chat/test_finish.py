@@ -144,3 +144,19 @@ def test_call_after_the_last_finish_may_be_half_of_one() -> None:
         assert decode(*frames).events[-1] == MessageStop("other", "stop")
     frames = [STOPPED, calls(call(0, "y", "list", "{}")), DONE]
     assert decode(*frames).events[-1] == MessageStop("tool_use", "stop")
+
+
+def test_message_whose_choices_have_finished_lacks_only_its_terminal() -> None:
+    reader = decoder("openai_chat")
+    assert not reader.lacks_only_terminal
+    for data, lacks_only_terminal in [
+        (content("a"), False),
+        (content("b", choice=1), False),
+        (chunk({}, "stop"), False),
+        (content("", "stop", choice=1), True),
+        (NO_CONTENT["usage"], True),
+        (content("c"), False),  # revokes the finish
+        (chunk({}, "stop"), True),
+    ]:
+        reader.feed(data)
+        assert reader.lacks_only_terminal is lacks_only_terminal

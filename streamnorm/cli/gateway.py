@@ -1,0 +1,165 @@
+"""The command that runs a gateway: `streamnorm serve`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from streamnorm._core.errors import UnknownDialect
+from streamnorm._registry import lookup
+from streamnorm.cli.console import (
+    AddParser,
+    UsageError,
+    add_port,
+    complain,
+    exit_statuses,
+    print_base_urls,
+    say,
+)
+
+if TYPE_CHECKING:
+    from streamnorm.gateway import Config, UpstreamConfig
+
+__all__ = ["add_commands"]
+
+_STATUSES = {0: "ended by SIGTERM", 2: "wrong usage or configuration", 130: "ended by Ctrl-C"}
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# For what the gateway does after the grace of its streams: their last event, its own end.
+_AFTER_GRACE_S = 5.0
+
+
+def add_commands(add_parser: AddParser) -> None:
+    """Add `serve`."""
+    command = add_parser(
+        "serve",
+        help="run a gateway: clients of any dialect, providers of any dialect",
+        description="Listen, and answer the clients of every dialect from the upstreams.\n"
+        "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end.",
+        epilog=exit_statuses(_STATUSES),
+    )
+    command.add_argument(
+        "--upstream",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="DIALECT=URL",
+        help="a provider, as openai_chat=http://127.0.0.1:8000/v1 (may be given once for each"
+        " dialect; its name is that of the dialect)",
+    )
+    command.add_argument(
+        "--key",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="DIALECT=WHERE",
+        help="where the key of an --upstream comes from: env:NAME, a variable, or client, the key"
+        " of each request (default: no key is sent)",
+    )
+    command.add_argument(
+        "--config", metavar="FILE", help="a configuration in TOML, to which --upstream adds"
+    )
+    add_port(command)
+    command.add_argument(
+        "--host",
+        default=_LOOPBACK[0],
+        metavar="ADDRESS",
+        help=f"address to listen on (default: {_LOOPBACK[0]})",
+    )
+    command.add_argument("--log-json", action="store_true", help="log in JSON lines")
+    command.set_defaults(run=_serve)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected DIALECT=…".replace("…", "..."))
+    try:
+        return lookup(name).name, value
+    except UnknownDialect as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    try:
+        from streamnorm.cli.serving import serve
+        from streamnorm.gateway import ConfigError, app
+    except ImportError as exc:
+        raise UsageError(str(exc)) from exc
+    try:
+        config = _config(arguments)
+        gateway = app(config)
+    except ConfigError as exc:
+        raise UsageError(str(exc)) from exc
+    host: str = arguments.host
+
+    def announce(url: str) -> None:
+        _configure_log(as_json=arguments.log_json)
+        say(f"listening on {url}")
+        shown = ", ".join(f"{name} ({one.dialect})" for name, one in config.upstreams.items())
+        say(f"upstreams: {shown}")
+        if host not in _LOOPBACK and config.client_keys is None:
+            complain(f"{host} without client_keys: whoever reaches it may use the upstreams")
+        print_base_urls(url)
+
+    return serve(
+        gateway,
+        arguments.port,
+        announce,
+        host=host,
+        http="auto",
+        loop="auto",
+        timeout_graceful_shutdown=config.drain_grace_s + _AFTER_GRACE_S,
+    )
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    """Return the configuration of `--config`, with the upstreams of the command line.
+
+    Raises:
+        ConfigError: The file is wrong.
+        UsageError: The command line is.
+    """
+    from msgspec import structs
+
+    from streamnorm.gateway import Config, read_config
+
+    upstreams = _upstreams(arguments)
+    if arguments.config is None:
+        if not upstreams:
+            raise UsageError("no upstream, expected --upstream or --config")
+        return Config(upstreams=upstreams)
+    config = read_config(arguments.config)
+    for name in upstreams:
+        if name in config.upstreams:
+            raise UsageError(f"--upstream {name}: {arguments.config} has one of that name")
+    return structs.replace(config, upstreams={**config.upstreams, **upstreams})
+
+
+def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
+    from streamnorm.gateway import UpstreamConfig
+
+    keys: dict[str, str] = dict(arguments.key)
+    upstreams: dict[str, UpstreamConfig] = {}
+    for dialect, url in arguments.upstream:
+        if dialect in upstreams:
+            raise UsageError(f"--upstream {dialect}: given twice, expected a --config with names")
+        key = keys.pop(dialect, None)
+        upstreams[dialect] = UpstreamConfig(dialect=dialect, base_url=url, key=key)
+    for dialect in keys:
+        raise UsageError(f"--key {dialect}: no --upstream of this dialect")
+    return upstreams
+
+
+def _configure_log(*, as_json: bool) -> None:
+    """Log on stdout, where the output of a command belongs."""
+    from streamnorm.gateway.logs import JSONFormatter
+
+    handler = logging.StreamHandler(sys.stdout)
+    text = "%(asctime)s %(levelname)s %(message)s"
+    handler.setFormatter(JSONFormatter() if as_json else logging.Formatter(text))
+    log = logging.getLogger("streamnorm")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    logging.raiseExceptions = False  # a closed pipe must not fill stderr

@@ -1,0 +1,122 @@
+"""The metrics of a gateway, for Prometheus.
+
+With `PROMETHEUS_MULTIPROC_DIR` in the environment, prometheus-client writes the numbers of each
+worker to files in that directory, and each worker answers with those of all.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_asgi_app
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from streamnorm.asgi.exchange import Receive, Scope, Send
+from streamnorm.gateway.config import Config
+from streamnorm.gateway.records import CallRecord
+
+__all__ = ["METRICS", "Metrics"]
+
+METRICS = {
+    "streamnorm_requests_total": (
+        "Requests by the client's dialect, the upstream, the model and the outcome.",
+        ("client", "upstream", "model", "outcome"),
+    ),
+    "streamnorm_open_streams": ("Requests that are being answered.", ()),
+    "streamnorm_time_to_first_event_seconds": (
+        "Seconds from the request to the first event of a stream.",
+        ("upstream", "model"),
+    ),
+    "streamnorm_request_seconds": (
+        "Seconds from the request to the end of its answer.",
+        ("upstream", "model"),
+    ),
+    "streamnorm_tokens_total": (
+        "Tokens by kind; those of a cache are part of the input, reasoning of the output.",
+        ("kind",),
+    ),
+    "streamnorm_losses_total": (
+        "What the dialect of an upstream or a client could not carry, by feature.",
+        ("feature",),
+    ),
+}
+"""What each metric counts, and its labels."""
+
+# Those that the semantic conventions of OpenTelemetry advise for servers of models.
+_FIRST_EVENT_S = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+)
+_REQUEST_S = (
+    *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
+)
+_OTHER = "other"
+
+
+class Metrics:
+    """An observer that counts requests, and an ASGI application that answers with the counts.
+
+    Args:
+        config: The configuration; the models that it names are the values of the label `model`.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._patterns = [model.match for model in config.models]
+        registry = CollectorRegistry()
+        self._requests = Counter(*_described("streamnorm_requests_total"), registry=registry)
+        self._open = Gauge(
+            *_described("streamnorm_open_streams"), registry=registry, multiprocess_mode="livesum"
+        )
+        self._first_event = Histogram(
+            *_described("streamnorm_time_to_first_event_seconds"),
+            buckets=_FIRST_EVENT_S,
+            registry=registry,
+        )
+        self._duration = Histogram(
+            *_described("streamnorm_request_seconds"), buckets=_REQUEST_S, registry=registry
+        )
+        self._tokens = Counter(*_described("streamnorm_tokens_total"), registry=registry)
+        self._losses = Counter(*_described("streamnorm_losses_total"), registry=registry)
+        if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
+        self._app: Any = make_asgi_app(registry)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request with the counts."""
+        await self._app(scope, receive, send)
+
+    def begin(self, call: CallRecord) -> None:
+        """Count an open request."""
+        self._open.inc()
+
+    def end(self, call: CallRecord) -> None:
+        """Count what is known of a request that has ended."""
+        self._open.dec()
+        upstream, model = call.upstream, self._model_label(call.model)
+        self._requests.labels(call.client, upstream, model, call.ending).inc()
+        if call.first_event_s is not None:
+            self._first_event.labels(upstream, model).observe(call.first_event_s)
+        self._duration.labels(upstream, model).observe(call.seconds)
+        usage = call.usage
+        for kind, tokens in (
+            ("input", usage.input_tokens),
+            ("output", usage.output_tokens),
+            ("cache_read", usage.cache_read_tokens),
+            ("cache_write", usage.cache_write_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        ):
+            if tokens:
+                self._tokens.labels(kind).inc(tokens)
+        for feature, count in call.losses.items():
+            self._losses.labels(feature).inc(count)
+
+    def _model_label(self, model: str) -> str:
+        """Return what the configuration calls a model: clients can name any number of others."""
+        return next((one for one in self._patterns if fnmatchcase(model, one)), _OTHER)
+
+
+def _described(name: str) -> tuple[str, str, tuple[str, ...]]:
+    text, labels = METRICS[name]
+    return name, text, labels

@@ -1,0 +1,301 @@
+"""`streamnorm serve`, and a gateway in the workers of a server, as processes on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.cli_servers import provider, running
+
+from streamnorm.cli import main
+from streamnorm.testing import FakeProvider
+
+REQUEST = {
+    "model": "claude-x",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Hello"}],
+}
+CONFIG = """
+[upstreams.local]
+dialect = "openai_chat"
+base_url = "{url}"
+"""
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    with provider(FakeProvider(["It snows."] * 9).app()) as url:
+        yield url
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        yield client
+
+
+def refused(*arguments: object, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line with which a start was refused."""
+    try:
+        status: object = main(["serve", *map(str, arguments)])
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("streamnorm: ")
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+# The start
+
+
+def test_upstreams_of_the_command_line_are_named_by_their_dialects(
+    upstream: str, client: httpx.Client
+) -> None:
+    other = "http://127.0.0.1:9"
+    with running(
+        "serve", "--upstream", f"openai={upstream}/v1", "--upstream", f"anthropic={other}"
+    ) as server:
+        assert server.said == [
+            f"listening on {server.url}",
+            "upstreams: openai_chat (openai_chat), anthropic (anthropic)",
+            f"  OPENAI_BASE_URL={server.url}/v1",
+        ]
+        assert server.url.startswith("http://127.0.0.1:")
+        body = {**REQUEST, "model": "m"}
+        answer = client.post(f"{server.url}/v1/chat/completions", json=body)
+        assert (answer.status_code, "It snows." in answer.text) == (200, True)
+        status, said = server.end(signal.SIGTERM)
+    assert (status, said) == (0, [])
+
+
+def test_config_and_command_line_add_up(
+    upstream: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(CONFIG.format(url=upstream) + '[[models]]\nmatch = "*"\nto = ["local"]\n')
+    with running("serve", "--config", path, "--upstream", "anthropic=http://127.0.0.1:9") as server:
+        assert server.said[1] == "upstreams: local (openai_chat), anthropic (anthropic)"
+        answer = client.post(f"{server.url}/v1/messages", json=REQUEST)
+        assert answer.json()["content"][0]["text"] == "It snows."
+        assert server.end(signal.SIGINT) == (130, [])
+
+
+def test_key_is_read_from_the_environment(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+    fake = FakeProvider("It snows.").app()
+
+    async def keeping(scope: Any, receive: Any, send: Any) -> None:
+        keys.extend(value.decode() for name, value in scope["headers"] if name == b"authorization")
+        await fake(scope, receive, send)
+
+    monkeypatch.setenv("SOME_KEY", "sk-0123456789")
+    with (
+        provider(keeping) as url,
+        running(
+            *("serve", "--upstream", f"openai_chat={url}", "--key", "chat=env:SOME_KEY")
+        ) as server,
+    ):
+        client.post(f"{server.url}/v1/messages", json=REQUEST)
+        server.end(signal.SIGTERM)
+    assert keys == ["Bearer sk-0123456789"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), "no upstream, expected --upstream or --config"),
+        (("--upstream", "openai_chat"), "'openai_chat', expected DIALECT=..."),
+        (("--upstream", "cobol=http://a"), "cobol"),
+        (("--upstream", "openai_chat=nowhere"), "upstreams.openai_chat.base_url"),
+        (("--upstream", "openai=http://a", "--upstream", "chat=http://b"), "--config"),
+        (("--key", "anthropic=client"), "--key anthropic"),
+        (
+            ("--upstream", "anthropic=http://127.0.0.1:9", "--key", "anthropic=sk-123"),
+            "upstreams.anthropic.key",
+        ),
+        (
+            ("--upstream", "anthropic=http://127.0.0.1:9", "--key", "anthropic=env:NOT_SET_HERE"),
+            "upstreams.anthropic.key: NOT_SET_HERE",
+        ),
+        (("--config", "does-not-exist.toml"), "does-not-exist.toml"),
+        (("--port", "70000"), "--port"),
+        (
+            ("--upstream", "anthropic=http://127.0.0.1:9", "--host", "no.such.host.invalid"),
+            "host no.such.host.invalid",
+        ),
+    ],
+)
+def test_wrong_start_is_one_line_that_names_what_is_wrong(
+    arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert named in refused(*arguments, capsys=capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("keepalive_s = 'x'\n" + CONFIG, "keepalive_s"),
+        ("keep_alive = 1\n" + CONFIG, "keep_alive"),
+        (CONFIG + "password = 1\n", "password"),
+        (CONFIG + "[[models]]\nmatch = '*'\nto = ['away']\n", "models[0].to"),
+        ("keepalive_s\nidle_s = 3", "line 1"),
+    ],
+)
+def test_wrong_config_is_one_line_that_names_the_key(
+    text: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(text.format(url="http://127.0.0.1:9"))
+    assert key in refused("--config", path, capsys=capsys)
+
+
+def test_upstream_of_the_command_line_does_not_replace_one_of_the_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(CONFIG.format(url="http://127.0.0.1:9").replace("local", "openai_chat"))
+    arguments = ("--config", path, "--upstream", "openai_chat=http://127.0.0.1:8")
+    assert "--upstream openai_chat" in refused(*arguments, capsys=capsys)
+
+
+@pytest.mark.parametrize("missing", ["aiohttp", "uvicorn"])
+def test_missing_extra_is_one_line_with_the_command(
+    missing: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("streamnorm.gateway")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    said = refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
+    assert f"no {missing}, expected the extra `serve`: pip install 'streamnorm[serve]'" in said
+
+
+def test_other_hosts_than_loopback_are_pointed_out() -> None:
+    with running(
+        "serve",
+        "--upstream",
+        "anthropic=http://127.0.0.1:9",
+        "--host",
+        "0.0.0.0",  # noqa: S104
+    ) as server:
+        assert server.said[2] == (
+            "streamnorm: 0.0.0.0 without client_keys: whoever reaches it may use the upstreams"
+        )
+        server.end(signal.SIGTERM)
+
+
+# The log
+
+
+@contextmanager
+def serving(upstream: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run `streamnorm serve`, whose stdout can be read, and yield its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streamnorm", "serve", "--upstream", f"chat={upstream}", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().removeprefix("listening on ").rstrip(), process
+        finally:
+            process.kill()
+
+
+def test_log_goes_to_stdout(upstream: str, client: httpx.Client) -> None:
+    with serving(upstream) as (url, process):
+        client.post(f"{url}/v1/messages", json=REQUEST)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+    time = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+    assert re.match(rf"{time} INFO client=anthropic operation=message model=claude-x ", line)
+    assert "upstream=openai_chat status=200 outcome=completed attempts=1 " in line
+
+
+def test_log_json_is_one_object_a_line(upstream: str, client: httpx.Client) -> None:
+    with serving(upstream, "--log-json") as (url, process):
+        client.post(f"{url}/v1/messages", json=REQUEST)
+        assert process.stdout is not None
+        fields = json.loads(process.stdout.readline())
+    assert fields["level"] == "INFO"
+    assert fields["outcome"] == "completed"
+    assert fields["output_tokens"] > 0
+
+
+# Workers
+
+
+@contextmanager
+def uvicorn(config: Path | None, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Run `uvicorn --factory streamnorm.gateway:from_environment`."""
+    command = ["-m", "uvicorn", "--factory", "streamnorm.gateway:from_environment", *arguments]
+    env = {**os.environ, "STREAMNORM_CONFIG": "" if config is None else str(config)}
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)], stderr=subprocess.PIPE, text=True, env=env
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.slow
+def test_workers_make_the_gateway_of_the_environment(
+    upstream: str, client: httpx.Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(CONFIG.format(url=upstream))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with uvicorn(path, "--workers", 2, "--port", port) as process:
+        assert process.stderr is not None
+        started = 0
+        while started < 2:
+            line = process.stderr.readline()
+            assert line
+            started += "Application startup complete" in line
+        answer = client.post(f"http://127.0.0.1:{port}/v1/messages", json=REQUEST)
+        assert answer.json()["content"][0]["text"] == "It snows."
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CONFIG + "password = 1\n", "upstreams"),
+        (None, "STREAMNORM_CONFIG: not set, expected the path of a configuration"),
+    ],
+)
+def test_workers_do_not_start_with_a_wrong_config(
+    text: str | None, said: str, workers: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text((text or "").format(url="http://127.0.0.1:9"))
+    with uvicorn(path if text else None, "--workers", workers, "--port", 0) as process:
+        _, err = process.communicate(timeout=30)
+    lines = [line for line in err.splitlines() if not re.match("(INFO|ERROR): ", line)]
+    assert 1 <= len(lines) <= workers
+    assert all(said in line for line in lines)
+    assert process.returncode == (3 if workers == 1 else 0)

@@ -1,0 +1,240 @@
+"""One upstream after the other: what leads to the next, and what the client gets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from support.gateway_servers import served
+from support.gateway_upstreams import (
+    ABORT,
+    ANSWER,
+    REQUESTS,
+    Head,
+    Records,
+    Step,
+    StepUpstream,
+    asked,
+)
+
+from streamnorm import Completed, Usage, validate
+from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
+from streamnorm.testing import FakeProvider
+
+pytestmark = pytest.mark.anyio
+
+JSON = {"content-type": "application/json"}
+ERROR = b'{"error":{"message":"Broken."}}'
+WHOLE = json.dumps(
+    {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "ab"}, "finish_reason": "stop"}
+        ],
+    }
+).encode()
+
+
+@asynccontextmanager
+async def gateway(
+    *upstreams: StepUpstream | str,
+    dialects: Mapping[int, str] | None = None,
+    observers: tuple[Records, ...] = (),
+    **settings: Any,
+) -> AsyncIterator[str]:
+    """Serve a gateway that asks upstreams one after the other, and yield its URL.
+
+    Args:
+        upstreams: The upstreams, or their URLs.
+        dialects: Their dialects by position, where they are not of Chat Completions.
+        observers: Observers of the gateway.
+        settings: Settings of the gateway.
+    """
+    async with AsyncExitStack() as stack:
+        entries = {}
+        for position, upstream in enumerate(upstreams):
+            url = upstream
+            if isinstance(upstream, StepUpstream):
+                url = await stack.enter_async_context(served(upstream))
+            dialect = (dialects or {}).get(position, "openai_chat")
+            entries[f"u{position}"] = UpstreamConfig(dialect=dialect, base_url=str(url))
+        models = [ModelConfig(match="*", to=list(entries))]
+        config = Config(upstreams=entries, models=models, **settings)
+        app = Gateway(config, environ={}, observers=observers)
+        yield await stack.enter_async_context(served(app))
+
+
+FAILURES: dict[str, list[Step]] = {
+    "401": [Head(401, JSON), ERROR],
+    "404": [Head(404, JSON), ERROR],
+    "429": [Head(429, JSON), ERROR],
+    "500": [Head(500, JSON), ERROR],
+    "529": [Head(529, JSON), ERROR],
+    "redirect": [Head(307, {"location": "http://127.0.0.1:1/"})],
+    "error_in_first_frame": [b'data: {"error":{"message":"Broken."}}\n\n'],
+    "error_in_json": [Head(200, JSON), ERROR],
+    "html": [Head(200, {"content-type": "text/html"}), b"<html>Hello</html>"],
+    "empty": [Head()],
+    "cut_before_status": [ABORT],
+    "cut_before_first_event": [Head(), ABORT],
+    "compressed": [Head(200, {"content-encoding": "gzip"}), gzip.compress(b"".join(ANSWER))],
+    "no_status": [1.0],
+    "no_first_event": [Head(), 1.0],
+    "nothing_but_pings": [Head(), *[b": ping\n\n", 0.01] * 100],
+}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_failure_before_the_first_byte_leads_to_the_next_upstream(
+    failure: str, stream: bool
+) -> None:
+    first, records = StepUpstream(FAILURES[failure]), Records()
+    second = StepUpstream([*ANSWER] if stream else [Head(200, JSON), WHOLE])
+    bounds = {"first_byte_s": 0.1, "idle_s": 0.1, "progress_s": 0.1}
+    async with gateway(first, second, observers=(records,), **bounds) as url:
+        response = await asked(url, "anthropic", stream=stream)
+    assert response.status_code == 200
+    if stream:
+        assert validate(response.content, "anthropic") == []
+    else:
+        assert [block["text"] for block in response.json()["content"]] == ["ab"]
+    assert (len(first.requests), len(second.requests)) == (1, 1)
+    [call] = records.ended
+    assert (call.upstream, call.attempts) == ("u1", 2)
+    assert call.outcome == Completed("end_turn", Usage())
+
+
+async def test_refused_connection_leads_to_the_next_upstream() -> None:
+    async with gateway("http://127.0.0.1:1", StepUpstream()) as url:
+        response = await asked(url, "anthropic")
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
+async def test_fault_of_the_request_asks_nobody_else(status: int) -> None:
+    first, second = StepUpstream([Head(status, JSON), ERROR]), StepUpstream()
+    async with gateway(first, second) as url:
+        response = await asked(url, "anthropic")
+    assert response.status_code == status
+    assert response.json()["error"]["message"] == "Broken."
+    assert second.requests == []
+
+
+async def test_nobody_else_is_asked_after_the_first_byte() -> None:
+    first, second = StepUpstream([ANSWER[0], ABORT]), StepUpstream()
+    async with gateway(first, second) as url:
+        response = await asked(url, "anthropic")
+    assert response.status_code == 200
+    assert b"connection lost after 1 event" in response.content
+    assert second.requests == []
+
+
+async def test_last_failure_reaches_the_client() -> None:
+    first = StepUpstream([Head(500, JSON), ERROR])
+    second = StepUpstream([Head(503, {**JSON, "retry-after": "7"}), ERROR])
+    async with gateway(first, second) as url:
+        response = await asked(url, "anthropic")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "7")
+
+
+async def test_failure_of_an_upstream_outranks_a_request_that_another_cannot_carry() -> None:
+    """Chat Completions has no counterpart of a conversation that is stored with OpenAI."""
+    first, second = StepUpstream([Head(503, JSON), ERROR]), StepUpstream()
+    async with (
+        gateway(first, second, dialects={0: "openai_responses"}) as url,
+        httpx.AsyncClient() as http,
+    ):
+        path, body = REQUESTS["openai_responses"]
+        response = await http.post(url + path, json={**body, "conversation": "conv_1"})
+    assert response.status_code == 503
+    assert second.requests == []
+
+
+async def test_redirect_is_not_followed() -> None:
+    elsewhere = StepUpstream()
+    async with served(elsewhere) as target:
+        upstream = StepUpstream([Head(307, {"location": f"{target}/v1/chat/completions"})])
+        async with gateway(upstream) as url:
+            response = await asked(url, "anthropic")
+    assert response.status_code == 502
+    assert target not in response.text
+    assert elsewhere.requests == []
+
+
+async def test_rate_limit_headers_reach_the_client() -> None:
+    limits = {
+        "retry-after": "3",
+        "retry-after-ms": "2500",
+        "x-should-retry": "true",
+        "x-ratelimit-remaining-requests": "0",
+    }
+    async with gateway(StepUpstream([Head(429, {**JSON, **limits}), ERROR])) as url:
+        response = await asked(url, "anthropic")
+    assert response.status_code == 429
+    assert limits.items() <= dict(response.headers).items()
+
+
+async def test_header_that_is_no_text_is_left_out() -> None:
+    head = Head(429, {**JSON, "retry-after": "\u20ac"})
+    async with gateway(StepUpstream([head, ERROR])) as url:
+        response = await asked(url, "anthropic")
+    assert response.status_code == 429
+    assert "retry-after" not in response.headers
+
+
+OVERLOADED = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+
+
+@pytest.mark.parametrize("client", REQUESTS)
+@pytest.mark.parametrize(
+    "steps",
+    [[Head(529, JSON), OVERLOADED], [Head(), b"event: error\ndata: " + OVERLOADED + b"\n\n"]],
+    ids=["status", "first_event"],
+)
+async def test_overloaded_anthropic_is_529_to_every_client(client: str, steps: list[Step]) -> None:
+    async with gateway(StepUpstream(steps), dialects={0: "anthropic"}) as url:
+        response = await asked(url, client)
+    assert response.status_code == 529
+    assert "Overloaded" in response.text
+
+
+async def test_529_of_another_upstream_is_an_overloaded_error_to_anthropic() -> None:
+    async with gateway(StepUpstream([Head(529, JSON), ERROR])) as url:
+        response = await asked(url, "anthropic")
+    assert response.status_code == 529
+    assert response.json()["error"]["type"] == "overloaded_error"
+
+
+async def test_losses_of_a_failed_attempt_do_not_count() -> None:
+    """Anthropic has no `logit_bias`; Chat Completions has."""
+    first, second, records = StepUpstream([Head(503, JSON), ERROR]), StepUpstream(), Records()
+    async with (
+        gateway(first, second, dialects={0: "anthropic"}, observers=(records,)) as url,
+        httpx.AsyncClient() as http,
+    ):
+        path, body = REQUESTS["openai_chat"]
+        response = await http.post(url + path, json={**body, "logit_bias": {"1": 1}})
+    assert response.status_code == 200
+    assert records.ended[0].losses == {}
+
+
+async def test_losses_of_the_answer_count() -> None:
+    records = Records()
+    async with (
+        served(FakeProvider("Hello.").app()) as upstream,
+        gateway(upstream, dialects={0: "anthropic"}, observers=(records,)) as url,
+        httpx.AsyncClient() as http,
+    ):
+        path, body = REQUESTS["openai_chat"]
+        response = await http.post(url + path, json={**body, "logit_bias": {"1": 1}})
+    assert response.status_code == 200
+    assert records.ended[0].losses == {"logit_bias": 1, "max_tokens_defaulted": 1}

@@ -1,0 +1,200 @@
+"""The metrics of a gateway, as Prometheus reads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.gateway_servers import RunningGateway, gateway_config, served_gateway
+
+from streamnorm._core.events import Completed, Usage
+from streamnorm.gateway import ModelConfig
+from streamnorm.gateway.metrics import METRICS, Metrics
+from streamnorm.gateway.records import CallRecord
+from streamnorm.testing import FakeProvider, faults
+
+REQUEST = {
+    "model": "claude-x",
+    "max_tokens": 9,
+    "stream": True,
+    "messages": [{"role": "user", "content": "Hello"}],
+}
+MODELS = [ModelConfig(match="claude-*", to=["local"]), ModelConfig(match="*", to=["local"])]
+
+
+def samples(text: str) -> dict[str, float]:
+    """Return the samples of an exposition, without those of the buckets."""
+    return {
+        sample.name + str(dict(sorted(sample.labels.items())) or ""): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_created"))
+    }
+
+
+async def scraped(gateway: RunningGateway, client: httpx.AsyncClient) -> dict[str, float]:
+    response = await client.get(f"{gateway.url}/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain")
+    return samples(response.text)
+
+
+def requests_of(outcome: str, *, client: str = "anthropic", model: str = "claude-*") -> str:
+    labels = {"client": client, "model": model, "outcome": outcome, "upstream": "local"}
+    return f"streamnorm_requests_total{labels}"
+
+
+@pytest.mark.anyio
+async def test_completed_stream_is_counted() -> None:
+    async with (
+        served_gateway(FakeProvider("It snows.").app(), models=MODELS) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        await client.post(f"{gateway.url}/v1/messages", json=REQUEST)
+        found = await scraped(gateway, client)
+    labels = {"model": "claude-*", "upstream": "local"}
+    assert found[requests_of("completed")] == 1
+    assert found["streamnorm_open_streams"] == 0
+    assert found[f"streamnorm_time_to_first_event_seconds_count{labels}"] == 1
+    assert found[f"streamnorm_request_seconds_count{labels}"] == 1
+    assert found["streamnorm_tokens_total{'kind': 'input'}"] > 0
+    assert found["streamnorm_tokens_total{'kind': 'output'}"] > 0
+
+
+@pytest.mark.anyio
+async def test_cut_stream_is_counted_as_truncated() -> None:
+    """Also where the bytes pass unchanged, which show no end."""
+    provider = FakeProvider("It snows today.", faults=[faults.cut(event=3)])
+    async with (
+        served_gateway(provider.app(), models=MODELS) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        url = f"{gateway.url}/v1/chat/completions"
+        await client.post(url, json={**REQUEST, "model": "qwen3"})
+        found = await scraped(gateway, client)
+    assert found[requests_of("truncated", client="openai_chat", model="*")] == 1
+
+
+@pytest.mark.anyio
+async def test_open_streams_are_those_that_are_being_answered() -> None:
+    provider = FakeProvider("It snows today.", faults=[faults.stall(event=3)])
+    async with (
+        served_gateway(provider.app()) as gateway,
+        httpx.AsyncClient() as client,
+        client.stream("POST", f"{gateway.url}/v1/messages", json=REQUEST) as response,
+    ):
+        await anext(response.aiter_bytes())
+        assert (await scraped(gateway, client))["streamnorm_open_streams"] == 1
+
+
+def call(model: str) -> CallRecord:
+    usage = Usage(20, 7, 5, 2, 3)
+    return CallRecord(
+        client="anthropic",
+        operation="stream",
+        model=model,
+        upstream="local",
+        started_at=0.0,
+        first_event_at=0.5,
+        ended_at=2.0,
+        status=200,
+        outcome=Completed("end_turn", usage),
+        losses={"reasoning": 2},
+    )
+
+
+async def exposition(metrics: Metrics) -> dict[str, float]:
+    transport = httpx.ASGITransport(metrics)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        return samples((await client.get("/metrics")).text)
+
+
+@pytest.mark.anyio
+async def test_tokens_and_losses_are_counted_by_kind() -> None:
+    metrics = Metrics(gateway_config("http://127.0.0.1:1"))
+    for _ in range(2):
+        metrics.begin(call("m"))
+        metrics.end(call("m"))
+    found = await exposition(metrics)
+    tokens = {"input": 40, "output": 14, "cache_read": 10, "cache_write": 4, "reasoning": 6}
+    for kind, count in tokens.items():
+        assert found[f"streamnorm_tokens_total{ {'kind': kind} }"] == count
+    assert found["streamnorm_losses_total{'feature': 'reasoning'}"] == 4
+    labels = {"model": "other", "upstream": "local"}
+    assert found[f"streamnorm_request_seconds_sum{labels}"] == 4.0
+
+
+@pytest.mark.anyio
+async def test_models_that_the_configuration_does_not_name_are_one_series() -> None:
+    metrics = Metrics(gateway_config("http://127.0.0.1:1", models=MODELS[:1]))
+    for number in range(50):
+        for model in (f"claude-{number}", f"made-up-{number}"):
+            metrics.begin(call(model))
+            metrics.end(call(model))
+    found = await exposition(metrics)
+    models = {key: value for key, value in found.items() if key.startswith("streamnorm_requests")}
+    assert models == {requests_of("completed"): 50, requests_of("completed", model="other"): 50}
+
+
+@pytest.mark.anyio
+async def test_each_gateway_has_its_own_numbers() -> None:
+    first, second = (Metrics(gateway_config("http://127.0.0.1:1")) for _ in range(2))
+    first.begin(call("m"))
+    first.end(call("m"))
+    assert requests_of("completed", model="other") in await exposition(first)
+    assert requests_of("completed", model="other") not in await exposition(second)
+
+
+@pytest.mark.anyio
+async def test_every_metric_is_described() -> None:
+    metrics = Metrics(gateway_config("http://127.0.0.1:1"))
+    metrics.begin(call("m"))
+    metrics.end(call("m"))
+    found = await exposition(metrics)
+    for name, (_, labels) in METRICS.items():
+        sample = next(key for key in found if key.startswith(name))
+        assert sorted(labels) == [label for label in sorted(labels) if f"'{label}'" in sample]
+
+
+PROGRAM = """
+import asyncio, os
+import httpx
+from streamnorm.gateway import Config, UpstreamConfig
+from streamnorm.gateway.metrics import Metrics
+from streamnorm.gateway.records import CallRecord
+
+upstream = UpstreamConfig(dialect="anthropic", base_url="http://127.0.0.1:1")
+metrics = Metrics(Config(upstreams={"local": upstream}))
+call = CallRecord(client="anthropic", operation="message", started_at=0.0, status=404)
+# Each worker has files of its own.
+worker = os.fork()
+for _ in range(3):
+    metrics.begin(call)
+    metrics.end(call)
+
+async def main():
+    transport = httpx.ASGITransport(metrics)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        print((await client.get("/metrics")).text)
+
+if worker == 0:
+    os._exit(0)
+os.waitpid(worker, 0)
+asyncio.run(main())
+"""
+
+
+def test_workers_answer_with_the_numbers_of_all(tmp_path: Path) -> None:
+    env = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    found = samples(done.stdout)
+    labels = {"client": "anthropic", "model": "other", "outcome": "refused", "upstream": ""}
+    assert found[f"streamnorm_requests_total{labels}"] == 6
+    assert found["streamnorm_open_streams"] == 0

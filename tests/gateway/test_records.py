@@ -1,0 +1,79 @@
+"""What is known of a request when it has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamnorm._core.events import (
+    Abandoned,
+    Completed,
+    Failed,
+    Outcome,
+    StreamError,
+    Truncated,
+    Usage,
+)
+from streamnorm.gateway.records import CallRecord, Ending
+
+REFUSED = Failed(StreamError("upstream", "no"))
+CUT = Truncated(StreamError("truncated", "cut"))
+
+
+def record(outcome: Outcome | None, status: int, upstream: str = "local") -> CallRecord:
+    return CallRecord(
+        client="anthropic",
+        operation="stream",
+        upstream=upstream,
+        started_at=10.0,
+        ended_at=12.5,
+        status=status,
+        outcome=outcome,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "upstream", "ending"),
+    [
+        (Completed("end_turn", Usage()), 200, "local", "completed"),
+        (CUT, 200, "local", "truncated"),
+        (CUT, 502, "local", "failed"),
+        (REFUSED, 429, "local", "failed"),
+        (REFUSED, 200, "local", "failed"),
+        (REFUSED, 404, "", "refused"),
+        (Abandoned(), 0, "local", "abandoned"),
+        (None, 0, "", "abandoned"),
+        (None, 200, "local", "completed"),
+        (None, 503, "local", "failed"),
+        (None, 404, "", "refused"),
+    ],
+)
+def test_ending_says_what_the_client_got(
+    outcome: Outcome | None, status: int, upstream: str, ending: Ending
+) -> None:
+    """An answer that failed before its first piece was not truncated: the client has an error."""
+    assert record(outcome, status, upstream).ending == ending
+
+
+def test_usage_is_that_of_the_outcome_or_what_was_known_by_then() -> None:
+    call = record(Completed("end_turn", Usage(3, 2)), 200)
+    call.partial_usage = Usage(3, 1)
+    assert call.usage == Usage(3, 2)
+    call.outcome = Abandoned()
+    assert call.usage == Usage(3, 1)
+
+
+def test_first_event_is_timed_for_streams_alone() -> None:
+    call = record(CUT, 200)
+    assert call.first_event_s is None
+    call.first_event_at = 10.5
+    assert call.first_event_s == 0.5
+    assert call.seconds == 2.5
+    call.operation = "message"
+    assert call.first_event_s is None
+
+
+def test_error_is_that_of_failed_and_truncated_answers() -> None:
+    assert record(CUT, 200).error == CUT.error
+    assert record(REFUSED, 400).error == REFUSED.error
+    for outcome in (None, Abandoned(), Completed("end_turn", Usage())):
+        assert record(outcome, 200).error is None

@@ -1,0 +1,94 @@
+"""Requests to a gateway as a server presents them, without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from streamnorm.gateway import Config, Gateway, UpstreamConfig
+from streamnorm.gateway.records import Observer
+from support.asgi_caller import Caller
+from support.asgi_client import Message
+
+__all__ = ["JSON", "NOWHERE", "asked", "body_of", "called", "opened"]
+
+# Nobody listens there: a request that is let in is answered with 502.
+NOWHERE = "http://127.0.0.1:9"
+
+JSON = (("host", "here"), ("content-type", "application/json"))
+
+
+@asynccontextmanager
+async def opened(
+    upstreams: Mapping[str, UpstreamConfig] | str = NOWHERE,
+    *,
+    dialect: str = "openai_chat",
+    environ: Mapping[str, str] | None = None,
+    observers: tuple[Observer, ...] = (),
+    **settings: Any,
+) -> AsyncIterator[Gateway]:
+    """Provide a gateway, and close it as a server does.
+
+    Args:
+        upstreams: Its upstreams, or the URL of the only one.
+        dialect: Dialect of the only one.
+        environ: The environment of the gateway.
+        observers: Observers of the gateway.
+        settings: Settings; see `Config`.
+    """
+    if isinstance(upstreams, str):
+        upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=upstreams)}
+    config = Config(upstreams=dict(upstreams), **settings)
+    app = Gateway(config, environ=environ or {}, observers=observers)
+    try:
+        yield app
+    finally:
+        messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+        async def receive() -> Message:
+            return {"type": next(messages)}
+
+        async def send(message: Message) -> None:
+            assert message["type"].endswith(".complete")
+
+        await app({"type": "lifespan"}, receive, send)
+
+
+async def called(
+    app: Any,
+    target: str,
+    body: object = None,
+    *,
+    method: str = "POST",
+    headers: Iterable[tuple[str, str]] = JSON,
+    pieces: Sequence[bytes] | None = None,
+    **scope: Any,
+) -> Caller:
+    """Return a client whose request has been answered.
+
+    Args:
+        app: The gateway.
+        target: Path and query.
+        body: The body: bytes, or a value that is sent as JSON; None for an empty one.
+        method: HTTP method.
+        headers: Those that the client sends.
+        pieces: The body as the server gives it, in place of `body`.
+        scope: More fields of the scope, or others.
+    """
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    caller = Caller(target, method=method, headers=headers, body=pieces or (data,), **scope)
+    await caller.call(app)
+    return caller
+
+
+def body_of(caller: Caller) -> Any:
+    """Return the JSON body of the answer."""
+    return json.loads(b"".join(caller.bodies))
+
+
+async def asked(app: Any, target: str, body: object = None, **options: Any) -> tuple[int, Any]:
+    """Return status and JSON body of the answer to a request."""
+    caller = await called(app, target, body, **options)
+    return caller.status, body_of(caller)
