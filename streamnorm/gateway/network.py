@@ -171,6 +171,13 @@ class Answer:
         self._read_at = self._progress_at = start
         self._reads = self._count = 0
         self._on_close = on_close
+        connection = response.connection
+        protocol = None if connection is None else connection.protocol
+        self._closed = None if protocol is None else protocol.closed
+        if self._closed is None:
+            self._lose()
+        else:
+            self._closed.add_done_callback(self._lose)
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
     async def read(self) -> bytes:
@@ -234,6 +241,8 @@ class Answer:
     async def close(self) -> None:
         """Close the connection, unless the body has ended: then others may use it."""
         self._timer.cancel()
+        if self._closed is not None:
+            self._closed.remove_done_callback(self._lose)
         self._on_close(self)
         if self._content.at_eof():
             self._response.release()
@@ -251,6 +260,16 @@ class Answer:
     ) -> None:
         await self.close()
 
+    def _lose(self, closed: asyncio.Future[None] | None = None) -> None:
+        """End the body with an exception if the connection is closed before it is complete.
+
+        aiohttp does so itself, but not if it was its parser in C that gave the body up.
+        """
+        if closed is not None and not closed.cancelled():
+            closed.exception()  # which is logged unless somebody has looked at it
+        if self._content.exception() is None:
+            self.fail(aiohttp.ClientPayloadError("a body without its end"))
+
     def _check(self) -> None:
         """End the body if the upstream is late, and look again when it may be."""
         self._timer.cancel()
@@ -263,7 +282,8 @@ class Answer:
         next_look = now + max(look_s, _LOOK_S)
         if (since := self._waits_since) is not None:
             if self._pump is not None and self._pump.lacks_only_terminal:
-                end = since + times.finish_grace_s
+                # Pings do not extend it.
+                end = self._progress_at + times.finish_grace_s
                 if now >= end:
                     # No `feed_eof`: aiohttp would use the connection for another request.
                     self.fail(_GraceOver())
