@@ -88,7 +88,7 @@ class SDK(ABC):
     def async_client(self, http: Any, base_url: str | None = None) -> Any: ...
 
     @abstractmethod
-    def first(self) -> list[Any]: ...
+    def first(self, question: str = QUESTION) -> list[Any]: ...
 
     @abstractmethod
     def streamed(self, client: Any, said: list[Any]) -> Any: ...
@@ -122,8 +122,8 @@ class Anthropic(SDK):
             api_key=KEY, http_client=http, base_url=base_url, max_retries=0
         )
 
-    def first(self) -> list[Any]:
-        return [{"role": "user", "content": QUESTION}]
+    def first(self, question: str = QUESTION) -> list[Any]:
+        return [{"role": "user", "content": question}]
 
     def _options(self, said: list[Any]) -> dict[str, Any]:
         tool = {"name": "get_weather", "input_schema": SCHEMA}
@@ -172,8 +172,8 @@ class _OpenAI(SDK):
         url = None if base_url is None else f"{base_url}/v1"
         return openai.AsyncOpenAI(api_key=KEY, http_client=http, base_url=url, max_retries=0)
 
-    def first(self) -> list[Any]:
-        return [{"role": "user", "content": QUESTION}]
+    def first(self, question: str = QUESTION) -> list[Any]:
+        return [{"role": "user", "content": question}]
 
 
 class Chat(_OpenAI):
@@ -281,8 +281,8 @@ class Gemini(SDK):
         options = types.HttpOptions(base_url=url, httpx_async_client=http)
         return genai.Client(api_key=KEY, http_options=options)
 
-    def first(self) -> list[Any]:
-        return [types.Content(role="user", parts=[types.Part(text=QUESTION)])]
+    def first(self, question: str = QUESTION) -> list[Any]:
+        return [types.Content(role="user", parts=[types.Part(text=question)])]
 
     def _options(self, said: list[Any]) -> dict[str, Any]:
         declared = types.FunctionDeclaration(name="get_weather", parameters_json_schema=SCHEMA)
