@@ -26,6 +26,9 @@ __all__ = ["add_commands"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage or configuration", 130: "ended by Ctrl-C"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# Load balancers close idle connections after 60 s; the server must not do it before them, or
+# it closes one on which a request is on its way.
+_KEEP_ALIVE_S = 75
 # For what the gateway does after the grace of its streams: their last event, its own end.
 _AFTER_GRACE_S = 5.0
 
@@ -111,7 +114,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         announce,
         host=host,
         http="auto",
-        loop="auto",
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=config.drain_grace_s + _AFTER_GRACE_S,
     )
 
