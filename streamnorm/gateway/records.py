@@ -106,12 +106,12 @@ class CallRecord(Struct, kw_only=True):
 
 
 class Observer(Protocol):
-    """Somebody who is told of each request."""
+    """An observer of requests, such as a log."""
 
     def begin(self, call: CallRecord) -> None:
-        """Note that a request has arrived."""
+        """Handle the arrival of a request."""
         ...
 
     def end(self, call: CallRecord) -> None:
-        """Note how it ended."""
+        """Handle the end of a request; the record is complete."""
         ...
