@@ -58,7 +58,7 @@ class CallRecord(Struct, kw_only=True):
 
     @property
     def model_name(self) -> str:
-        """The model that it named, as far as it is shown, in characters that UTF-8 has."""
+        """The model that it named, cut to 128 characters, all of which UTF-8 can encode."""
         return self.model[:_MAX_MODEL_CHARS].encode("utf-8", "replace").decode()
 
     @property
