@@ -37,6 +37,7 @@ from streamnorm.gateway.model_options import adjusted, changes_requests
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
+from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.stateless import refuse_state, unstored
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
@@ -94,6 +95,7 @@ class Failure(Struct, frozen=True):
 
 Result: TypeAlias = Begun | Whole | Failure
 
+_MAX_HELD_BYTES = 64 * 1024
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
@@ -289,16 +291,32 @@ class Attempts:
         answer.watch(pump)
         stream = Stream(pump, answer)
         try:
-            first = await anext(stream, b"")
+            first = await self._first_event(stream, pump)
         except _FAILURES:
             if self._network.is_stopped:
                 return self._failure(_STOPPING, None, {}, is_final=True)
-            match stream.outcome:
-                case Failed(error) | Truncated(error):
-                    return self._failure(error, target, headers, stream.error_body)
-                case _:
-                    raise
-        return Begun(stream, first, headers, target)
+            has_begun = False
+        else:
+            has_begun = pump.progress > 1  # else an error may stand in place of the first event
+        match stream.outcome:
+            case Failed(error) | Truncated(error) if not has_begun:
+                await stream.aclose()
+                return self._failure(error, target, headers, stream.error_body)
+            case _:
+                return Begun(stream, first, headers, target)
+
+    async def _first_event(self, stream: Stream[bytes], pump: TranscodePump) -> bytes:
+        """Return the bytes of a stream up to its first event, comments and pings before it.
+
+        A server that thinks for long may send comments, and then an error.
+        """
+        first = await anext(stream, b"")
+        while not (pump.progress or self.is_committed or len(first) > _MAX_HELD_BYTES):
+            chunk = await anext(stream, b"")
+            if not chunk:
+                break
+            first += chunk
+        return first
 
     async def _read_whole(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
@@ -334,11 +352,15 @@ class Attempts:
         *,
         is_final: bool = False,
     ) -> Failure:
+        if target is not None:
+            error = scrubbed_error(error, target.upstream)
         status = response_status(error)
         if error_body is None:
             upstream = None if target is None else target.upstream.dialect
             body = error_answer(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))
-        is_final = is_final or (target is not None and status in _FINAL)
+        if target is not None:
+            body = scrubbed_body(body, target.upstream)
+            is_final = is_final or status in _FINAL
         return Failure(error, status, body, headers, target, is_final)

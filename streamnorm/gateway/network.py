@@ -138,7 +138,8 @@ class Answer:
     """The answer of an upstream; the reader of a `Stream`.
 
     A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
-    again when it fires, not with each read.
+    again when it fires, not with each read.  Progress is what the timer finds new: a stream of
+    pings alone ends after `progress_s`, and at most the shortest of the bounds later.
 
     Args:
         response: The response, of which nothing was read.
@@ -168,13 +169,16 @@ class Answer:
         self.content_type = self.headers.get("content-type")
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
-        self._read_at = self._progress_at = start
+        self._waited_s = 0.0  # in reads that have ended; the client's time is not the upstream's
+        self._progress_s = 0.0  # time waited at the last check that found progress
         self._reads = self._count = 0
         self._on_close = on_close
         connection = response.connection  # None once the whole body has arrived
         protocol = None if connection is None else connection.protocol
         self._lost = None if protocol is None else protocol.closed
-        if self._lost is not None:
+        if self._lost is None:
+            self._end_lost()
+        else:
             self._lost.remove_done_callback(_retrieve)  # of an earlier answer
             self._lost.add_done_callback(_retrieve)
             self._lost.add_done_callback(self._end_lost)
@@ -188,18 +192,13 @@ class Answer:
             Stalled: The upstream is late.
             aiohttp.ClientError: The connection broke.
         """
-        self._waits_since = now = self._loop.time()
-        count = self._reads if self._pump is None else self._pump.progress
-        if count != self._count:
-            self._count, self._progress_at = count, now
-        else:  # the time that the client took for the last bytes is not the upstream's
-            self._progress_at += now - self._read_at
+        self._waits_since = since = self._loop.time()
         try:
             data = await self._content.readany()
         except _GraceOver as exc:
             raise StopAsyncIteration from exc
         self._waits_since = None
-        self._read_at = self._loop.time()
+        self._waited_s += self._loop.time() - since
         if not data:
             raise StopAsyncIteration
         self._reads += 1
@@ -260,13 +259,12 @@ class Answer:
     ) -> None:
         await self.close()
 
-    def _end_lost(self, closed: asyncio.Future[None]) -> None:
+    def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
         """End a body whose connection is closed.
 
         aiohttp does so itself, unless it closes the connection because of a broken chunk.
         """
-        is_clean = not closed.cancelled() and closed.exception() is None
-        if is_clean and self._content.exception() is None:
+        if self._content.exception() is None:
             self.fail(aiohttp.ClientPayloadError())
 
     def _check(self) -> None:
@@ -279,15 +277,22 @@ class Answer:
         # A read may begin at any time, and read a finish.
         look_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
         next_look = now + max(look_s, _LOOK_S)
-        if (since := self._waits_since) is not None:
+        since = self._waits_since
+        waited_s = self._waited_s if since is None else self._waited_s + now - since
+        # To count in each read would cost as much as all else that is done there.
+        count = self._reads if self._pump is None else self._pump.progress
+        if count != self._count:
+            self._count, self._progress_s = count, self._waited_s
+        if since is not None:
+            progress_at = now + self._progress_s - waited_s
             if self._pump is not None and self._pump.lacks_only_terminal:
-                end = since + times.finish_grace_s
+                end = progress_at + times.finish_grace_s  # pings do not extend it
                 if now >= end:
                     # No `feed_eof`: aiohttp would use the connection for another request.
                     self.fail(_GraceOver())
                     return
             else:
-                end = min(since + times.idle_s, self._progress_at + times.progress_s)
+                end = min(since + times.idle_s, progress_at + times.progress_s)
                 if now >= end:
                     self.fail(Stalled("nothing, or nothing but pings"))
                     return

@@ -1,4 +1,4 @@
-"""Clients that leave a gateway at random points: a small share of tests/stress/gateway_cancels.py."""
+"""Clients that leave a gateway at random points: a share of tests/stress/gateway_cancels.py."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 An upstream, the gateway and its clients talk over loopback.  Clients leave within their
 request, before the status, before the first event, in a silent stream, in one that goes on, and
 while they do not read.  Afterwards the next request is answered within a second, the upstream
-has no open answer, and no task and no file descriptor is left.  Upstreams are released within
-200 ms, which 99 of 100 must be on a machine that does all of this at once.
+has no open answer, and no task and no file descriptor is left.  99 of 100 upstreams are released
+within 200 ms, in which the time that the process waited for a processor does not count.
 """
 
 from __future__ import annotations

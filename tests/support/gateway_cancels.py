@@ -7,8 +7,10 @@ import gc
 import json
 import os
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -50,7 +52,8 @@ class Leftovers(NamedTuple):
         tasks: Tasks beyond those before.
         descriptors: File descriptors beyond those before, when all servers have stopped.
         next_request_s: Seconds that the next request took.
-        release_s: Seconds from the leaving of a client to the release of its upstream, in order.
+        release_s: Seconds from the leaving of a client to the release of its upstream, in order;
+            without those in which the process waited for a processor.
         endings: How the requests ended in the gateway's records.
     """
 
@@ -81,7 +84,7 @@ class _Upstream(StepUpstream):
         await super().__call__(scope, receive, send)
         names = [value.decode() for name, value in scope.get("headers", ()) if name == _ID.encode()]
         for name in names:
-            self.ended_at[name] = asyncio.get_running_loop().time()
+            self.ended_at[name] = _own_time()
 
 
 async def cancel_streams(count: int, seed: int, server: ServerName, *, pause_s: float) -> Leftovers:
@@ -115,7 +118,7 @@ async def cancel_streams(count: int, seed: int, server: ServerName, *, pause_s: 
                 client = dice.choice([*REQUESTS])
                 await asyncio.sleep(dice.uniform(0, pause_s))
                 await _leave(gateway.url, client, name, dice)
-                left_at[name] = loop.time()
+                left_at[name] = _own_time()
 
         await asyncio.gather(*(turn(number) for number in range(count)))
         upstream.answer_all(ANSWER)
@@ -180,6 +183,12 @@ async def _leave(url: str, client: str, name: str, dice: random.Random) -> None:
             writer.transport.abort()
         else:
             writer.close()
+
+
+def _own_time() -> float:
+    """Return the time, without that in which this process waited for a processor."""
+    waited_ns = int(Path("/proc/self/schedstat").read_text().split()[1])
+    return time.perf_counter() - waited_ns / 1e9
 
 
 def _descriptors() -> int:
