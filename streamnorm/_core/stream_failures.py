@@ -46,6 +46,8 @@ _HINTS = {
 _TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
 _NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
 
+_STOPPED = "ServerStopping"  # of our gateway
+
 
 def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> StreamError:
     """Return the error of a source that ended before the message did.
@@ -80,6 +82,8 @@ def broken_connection(
         return StreamError("stalled", message, retryable=True, extra=resume_token)
     if not names.isdisjoint(_NEVER_CONNECTED):
         message = "connection error: the provider could not be reached"
+    elif _STOPPED in names:
+        message = f"connection lost: the gateway stopped {when}"
     else:
         message = f"connection lost {when}"
     return StreamError("transport", message, retryable=True, extra=resume_token)

@@ -61,11 +61,23 @@ class Exchange:
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send status and headers."""
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        if self.has_left and not self._cancels:
+            return
+        try:
+            await self._server_send(
+                {"type": "http.response.start", "status": status, "headers": headers}
+            )
+        except OSError:
+            await self._lose_client()
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
         """Send a chunk of the body; `more=False` completes the response."""
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        if self.has_left and not self._cancels:
+            return
+        try:
+            await self._server_send({"type": "http.response.body", "body": body, "more_body": more})
+        except OSError:
+            await self._lose_client()
 
     def leave(self) -> None:
         """Note that the client has disconnected."""
@@ -73,15 +85,11 @@ class Exchange:
         if self._cancels:
             self.tasks.cancel_scope.cancel()
 
-    async def _send(self, message: Message) -> None:
-        if self.has_left and not self._cancels:
-            return
-        try:
-            await self._server_send(message)
-        except OSError:  # the client disconnected
-            self.leave()
-            if self._cancels:
-                await anyio.sleep_forever()
+    async def _lose_client(self) -> None:
+        """Handle a failed send: the client has disconnected."""
+        self.leave()
+        if self._cancels:
+            await anyio.sleep_forever()
 
 
 async def _watch_disconnect(receive: Receive, exchange: Exchange) -> None:

@@ -15,9 +15,11 @@ from streamnorm._core.stream_failures import broken_connection
 
 __all__ = ["reason_of"]
 
+_HOST = ", certificate is not valid for"
+
 
 def reason_of(error: Exception) -> str:
-    """Return why there was no response; the text holds nothing of the request.
+    """Return why there was no response; the text holds nothing of the request or the host.
 
     Args:
         error: What the HTTP client raised: httpx, or aiohttp.
@@ -27,13 +29,13 @@ def reason_of(error: Exception) -> str:
         return failure.message
     causes = list(_causes(error))
     for cause in causes:
-        # OpenSSL's errors have these attributes, those raised in Python need not.
         if isinstance(cause, ssl.SSLCertVerificationError):
-            problem = getattr(cause, "verify_message", "no details")
+            # "Hostname mismatch, certificate is not valid for 'host'."
+            problem = _detail(causes, "verify_message").partition(_HOST)[0]
             return f"TLS error: the provider's certificate is not trusted: {problem}"
         if isinstance(cause, ssl.SSLError):
-            problem = getattr(cause, "reason", None) or "no details"
-            return f"TLS error: the handshake failed: {problem.replace('_', ' ').lower()}"
+            problem = _detail(causes, "reason").replace("_", " ").lower()
+            return f"TLS error: the handshake failed: {problem}"
         if isinstance(cause, socket.gaierror):
             return f"DNS error: the provider's host name does not resolve: {cause.strerror}"
         if isinstance(cause, ConnectionRefusedError):
@@ -43,6 +45,12 @@ def reason_of(error: Exception) -> str:
             if isinstance(cause, OSError) and cause.errno is not None:
                 return f"connection error: {os.strerror(cause.errno)}"
     return failure.message
+
+
+def _detail(causes: list[BaseException], name: str) -> str:
+    """Return what the first TLS error of OpenSSL says; those raised in Python say nothing."""
+    details = (getattr(cause, name, None) for cause in causes if isinstance(cause, ssl.SSLError))
+    return next((str(detail) for detail in details if detail), "no details")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import aiohttp
 from msgspec import Struct, structs
 
+from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
@@ -32,11 +33,12 @@ from streamnorm._upstream.requests import (
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import reason_of
-from streamnorm.gateway.model_options import adjusted
+from streamnorm.gateway.model_options import adjusted, changes_requests
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
+from streamnorm.gateway.stateless import refuse_state, unstored
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
 
@@ -98,6 +100,7 @@ _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
 _CODED = StreamError("malformed", "an answer with a content coding, expected none")
+_NO_HTTP = StreamError("malformed", "an answer that is no HTTP, or has too long a header")
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
@@ -110,7 +113,8 @@ class Attempts:
         targets: Whom to ask, one after the other; at least one.
         network: Sends the requests.
         retries: How often the same upstream is asked again.
-        limits: Bounds.
+        limits: Bounds of answers.
+        request_limits: Bounds of the request.
         on_loss: Called with each loss of the answer that the client gets.
         on_end: Called with the outcome of that answer.
         has_left: Returns whether the client has left; then nobody else is asked.
@@ -119,6 +123,8 @@ class Attempts:
         is_committed: Whether status 200 has been sent to the client; then nobody else is asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
+        request: The request that was sent last; None if it was passed and not read.
+        asked: Name of the upstream that was asked last; "" if none was.
     """
 
     def __init__(
@@ -130,6 +136,7 @@ class Attempts:
         *,
         retries: int,
         limits: Limits,
+        request_limits: Limits,
         on_loss: OnLoss,
         on_end: Callable[[Outcome], None],
         has_left: Callable[[], bool],
@@ -137,6 +144,8 @@ class Attempts:
         self.is_committed = False
         self.has_status = False
         self.count = 0
+        self.request: Request | None = None
+        self.asked = ""
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
@@ -146,6 +155,7 @@ class Attempts:
         self._network = network
         self._retries = retries
         self._limits = limits
+        self._request_limits = request_limits
         self._on_loss = on_loss
         self._on_end = on_end
         self._has_left = has_left
@@ -209,10 +219,14 @@ class Attempts:
         except RequestRefused as refused:
             return self._failure(refused.error, None, {})
         self.count += 1
+        self.request = sent.request
+        self.asked = target.name
         try:
             answer = await self._network.send(sent)
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
+        except aiohttp.ClientResponseError:
+            return self._failure(_NO_HTTP, target, {})
         except (aiohttp.ClientError, OSError) as exc:
             error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
             return self._failure(error, target, {})
@@ -237,15 +251,21 @@ class Attempts:
 
     def _translate(self, target: Target) -> UpstreamRequest:
         upstream = target.upstream
-        if upstream.dialect == self._client.name and not target.normalize:
-            return passed_request(self._received, upstream, limits=self._limits)
+        is_own = upstream.dialect == self._client.name
+        if is_own and not target.normalize and not changes_requests(target.options):
+            return passed_request(self._received, upstream, limits=self._request_limits)
+        stores = None
+        if not is_own:
+            stores = refuse_state(self._received, self._client, self._request_limits)
         sent = upstream_request(
             self._received,
             self._client.name,
             upstream,
-            adjust=adjusted(target.options),
-            limits=self._limits,
+            adjust=adjusted(target.options, self._count),
+            limits=self._request_limits,
         )
+        if stores is not None:
+            sent = unstored(sent, is_asked=stores)
         for loss in sent.losses:
             self._count(loss)
         return sent

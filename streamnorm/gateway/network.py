@@ -138,7 +138,8 @@ class Answer:
     """The answer of an upstream; the reader of a `Stream`.
 
     A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
-    again when it fires, not with each read.
+    again when it fires, not with each read.  Progress is what the timer finds new: a stream of
+    pings alone ends after `progress_s`, and at most the shortest of the bounds later.
 
     Args:
         response: The response, of which nothing was read.
@@ -168,16 +169,19 @@ class Answer:
         self.content_type = self.headers.get("content-type")
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
-        self._read_at = self._progress_at = start
+        self._waited_s = 0.0  # in reads that have ended; the client's time is not the upstream's
+        self._progress_s = 0.0  # time waited at the last check that found progress
         self._reads = self._count = 0
         self._on_close = on_close
-        connection = response.connection
+        connection = response.connection  # None once the whole body has arrived
         protocol = None if connection is None else connection.protocol
-        self._closed = None if protocol is None else protocol.closed
-        if self._closed is None:
-            self._lose()
+        self._lost = None if protocol is None else protocol.closed
+        if self._lost is None:
+            self._end_lost()
         else:
-            self._closed.add_done_callback(self._lose)
+            self._lost.remove_done_callback(_retrieve)  # of an earlier answer
+            self._lost.add_done_callback(_retrieve)
+            self._lost.add_done_callback(self._end_lost)
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
     async def read(self) -> bytes:
@@ -188,18 +192,13 @@ class Answer:
             Stalled: The upstream is late.
             aiohttp.ClientError: The connection broke.
         """
-        self._waits_since = now = self._loop.time()
-        count = self._reads if self._pump is None else self._pump.progress
-        if count != self._count:
-            self._count, self._progress_at = count, now
-        else:  # the time that the client took for the last bytes is not the upstream's
-            self._progress_at += now - self._read_at
+        self._waits_since = since = self._loop.time()
         try:
             data = await self._content.readany()
         except _GraceOver as exc:
             raise StopAsyncIteration from exc
         self._waits_since = None
-        self._read_at = self._loop.time()
+        self._waited_s += self._loop.time() - since
         if not data:
             raise StopAsyncIteration
         self._reads += 1
@@ -241,9 +240,9 @@ class Answer:
     async def close(self) -> None:
         """Close the connection, unless the body has ended: then others may use it."""
         self._timer.cancel()
-        if self._closed is not None:
-            self._closed.remove_done_callback(self._lose)
         self._on_close(self)
+        if self._lost is not None:
+            self._lost.remove_done_callback(self._end_lost)
         if self._content.at_eof():
             self._response.release()
         else:
@@ -260,15 +259,13 @@ class Answer:
     ) -> None:
         await self.close()
 
-    def _lose(self, closed: asyncio.Future[None] | None = None) -> None:
-        """End the body with an exception if the connection is closed before it is complete.
+    def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
+        """End a body whose connection is closed.
 
-        aiohttp does so itself, but not if it was its parser in C that gave the body up.
+        aiohttp does so itself, unless it closes the connection because of a broken chunk.
         """
-        if closed is not None and not closed.cancelled():
-            closed.exception()  # which is logged unless somebody has looked at it
         if self._content.exception() is None:
-            self.fail(aiohttp.ClientPayloadError("a body without its end"))
+            self.fail(aiohttp.ClientPayloadError())
 
     def _check(self) -> None:
         """End the body if the upstream is late, and look again when it may be."""
@@ -280,18 +277,30 @@ class Answer:
         # A read may begin at any time, and read a finish.
         look_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
         next_look = now + max(look_s, _LOOK_S)
-        if (since := self._waits_since) is not None:
+        since = self._waits_since
+        waited_s = self._waited_s if since is None else self._waited_s + now - since
+        # To count in each read would cost as much as all else that is done there.
+        count = self._reads if self._pump is None else self._pump.progress
+        if count != self._count:
+            self._count, self._progress_s = count, self._waited_s
+        if since is not None:
+            progress_at = now + self._progress_s - waited_s
             if self._pump is not None and self._pump.lacks_only_terminal:
-                # Pings do not extend it.
-                end = self._progress_at + times.finish_grace_s
+                end = progress_at + times.finish_grace_s  # pings do not extend it
                 if now >= end:
                     # No `feed_eof`: aiohttp would use the connection for another request.
                     self.fail(_GraceOver())
                     return
             else:
-                end = min(since + times.idle_s, self._progress_at + times.progress_s)
+                end = min(since + times.idle_s, progress_at + times.progress_s)
                 if now >= end:
                     self.fail(Stalled("nothing, or nothing but pings"))
                     return
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
+
+
+def _retrieve(lost: asyncio.Future[None]) -> None:
+    """Retrieve the exception of a lost connection, which asyncio would log otherwise."""
+    if not lost.cancelled():
+        lost.exception()

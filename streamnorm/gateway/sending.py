@@ -48,26 +48,34 @@ class ClientStream:
         self._is_ended = False
         self._loop = asyncio.get_running_loop()
         self._began_at = self._sent_at = self._loop.time()
-        # A server blocks a send while its write buffer is full; a ping must wait for it.
-        self._lock = asyncio.Lock()
+        # A server blocks a send while its write buffer is full.  A chunk waits for the ping
+        # before it; no ping is sent meanwhile.  One lock for both would cost each chunk more
+        # than all else that is done here.
+        self._ping_lock = asyncio.Lock()
+        self._is_sending = False
 
     async def start(self, headers: Mapping[str, str]) -> None:
         """Send status 200, unless that was done."""
-        async with self._lock:
-            await self._start(headers)
+        await self._wait_for_ping()
+        self._is_sending = True
+        await self._start(headers)
+        self._is_sending = False
 
     async def send(self, data: bytes, *, more: bool = True) -> None:
         """Send a chunk; `more=False` completes the response."""
-        async with self._lock:
-            self._is_ended = not more
-            await self._exchange.send(data, more=more)
-            self._sent_at = self._loop.time()
+        if self._ping_lock.locked():
+            await self._wait_for_ping()
+        self._is_sending = True
+        self._is_ended = not more
+        await self._exchange.send(data, more=more)
+        self._sent_at = self._loop.time()
+        self._is_sending = False
 
     async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a JSON body in place of a stream."""
-        async with self._lock:
-            self._is_ended = True
-            await send_json(self._exchange, status, raw_headers({**headers, **_JSON}), body)
+        await self._wait_for_ping()
+        self._is_sending = self._is_ended = True
+        await send_json(self._exchange, status, raw_headers({**headers, **_JSON}), body)
 
     async def keep_alive(self, look_s: float) -> None:
         """Send pings until the stream has ended or the client has left.
@@ -78,11 +86,13 @@ class ClientStream:
         """
         await asyncio.sleep(look_s)
         while True:
-            async with self._lock:
+            async with self._ping_lock:
                 if self._is_ended or self._exchange.has_left:
                     return
                 now = self._loop.time()
-                if not self.is_started and not self._may_start(now - self._began_at):
+                if self._is_sending:
+                    next_look = now + self._keepalive_s
+                elif not self.is_started and not self._may_start(now - self._began_at):
                     next_look = now + look_s
                 elif self.is_started and now < self._sent_at + self._keepalive_s:
                     next_look = self._sent_at + self._keepalive_s
@@ -94,6 +104,10 @@ class ClientStream:
                 else:
                     return
             await asyncio.sleep(max(0.0, next_look - self._loop.time()))
+
+    async def _wait_for_ping(self) -> None:
+        async with self._ping_lock:
+            pass
 
     async def _start(self, headers: Mapping[str, str]) -> None:
         if not self.is_started:

@@ -34,6 +34,10 @@ class ClientConnectorDNSError(ClientConnectorError):
     """The same."""
 
 
+class ServerStopping(Exception):
+    """By name, the exception of a gateway that stops."""
+
+
 @pytest.mark.parametrize("events", [0, 1, 14])
 @pytest.mark.parametrize("cause", [None, Cut("sk-secret"), TimeoutError(), httpx.ConnectError("")])
 def test_agents_retry_a_stream_that_broke_off(cause: Exception | None, events: int) -> None:
@@ -72,6 +76,7 @@ def test_cut_stream_says_after_how_many_events(events: int, message: str) -> Non
         (ConnectionResetError(), "transport", "connection lost"),
         (httpx.RemoteProtocolError(""), "transport", "connection lost"),
         (httpx2.ReadError(""), "transport", "connection lost"),
+        (ServerStopping(), "transport", "connection lost: the gateway stopped"),
         (TimeoutError(), "stalled", "connection timed out"),
         (httpx.ReadTimeout(""), "stalled", "connection timed out"),
         (httpx2.ConnectTimeout(""), "stalled", "connection timed out"),

@@ -108,15 +108,16 @@ class StepUpstream:
         open: Number of answers that have not ended.
         left: Number of clients that left before the end of the answer.
         closed: Set when no answer is open.
+        sent: Number of pieces of bodies that were sent.
     """
 
     def __init__(self, *answers: Sequence[Step]) -> None:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.asked = asyncio.Event()
-        self.open = self.left = 0
+        self.open = self.left = self.sent = 0
         self.closed = asyncio.Event()
-        self._answers = answers or ([*ANSWER],)
+        self._answers: tuple[Sequence[Step], ...] = answers or ([*ANSWER],)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -149,6 +150,18 @@ class StepUpstream:
             if not self.open:
                 self.closed.set()
 
+    def answer_all(self, steps: Sequence[Step]) -> None:
+        """Answer all further requests with the same steps."""
+        self._answers = (steps,)
+
+    async def blocked(self) -> None:
+        """Wait until an answer has begun and no more of it can be sent."""
+        await self.asked.wait()
+        sent = -1
+        while self.sent != sent:
+            sent = self.sent
+            await asyncio.sleep(0.03)
+
     async def _answer(self, steps: Sequence[Step], send: Any) -> None:
         is_started = False
         for step in steps:
@@ -168,6 +181,8 @@ class StepUpstream:
                 is_started = True
             if isinstance(step, bytes):
                 await send({"type": "http.response.body", "body": step, "more_body": True})
+                self.sent += 1
+                await asyncio.sleep(0)  # or uvicorn would not learn of a disconnect
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -176,16 +191,19 @@ class Records:
 
     Attributes:
         ended: The requests that have ended.
+        one: Set when one has.
     """
 
     def __init__(self) -> None:
         self.ended: list[CallRecord] = []
+        self.one = asyncio.Event()
 
     def begin(self, call: CallRecord) -> None:
         """Do nothing: the record changes until the end."""
 
     def end(self, call: CallRecord) -> None:
         self.ended.append(call)
+        self.one.set()
 
 
 async def _disconnect(receive: Any) -> None:
