@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -92,11 +91,6 @@ def in_stream(sdk: SDK) -> type[Exception]:
     return sdk.stream_error
 
 
-def at_malformed_event(sdk: SDK) -> type[Exception]:
-    # The provider's own dialect passes unchanged, and the SDK meets the event itself.
-    return json.JSONDecodeError if sdk.dialect == "openai_chat" else sdk.stream_error
-
-
 bad_gateway = status(anthropic.InternalServerError, openai.InternalServerError)
 START = b"".join(chat_stream()[:2])
 PROVIDERS = {
@@ -153,7 +147,19 @@ PROVIDERS = {
         "no room",
     ),
     "breaks the protocol": Broken(
-        answering(headers=SSE, content=START + b"data: {\n\n"), at_malformed_event
+        answering(headers=SSE, content=START + b"data: {\n\n"),
+        in_stream,
+        "no JSON in 1 characters",
+    ),
+    "nests too deep": Broken(
+        answering(headers=SSE, content=START + b"data: " + b"[" * 100_000 + b"\n\n"),
+        in_stream,
+        "max_json_depth",
+    ),
+    "cuts a character": Broken(
+        answering(headers=SSE, content=START + b'data: {"a":"\xc3\n\n'),
+        in_stream,
+        "no JSON in 7 characters",
     ),
 }
 

@@ -17,7 +17,7 @@ from streamnorm._core.codec.body import (
 )
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
-from streamnorm._core.codec.decoder import Decoder
+from streamnorm._core.codec.decoder import ALL_EVENTS, Decoder
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import Dialect, DialectOptions, Feed, on_first_use
 from streamnorm._core.codec.encoder import Encoder
@@ -29,6 +29,7 @@ from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta
 
 __all__ = [
+    "ALL_EVENTS",
     "DONE",
     "MAX_PROBLEMS",
     "Asked",
