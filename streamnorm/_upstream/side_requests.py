@@ -1,4 +1,4 @@
-"""Requests beside those for messages: counts of tokens, and lists of models.
+"""Requests beside those for messages: counts of tokens, lists of models, stored responses.
 
 Each is a generator of the requests for the upstream, which is sent their answers and returns
 the answer to the client; who owns the connection runs it:
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.token_count import TokenEstimator
@@ -36,6 +36,7 @@ from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
+from streamnorm._upstream.passing import PassedAnswer, answer_problem, passed_body, passed_path
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -48,6 +49,8 @@ from streamnorm.profiles import shipped_profiles
 
 __all__ = ["SideAnswer", "SideRequest", "SideSteps", "side_steps"]
 
+_NO_CONTENT = 204
+
 
 class SideRequest(Struct, frozen=True, kw_only=True):
     """A request for an upstream whose answer is small.
@@ -57,12 +60,14 @@ class SideRequest(Struct, frozen=True, kw_only=True):
         url: The whole URL.
         headers: Headers by lower-case name.
         body: The body; None if there is none.
+        streams: Whether the client reads a stream, which `PassedStream` passes on.
     """
 
     method: str
     url: str
     headers: dict[str, str]
     body: bytes | None = None
+    streams: bool = False
 
     def __repr__(self) -> str:
         return f"SideRequest({self.method!r}, …)"
@@ -82,7 +87,7 @@ class SideAnswer(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | StreamError]
+SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | PassedAnswer | StreamError]
 
 
 def side_steps(
@@ -112,6 +117,8 @@ def side_steps(
             return _list_models(received, client, upstream)
         case "model":
             return _find_model(received, asked.model, client, upstream)
+        case _ if lookup(client) is lookup(upstream.dialect):
+            return _pass_on(received, asked, client, upstream)
         case _:
             raise RequestRefused("a request that only the vendor's own server can answer", 404)
 
@@ -157,7 +164,7 @@ def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> Si
             return _unreadable(exc)
     with refusals():
         return encode_models(
-            listing.models, client, query=received.query, model_map=upstream.model_map
+            listing.models, client, query=dict(received.query), model_map=upstream.model_map
         )
 
 
@@ -173,6 +180,21 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
     except (DecodeError, UpstreamError) as exc:
         return _unreadable(exc)
     return encode_model(found, client, id=model)
+
+
+def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstream) -> SideSteps:
+    body = passed_body(received, upstream)
+    path = passed_path(received, lookup(client))
+    sent = _request(received.method, path, received, client, upstream, body=body)
+    streams = asked.operation == "response" and ("stream", "true") in received.query
+    answer = yield structs.replace(sent, streams=streams)
+    error = _failure(answer, upstream)
+    problem = None if answer.status == _NO_CONTENT else answer_problem(answer.body, client)
+    if problem is not None:
+        return error or problem
+    return PassedAnswer(
+        status=answer.status, content_type=answer.content_type, body=answer.body, error=error
+    )
 
 
 def _request(

@@ -54,7 +54,9 @@ def counting(body: Any = MESSAGES, client: str = "anthropic") -> ClientRequest:
 
 def getting(path: str, **query: str) -> ClientRequest:
     headers = {"x-api-key": "key", "authorization": "Bearer key"}
-    return ClientRequest(method="GET", path=path, headers=headers, body=b"", query=query)
+    return ClientRequest(
+        method="GET", path=path, headers=headers, body=b"", query=tuple(query.items())
+    )
 
 
 # Counts
