@@ -25,6 +25,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.gate import Gate
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
 from streamnorm._counting import (
     CANNOT_COUNT,
     decode_count_request,
@@ -61,6 +62,7 @@ class SideRequest(Struct, frozen=True, kw_only=True):
         headers: Headers by lower-case name.
         body: The body; None if there is none.
         streams: Whether the client reads a stream, which `PassedStream` passes on.
+        losses: What the upstream's dialect cannot carry.
     """
 
     method: str
@@ -68,6 +70,7 @@ class SideRequest(Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     body: bytes | None = None
     streams: bool = False
+    losses: tuple[Loss, ...] = ()
 
     def __repr__(self) -> str:
         return f"SideRequest({self.method!r}, …)"
@@ -96,6 +99,8 @@ def side_steps(
     client: str,
     upstream: Upstream,
     estimator: TokenEstimator,
+    *,
+    strict: bool = False,
 ) -> SideSteps:
     """Return the steps that answer a request for no message.
 
@@ -105,6 +110,7 @@ def side_steps(
         client: The client's dialect.
         upstream: The provider.
         estimator: Estimates tokens that the provider does not count.
+        strict: Whether to refuse a request that would lose something.
 
     Raises:
         RequestRefused: By a step: the request is not of the dialect, has no legal form in the
@@ -112,7 +118,7 @@ def side_steps(
     """
     match asked.operation:
         case "count":
-            return _count(received, client, upstream, estimator)
+            return _count(received, client, upstream, estimator, strict=strict)
         case "models":
             return _list_models(received, client, upstream)
         case "model":
@@ -124,7 +130,12 @@ def side_steps(
 
 
 def _count(
-    received: ClientRequest, client: str, upstream: Upstream, estimator: TokenEstimator
+    received: ClientRequest,
+    client: str,
+    upstream: Upstream,
+    estimator: TokenEstimator,
+    *,
+    strict: bool,
 ) -> SideSteps:
     with refusals():
         request = upstream.with_own_model(
@@ -133,14 +144,18 @@ def _count(
             )
         )
         encoded = encode_count_request(
-            request, upstream.dialect, server=upstream.server, profiles=upstream.profiles
+            request,
+            upstream.dialect,
+            server=upstream.server,
+            profiles=upstream.profiles,
+            strict=strict,
         )
     if encoded is None:
         return encode_token_count(estimator.estimate(request), client)
     asked = _request(
         "POST", encoded.path, received, client, upstream, encoded.headers, dumps(encoded.body)
     )
-    answer = yield asked
+    answer = yield structs.replace(asked, losses=encoded.losses)
     if answer.status in CANNOT_COUNT:
         return encode_token_count(estimator.estimate(request), client)
     if (failure := _failure(answer, upstream)) is not None:

@@ -123,7 +123,12 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._last = Exchange()
         self._estimator = TokenEstimator()
         self._side = SideRequests(
-            self._responses, self._client.name, self._upstream, self._estimator
+            self._responses,
+            self._client.name,
+            self._upstream,
+            self._estimator,
+            strict=strict,
+            on_loss=on_loss,
         )
         is_native = self._client.name == self._upstream.dialect
         self._store: AnyStore | None = None

@@ -7,6 +7,7 @@ from typing import Generic
 
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked
+from streamnorm._core.losses import OnLoss
 from streamnorm._upstream.requests import ClientRequest, Upstream
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
 from streamnorm.aio.passing import iter_pass_on, pass_on
@@ -26,6 +27,8 @@ class SideRequests(Generic[RequestT, ResponseT]):
         client: The client's dialect.
         upstream: The provider.
         estimator: Estimates tokens that the provider does not count.
+        strict: Whether to refuse requests that would lose something.
+        on_loss: Called with each loss.
     """
 
     def __init__(
@@ -34,11 +37,16 @@ class SideRequests(Generic[RequestT, ResponseT]):
         client: str,
         upstream: Upstream,
         estimator: TokenEstimator,
+        *,
+        strict: bool,
+        on_loss: OnLoss | None,
     ) -> None:
         self._responses = responses
         self._client = client
         self._upstream = upstream
         self._estimator = estimator
+        self._strict = strict
+        self._on_loss = on_loss
 
     def answer(
         self,
@@ -67,6 +75,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
             except StopIteration as done:
                 exchange.end_beside(done.value)
                 return self._responses.beside(done.value, response)
+            exchange.add_losses(sent.losses, self._on_loss)
             response = send(sent)
             if sent.streams:
                 stream = iter_pass_on(readable(response), self._upstream.dialect)
@@ -90,6 +99,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
             except StopIteration as done:
                 exchange.end_beside(done.value)
                 return self._responses.beside(done.value, response)
+            exchange.add_losses(sent.losses, self._on_loss)
             response = await send(sent)
             if sent.streams:
                 stream = pass_on(readable(response), self._upstream.dialect)
@@ -97,7 +107,14 @@ class SideRequests(Generic[RequestT, ResponseT]):
             answer = _side_answer(response, await read_whole_async(response))
 
     def _steps(self, received: ClientRequest, asked: Asked) -> SideSteps:
-        return side_steps(received, asked, self._client, self._upstream, self._estimator)
+        return side_steps(
+            received,
+            asked,
+            self._client,
+            self._upstream,
+            self._estimator,
+            strict=self._strict,
+        )
 
 
 def _side_answer(response: HTTPResponse, body: bytes) -> SideAnswer:
