@@ -37,12 +37,11 @@ from streamnorm.transports.family import (
     AnyTransport,
     AsyncTransport,
     Family,
-    HTTPResponse,
     RequestT,
     ResponseT,
     SyncTransport,
 )
-from streamnorm.transports.transcoded_body import read_whole, read_whole_async, readable
+from streamnorm.transports.provider_body import read_whole, read_whole_async, readable
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
 from streamnorm.transports.transcoded_side import SideRequests
@@ -159,7 +158,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             except RequestRefused as refused:
                 return self._refuse(refused, exchange)
             response = self._network.handle_request(self._sent(request, sent))
-            if sent.streams or not _is_success(response):
+            if sent.streams or not response.is_success:
                 stream = iter_transcode(readable(response), **self._options(sent))
                 return self._responses.streamed(stream, turn, response, exchange)
             answer = self._whole(read_whole(response), sent, exchange)
@@ -182,7 +181,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             except RequestRefused as refused:
                 return self._refuse(refused, exchange)
             response = await self._async_network.handle_async_request(self._sent(request, sent))
-            if sent.streams or not _is_success(response):
+            if sent.streams or not response.is_success:
                 stream = transcode(readable(response), **self._options(sent))
                 return await self._responses.streamed_async(stream, turn, response, exchange)
             answer = self._whole(await read_whole_async(response), sent, exchange)
@@ -321,9 +320,19 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         }
 
     def _whole(
-        self, data: bytes, sent: UpstreamRequest, exchange: Exchange
+        self, data: bytes | StreamError, sent: UpstreamRequest, exchange: Exchange
     ) -> WholeAnswer | StreamError:
-        answer = whole_answer(
+        answer = data if isinstance(data, StreamError) else self._translated(data, sent)
+        if isinstance(answer, StreamError):
+            exchange.end(error_outcome(answer))
+            return answer
+        exchange.add_losses(answer.losses, None)
+        exchange.end(answer.outcome)
+        self._observe(sent, answer.outcome)
+        return answer
+
+    def _translated(self, data: bytes, sent: UpstreamRequest) -> WholeAnswer | StreamError:
+        return whole_answer(
             data,
             self._client.name,
             self._upstream.dialect,
@@ -332,13 +341,6 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             created=time.time(),
             on_loss=self._on_loss,
         )
-        if isinstance(answer, StreamError):
-            exchange.end(error_outcome(answer))
-            return answer
-        exchange.add_losses(answer.losses, None)
-        exchange.end(answer.outcome)
-        self._observe(sent, answer.outcome)
-        return answer
 
     def _refuse(self, refused: RequestRefused, exchange: Exchange) -> ResponseT:
         """Return the error response to a request that is not sent."""
@@ -350,7 +352,3 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         """Learn from a count of tokens, for the estimates of those that nobody counts."""
         if isinstance(outcome, Completed):
             self._estimator.observe(sent.request, outcome.usage.input_tokens)
-
-
-def _is_success(response: HTTPResponse) -> bool:
-    return 200 <= response.status_code <= 299

@@ -7,12 +7,13 @@ from typing import Generic
 
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked
+from streamnorm._core.events import StreamError
 from streamnorm._core.losses import OnLoss
 from streamnorm._upstream.requests import ClientRequest, Upstream
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
 from streamnorm.aio.passing import iter_pass_on, pass_on
 from streamnorm.transports.family import HTTPResponse, RequestT, ResponseT
-from streamnorm.transports.transcoded_body import read_whole, read_whole_async, readable
+from streamnorm.transports.provider_body import read_whole, read_whole_async, readable
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
 
@@ -80,7 +81,11 @@ class SideRequests(Generic[RequestT, ResponseT]):
             if sent.streams:
                 stream = iter_pass_on(readable(response), self._upstream.dialect)
                 return self._responses.streamed(stream, None, response, exchange)
-            answer = _side_answer(response, read_whole(response))
+            body = read_whole(response)
+            if isinstance(body, StreamError) and response.is_success:
+                exchange.end_beside(body)
+                return self._responses.beside(body, response)
+            answer = _side_answer(response, body)
 
     async def answer_async(
         self,
@@ -104,7 +109,11 @@ class SideRequests(Generic[RequestT, ResponseT]):
             if sent.streams:
                 stream = pass_on(readable(response), self._upstream.dialect)
                 return await self._responses.streamed_async(stream, None, response, exchange)
-            answer = _side_answer(response, await read_whole_async(response))
+            body = await read_whole_async(response)
+            if isinstance(body, StreamError) and response.is_success:
+                exchange.end_beside(body)
+                return self._responses.beside(body, response)
+            answer = _side_answer(response, body)
 
     def _steps(self, received: ClientRequest, asked: Asked) -> SideSteps:
         return side_steps(
@@ -117,6 +126,10 @@ class SideRequests(Generic[RequestT, ResponseT]):
         )
 
 
-def _side_answer(response: HTTPResponse, body: bytes) -> SideAnswer:
-    content_type = response.headers.get("content-type", "")
-    return SideAnswer(status=response.status_code, content_type=content_type, body=body)
+def _side_answer(response: HTTPResponse, body: bytes | StreamError) -> SideAnswer:
+    """Return an answer; an error status is an error without its body."""
+    return SideAnswer(
+        status=response.status_code,
+        content_type=response.headers.get("content-type", ""),
+        body=b"" if isinstance(body, StreamError) else body,
+    )

@@ -54,7 +54,7 @@ def answering(status: int = 200, **options: Any) -> Callable[[Any], Any]:
     return lambda http: http.Response(status, **options)
 
 
-def breaking(name: str, *chunks: bytes) -> Callable[[Any], Any]:
+def breaking(name: str, *chunks: bytes, **headers: str) -> Callable[[Any], Any]:
     """Return an answer whose body raises an error of the package after some chunks."""
 
     def answer(http: Any) -> Any:
@@ -68,7 +68,8 @@ def breaking(name: str, *chunks: bytes) -> Callable[[Any], Any]:
                     yield chunk
                 raise getattr(http, name)("no words")
 
-        return http.Response(200, headers=SSE, stream=Body())
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        return http.Response(200, headers={**SSE, **named}, stream=Body())
 
     return answer
 
@@ -127,6 +128,12 @@ PROVIDERS = {
         "slow down",
     ),
     "answers with nothing": Broken(answering(headers=SSE), bad_gateway, "connection lost"),
+    "compresses otherwise": Broken(
+        breaking("ReadError", b"abc", content_encoding="br"), bad_gateway, "a content-encoding"
+    ),
+    "compresses badly": Broken(
+        breaking("ReadError", b"abc", content_encoding="gzip"), bad_gateway, "not of its content"
+    ),
     "redirects": Broken(
         answering(307, headers={"location": "https://evil.test/v1/messages"}),
         bad_gateway,
