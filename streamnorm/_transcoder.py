@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter
+from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter, as_utf8
 from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage, UsageUpdate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
@@ -50,10 +50,11 @@ class Transcoder:
     fails ends with the target's error event, never with its terminal.
 
     With equal dialects the original bytes are returned unchanged, event by event, and only
-    observed; a JSON array is returned as the events that it is.  A failure that they do not
-    show (a cut, a limit, an error outside an event) is appended as an error event.  An event
-    that cannot be read (no JSON, nested too deep, against the protocol) is withheld, and an
-    error event returned in its place: a client would fail at it before it reads the error.
+    observed; a JSON array is returned as the events that it is, and bytes that are no UTF-8 as
+    U+FFFD.  A failure that they do not show (a cut, a limit, an error outside an event) is
+    appended as an error event.  An event that cannot be read (no JSON, nested too deep, against
+    the protocol) is withheld, and an error event returned in its place: a client would fail at
+    it before it reads the error.
 
     `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
     other than the default, and a `reply` that is not empty: names and ids once, indexes dense, one
@@ -147,7 +148,7 @@ class Transcoder:
             if forwarder.failure is not None:
                 written = self._fail(forwarder.failure)
             if passthrough is not None:
-                written = data + written if written else data
+                written = as_utf8(data) + written if written else as_utf8(data)
             return [written] if written else []
         frames = self._decoder.split(data)
         parts: list[bytes] = []

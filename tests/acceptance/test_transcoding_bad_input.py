@@ -223,3 +223,20 @@ async def test_endless_header_is_a_connection_error(sdk: SDK, stream: bool) -> N
         async with sdk.http.AsyncClient(transport=transport) as client:
             with pytest.raises(sdk.connection_error):
                 await sdk.converse_async(client, stream=stream)
+
+
+NO_UTF8 = START.replace(b"Hi.", b"Hi\xff.") + b"".join(chat_stream()[2:])
+
+
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+def test_bytes_that_are_no_utf8_are_read_as_replacement_characters(sdk: SDK) -> None:
+    assert b"\xff" in NO_UTF8
+    transport = sdk.transports.TranscodingTransport(
+        sdk.http.MockTransport(lambda _: sdk.http.Response(200, headers=SSE, content=NO_UTF8)),
+        client=sdk.dialect,
+        upstream="openai_chat",
+        base_url=BASE_URL,
+    )
+    with sdk.http.Client(transport=transport) as client:
+        (reading,) = sdk.converse(client)
+    assert reading.text == "Hi\ufffd."

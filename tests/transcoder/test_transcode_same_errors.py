@@ -12,7 +12,16 @@ from support.openai_responses import frames as responses
 from support.short_streams import LAST, REFUSED, STREAMS, assert_error
 from support.streams import DIALECTS, decode, transcode_same
 
-from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, Truncated, validate
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    StreamError,
+    Text,
+    Transcoder,
+    Truncated,
+    validate,
+)
 
 NO_STREAM_FIELD = (
     'a JSON body, expected an event stream (is "stream": true missing in the request, '
@@ -262,3 +271,32 @@ def test_malformed_event_is_withheld_whatever_blank_lines_follow(blank: bytes) -
     whole = b"".join(Transcoder("openai_chat", "openai_chat").feed(broken + blank + after))
     assert whole.startswith(b'data: {"error":')
     assert whole == b"".join(Transcoder("openai_chat", "openai_chat").feed(broken))
+
+
+@pytest.mark.parametrize("size", [1, 7, 61, 10_000])
+@each_dialect
+def test_bytes_that_are_no_utf8_pass_as_replacement_characters(dialect: str, size: int) -> None:
+    """Clients that are strict would fail at them; the others read U+FFFD anyway."""
+    body = b"".join(STREAMS[dialect]).replace(b": hi", b": h\xff\xc3")
+    body = body.replace(b'"b"', b'"b\xe2\x82"').replace(b'"ab"', b'"ab\xe2\x82"')
+    assert body.count(b"\xe2") >= 1
+    for named in (dialect, None):
+        run = Transcoder(named, dialect)
+        out = b"".join([data for piece in chunked(body, size) for data in run.feed(piece)])
+        out += b"".join(run.close())
+        assert out == body.decode(errors="replace").encode()
+        assert isinstance(run.outcome, Completed)
+
+
+@pytest.mark.parametrize("reads", [1, 40])
+def test_bytes_that_are_no_utf8_amid_deltas_pass_as_replacement_characters(reads: int) -> None:
+    """Also where no field that is read holds them."""
+    start, end = content("a"), content("b", "stop") + DONE
+    odd = content("a").replace(b'"choices"', b'"odd":"\xff","choices"')
+    pieces = [start, *[start, odd, content("\u00e9")] * reads, end]
+    body = b"".join(pieces)
+    for cut in (pieces, [body], chunked(body, 100)):
+        run = Transcoder("openai_chat", "openai_chat")
+        out = b"".join([data for piece in cut for data in run.feed(piece)])
+        assert out == body.replace(b"\xff", "\ufffd".encode())
+        assert run.message.blocks == (Text("a" + "aa\u00e9" * reads + "b"),)

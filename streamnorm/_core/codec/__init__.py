@@ -24,7 +24,7 @@ from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
 from streamnorm._core.codec.no_json import DONE, read_no_json
 from streamnorm._core.codec.options import DecodeOptions, EncodeOptions
-from streamnorm._core.codec.passthrough import Passthrough
+from streamnorm._core.codec.passthrough import Passthrough, as_utf8
 from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta
 
@@ -59,6 +59,7 @@ __all__ = [
     "StreamWriter",
     "WriteContext",
     "Written",
+    "as_utf8",
     "on_first_use",
     "read_no_json",
 ]
