@@ -86,6 +86,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         versioned_base: Whether the vendor's SDK has the version in its base URL.
         key_headers: Request headers that hold the API key, the vendor's first.
         vendor_headers: Further request headers that mean something to the vendor.
+        passed_query: Names in the query of a request that mean something to the vendor.
         request_id_header: Response header that names the exchange.
         servers: Names of servers, by a suffix of their host, that do not follow from it.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
@@ -97,6 +98,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     versioned_base: bool = False
     key_headers: tuple[str, ...] = ("authorization",)
     vendor_headers: tuple[str, ...] = ()
+    passed_query: tuple[str, ...] = ()
     request_id_header: str = "x-request-id"
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
@@ -109,17 +111,20 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             path: The path.
             body: The decoded body, which decides between `message` and `stream`.
         """
-        for route in self.routes:
-            if route.method == method and (match := route.path.search(path)):
-                operation = route.operation
-                if operation == "message" and _wants_stream(body):
-                    operation = "stream"
-                return Asked(
-                    operation,
-                    _model_in(body) or _group(match, "model"),
-                    _group(match, "response_id"),
-                )
-        return None
+        if (found := self._find(method, path)) is None:
+            return None
+        operation, match = found
+        if operation == "message" and _wants_stream(body):
+            operation = "stream"
+        model = _model_in(body) or _group(match, "model")
+        return Asked(operation, model, _group(match, "response_id"))
+
+    def canonical_path(self, method: str, path: str) -> str:
+        """Return what a route names in a path, with the version of the API; "" for no route."""
+        if (found := self._find(method, path)) is None:
+            return ""
+        _, match = found
+        return f"/{self.models_path.split('/')[1]}{path[match.start() :]}"
 
     def has(self, path: str) -> bool:
         """Return whether the answers of a path are of this dialect, whatever the method."""
@@ -163,6 +168,13 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             path = rest
         queries = "&".join(part for part in (base.query, query) if part)
         return urlunsplit((base.scheme, base.netloc, "/".join(["", *segments, path]), queries, ""))
+
+    def _find(self, method: str, path: str) -> tuple[Operation, re.Match[str]] | None:
+        """Return the operation of the first route that matches, and its match."""
+        for route in self.routes:
+            if route.method == method and (match := route.path.search(path)):
+                return route.operation, match
+        return None
 
     def _posts(self, path: str, operation: Operation) -> bool:
         asked = self.asked("POST", path)
