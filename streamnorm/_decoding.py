@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from streamnorm._core.codec import DecodeOptions, Decoder, Dialect, FormatSniffer
+from streamnorm._core.codec import ALL_EVENTS, DecodeOptions, Decoder, Dialect, FormatSniffer
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
@@ -120,6 +120,7 @@ class _UnnamedDecoder(Decoder):
                     raise self.malformed(_UNKNOWN)
                 return
             for waiting in self._waiting:
+                self.refused = 0 if waiting is frame else ALL_EVENTS
                 self._pass_frame(room, waiting, events)
                 if room.outcome is not None:
                     break
@@ -136,7 +137,9 @@ class _UnnamedDecoder(Decoder):
         room = self._room
         if room is None and rest is not None and (room := self._find(rest)) is not None:
             for waiting in self._waiting:
+                self.refused = ALL_EVENTS
                 room.read(waiting, events)
+            self.refused = 0
         if room is not None:
             room.end(rest, events)
             self.outcome = room.outcome

@@ -22,7 +22,6 @@ from streamnorm.dialects import (
     openai_chat,
     openai_responses,
 )
-from streamnorm.sse import Frame
 
 __all__ = [
     "DEFAULT_ERROR_DIALECT",
@@ -31,7 +30,6 @@ __all__ = [
     "checker",
     "decoder_of",
     "encoder",
-    "is_terminal",
     "lookup",
     "register",
 ]
@@ -80,15 +78,6 @@ def lookup(name: str) -> Dialect:
     if known is None:
         raise UnknownDialect(f"no dialect {name!r}, expected one of {', '.join(_BY_NAME)}")
     return known
-
-
-def is_terminal(dialect: str, frame: Frame) -> bool:
-    """Return whether a frame reports the end of a message of a dialect, or of its variants."""
-    return any(
-        known.is_terminal(frame)
-        for known in DIALECTS.values()
-        if dialect in (known.name, known.variant_of)
-    )
 
 
 def decoder_of(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> Decoder:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter
+from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter, as_utf8
 from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage, UsageUpdate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._decoding import decoder
-from streamnorm._registry import encoder, is_terminal
+from streamnorm._registry import encoder
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
@@ -50,8 +50,11 @@ class Transcoder:
     fails ends with the target's error event, never with its terminal.
 
     With equal dialects the original bytes are returned unchanged, event by event, and only
-    observed; a JSON array is returned as the events that it is.  A failure that they do not
-    show (a cut, a limit, an error outside an event) is appended as an error event.
+    observed; a JSON array is returned as the events that it is, and bytes that are no UTF-8 as
+    U+FFFD.  A failure that they do not show (a cut, a limit, an error outside an event) is
+    appended as an error event.  An event that cannot be read (no JSON, nested too deep, against
+    the protocol) is withheld, and an error event returned in its place: a client would fail at
+    it before it reads the error.
 
     `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
     other than the default, and a `reply` that is not empty: names and ids once, indexes dense, one
@@ -128,7 +131,7 @@ class Transcoder:
         self._verbatim = verbatim and not changes and self._restorer is None
         self._passthrough: Passthrough | None = None  # where the original bytes are passed on
         self._is_decided = False  # whether the source is known
-        self._refused_terminal = False  # whether the stream failed at its own terminal
+        self._withheld = 0  # events read last that a client would fail at, or take for success
         self._undecided = b""  # original bytes that were read before the source was known
         if self._decoder.dialect:
             self._decide()
@@ -145,7 +148,7 @@ class Transcoder:
             if forwarder.failure is not None:
                 written = self._fail(forwarder.failure)
             if passthrough is not None:
-                written = data + written if written else data
+                written = as_utf8(data) + written if written else as_utf8(data)
             return [written] if written else []
         frames = self._decoder.split(data)
         parts: list[bytes] = []
@@ -189,7 +192,7 @@ class Transcoder:
             return [written] if (written := b"".join(parts)) else []
         if self._decoder.error_outside_stream:  # which does not pass as an event
             position -= 1
-        unread = sum(map(is_whole, frames[position:])) + self._refused_terminal
+        unread = sum(map(is_whole, frames[position:])) + self._withheld
         if self._undecided or not self._decoder.is_plain:
             data, self._undecided = self._undecided + self._decoder.framed(data), b""
             original = self._passthrough.take_other(data, unread)
@@ -315,10 +318,8 @@ class Transcoder:
             is_shown = error.kind == "upstream" and not self._decoder.error_outside_stream
             if is_shown:
                 return b""
-            refused = self._decoder.refused
-            self._refused_terminal = isinstance(self._decoder.outcome, Completed) or (
-                refused is not None and is_terminal(self._decoder.dialect, refused)
-            )
+            has_completed = isinstance(self._decoder.outcome, Completed)
+            self._withheld = self._decoder.refused or has_completed
             return self._fail(error)
         if not self._wrote_first_usage and self._decoder.first_usage is not None:
             self._wrote_first_usage = True
@@ -370,7 +371,7 @@ class Transcoder:
             self._decide()
         written = self._write(events) if events else b""
         if self._passthrough is not None:
-            original = self._passthrough.take_other(self._undecided)
+            original = self._passthrough.take_other(self._undecided, self._decoder.refused)
             # Half an event may not stand before our error, nor be completed by it.
             rest = b"" if self._writer.failure is not None else self._passthrough.rest()
             written = original + rest + written

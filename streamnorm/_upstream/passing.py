@@ -1,4 +1,4 @@
-"""A client's request for an upstream of its own dialect: checked, and passed on as it is."""
+"""Requests for an upstream of the client's own dialect: checked, and passed on as they are."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import FAST_ERRORS, dumps
+from streamnorm._core.json import FAST_ERRORS, dumps, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
@@ -26,7 +26,7 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm._upstream.url import endpoint_url
 
-__all__ = ["passed_request"]
+__all__ = ["passed_body", "passed_path", "passed_request"]
 
 _FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
@@ -58,14 +58,15 @@ def passed_request(
         _check_keys(data)
         asked = dialect.endpoints.asked(received.method, received.path, body)
         name = "" if asked is None else asked.model
-        own, path = upstream.own_model(name), received.path
+        own = upstream.own_model(name)
         if own != name:
-            head, slash, tail = path.rpartition(f"/{name}:")
+            head, slash, tail = received.path.rpartition(f"/{name}:")
             if slash:
-                path = f"{head}/{own}:{tail}"
+                received = structs.replace(received, path=f"{head}/{own}:{tail}")
             else:
                 data = _renamed(data, body, own)
-        url = endpoint_url(upstream.base_url, _target(path, received, dialect), dialect.endpoints)
+        path = passed_path(received, dialect)
+        url = endpoint_url(upstream.base_url, path, dialect.endpoints)
     headers = request_headers(
         received.headers,
         dialect,
@@ -86,12 +87,33 @@ def passed_request(
     )
 
 
-def _target(path: str, received: ClientRequest, dialect: Dialect) -> str:
-    """Return path and query of a request; of the query only what the vendor knows."""
-    known = dialect.endpoints.passed_query
-    query = urlencode({name: received.query[name] for name in known if name in received.query})
-    quoted = quote(path, safe="/:@")
-    return f"{quoted}?{query}" if query else quoted
+def passed_path(received: ClientRequest, dialect: Dialect) -> str:
+    """Return path and query of a request for an upstream of its own dialect.
+
+    The path is what the endpoint names, with the version of the API and without what precedes
+    it in the client's base URL; of the query it has only what the vendor knows.
+    """
+    endpoints = dialect.endpoints
+    path = quote(endpoints.canonical_path(received.method, received.path), safe="/:@")
+    query = urlencode([pair for pair in received.query if pair[0] in endpoints.passed_query])
+    return f"{path}?{query}" if query else path
+
+
+def passed_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
+    """Return the body of a request for no message; None if it has none.
+
+    Raises:
+        RequestRefused: As for `passed_request`.
+    """
+    if received.body == b"":
+        return None
+    data = json_body(received)
+    with refusals():
+        body = body_object(data, Limits())
+        _check_keys(data)
+    name = string_of(body, "model")
+    own = upstream.own_model(name)
+    return data if not name or own == name else _renamed(data, body, own)
 
 
 def _renamed(data: bytes, body: dict[str, Any], model: str) -> bytes:

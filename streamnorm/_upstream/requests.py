@@ -42,7 +42,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         method: HTTP method.
         path: Path of the URL, decoded, without empty segments and query.
-        query: Query of the URL.
+        query: Pairs of name and value in the query of the URL; a name may stand in several.
         headers: Headers by lower-case name.
         body: The whole body; None if it is not in memory, as an upload.
     """
@@ -51,7 +51,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     path: str
     headers: Mapping[str, str]
     body: bytes | None
-    query: Mapping[str, str] = {}
+    query: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.method!r}, …)"

@@ -1,4 +1,4 @@
-"""Requests beside those for messages: counts of tokens, and lists of models.
+"""Requests beside those for messages: counts of tokens, lists of models, stored responses.
 
 Each is a generator of the requests for the upstream, which is sent their answers and returns
 the answer to the client; who owns the connection runs it:
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.models import ModelInfo
@@ -26,6 +26,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.gate import Gate
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
 from streamnorm._counting import (
     CANNOT_COUNT,
     decode_count_request,
@@ -37,6 +38,8 @@ from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
+from streamnorm._upstream.passed_answers import PassedAnswer, answer_problem
+from streamnorm._upstream.passing import passed_body, passed_path
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -49,6 +52,8 @@ from streamnorm.profiles import shipped_profiles
 
 __all__ = ["SideAnswer", "SideRequest", "SideSteps", "listed_models", "side_steps"]
 
+_NO_CONTENT = 204
+
 
 class SideRequest(Struct, frozen=True, kw_only=True):
     """A request for an upstream whose answer is small.
@@ -58,12 +63,16 @@ class SideRequest(Struct, frozen=True, kw_only=True):
         url: The whole URL.
         headers: Headers by lower-case name.
         body: The body; None if there is none.
+        streams: Whether the client reads a stream, which `PassedStream` passes on.
+        losses: What the upstream's dialect cannot carry.
     """
 
     method: str
     url: str
     headers: dict[str, str]
     body: bytes | None = None
+    streams: bool = False
+    losses: tuple[Loss, ...] = ()
 
     def __repr__(self) -> str:
         return f"SideRequest({self.method!r}, …)"
@@ -83,7 +92,7 @@ class SideAnswer(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | StreamError]
+SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | PassedAnswer | StreamError]
 
 
 def side_steps(
@@ -92,6 +101,8 @@ def side_steps(
     client: str,
     upstream: Upstream,
     estimator: TokenEstimator,
+    *,
+    strict: bool = False,
 ) -> SideSteps:
     """Return the steps that answer a request for no message.
 
@@ -101,6 +112,7 @@ def side_steps(
         client: The client's dialect.
         upstream: The provider.
         estimator: Estimates tokens that the provider does not count.
+        strict: Whether to refuse a request that would lose something.
 
     Raises:
         RequestRefused: By a step: the request is not of the dialect, has no legal form in the
@@ -108,17 +120,24 @@ def side_steps(
     """
     match asked.operation:
         case "count":
-            return _count(received, client, upstream, estimator)
+            return _count(received, client, upstream, estimator, strict=strict)
         case "models":
             return _list_models(received, client, upstream)
         case "model":
             return _find_model(received, asked.model, client, upstream)
+        case _ if lookup(client) is lookup(upstream.dialect):
+            return _pass_on(received, asked, client, upstream)
         case _:
             raise RequestRefused("a request that only the vendor's own server can answer", 404)
 
 
 def _count(
-    received: ClientRequest, client: str, upstream: Upstream, estimator: TokenEstimator
+    received: ClientRequest,
+    client: str,
+    upstream: Upstream,
+    estimator: TokenEstimator,
+    *,
+    strict: bool,
 ) -> SideSteps:
     with refusals():
         request = upstream.with_own_model(
@@ -127,14 +146,18 @@ def _count(
             )
         )
         encoded = encode_count_request(
-            request, upstream.dialect, server=upstream.server, profiles=upstream.profiles
+            request,
+            upstream.dialect,
+            server=upstream.server,
+            profiles=upstream.profiles,
+            strict=strict,
         )
     if encoded is None:
         return encode_token_count(estimator.estimate(request), client)
     asked = _request(
         "POST", encoded.path, received, client, upstream, encoded.headers, dumps(encoded.body)
     )
-    answer = yield asked
+    answer = yield structs.replace(asked, losses=encoded.losses)
     if answer.status in CANNOT_COUNT:
         return encode_token_count(estimator.estimate(request), client)
     if (failure := _failure(answer, upstream)) is not None:
@@ -173,7 +196,9 @@ def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> Si
     if isinstance(listed, StreamError):
         return listed
     with refusals():
-        return encode_models(listed, client, query=received.query, model_map=upstream.model_map)
+        return encode_models(
+            listed, client, query=dict(received.query), model_map=upstream.model_map
+        )
 
 
 def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> SideSteps:
@@ -188,6 +213,21 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
     except (DecodeError, UpstreamError) as exc:
         return _unreadable(exc)
     return encode_model(found, client, id=model)
+
+
+def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstream) -> SideSteps:
+    body = passed_body(received, upstream)
+    path = passed_path(received, lookup(client))
+    sent = _request(received.method, path, received, client, upstream, body=body)
+    streams = asked.operation == "response" and ("stream", "true") in received.query
+    answer = yield structs.replace(sent, streams=streams)
+    error = _failure(answer, upstream)
+    problem = None if answer.status == _NO_CONTENT else answer_problem(answer.body, client)
+    if problem is not None:
+        return error or problem
+    return PassedAnswer(
+        status=answer.status, content_type=answer.content_type, body=answer.body, error=error
+    )
 
 
 def _request(

@@ -163,7 +163,7 @@ def received_request(scope: Scope) -> ClientRequest:
         path=path_of(scope),
         headers=headers,
         body=b"",
-        query=dict(fields),
+        query=tuple(fields),
     )
 
 

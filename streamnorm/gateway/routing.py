@@ -93,6 +93,11 @@ class Routing:
             param="model",
         )
 
+    def native(self, client: Dialect) -> Target | None:
+        """Return the first upstream of a client's own dialect; None if there is none."""
+        targets = self._targets.values()
+        return next((each for each in targets if each.upstream.dialect == client.name), None)
+
     def entry_of(self, model: str) -> int | None:
         """Return the number of the entry that a model is of; None if there is none."""
         return next(

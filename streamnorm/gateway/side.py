@@ -23,6 +23,7 @@ from streamnorm._models import encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
+from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
 from streamnorm.asgi.error_response import send_json
@@ -98,10 +99,12 @@ class Side:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
-        if asked.operation not in (*_WITH_BODY, *_MODELS):
+        is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
+        if is_stored and self._routing.native(client) is None:
             await self._refuse_stored(asked, exchange, call)
             return
         try:
+            result: _Result[Encoded | PassedAnswer]
             if asked.operation == "models" and self._routing.entries:
                 result = await self._listed(received, client, call)
             else:
@@ -114,12 +117,19 @@ class Side:
             call.status, call.outcome = failed.status, error_outcome(value)
             await send_json(exchange, failed.status, headers, failed.body)
             return
+        if isinstance(value, PassedAnswer):
+            call.status = value.status
+            if value.error is not None:
+                call.outcome = error_outcome(value.error)
+            headers[0] = (b"content-type", value.content_type.encode("latin-1"))
+            await send_json(exchange, value.status, headers, value.body)
+            return
         call.status = 200
         await send_json(exchange, 200, [*headers, *raw_headers(value.headers)], dumps(value.body))
 
     async def _asked(
         self, received: ClientRequest, client: Dialect, asked: Asked, call: CallRecord
-    ) -> _Result[Encoded]:
+    ) -> _Result[Encoded | PassedAnswer]:
         """Return what the upstream of a model says, or an estimate."""
         model = asked.model
         if asked.operation in _WITH_BODY:
@@ -128,20 +138,22 @@ class Side:
             known = client.endpoints.asked(received.method, received.path, body)
             model = asked.model if known is None else known.model
         call.model = model
-        target = self._routing.targets(model, client)[0]
+        is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
+        native = self._routing.native(client) if is_stored else None
+        target = native or self._routing.targets(model, client)[0]
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
         return await self._run(steps, target, client, call)
 
     async def _listed(
         self, received: ClientRequest, client: Dialect, call: CallRecord
-    ) -> _Result[Encoded]:
+    ) -> _Result[Encoded | PassedAnswer]:
         """Return the models that the configuration names, and those that match its wildcards.
 
         An upstream that fails is left out, unless nothing else is listed.
         """
         models: dict[str, ModelInfo] = {}
         of_upstreams: dict[str, list[ModelInfo]] = {}
-        failure: _Result[Encoded] | None = None
+        failure: _Result[Encoded | PassedAnswer] | None = None
         for at, (entry, targets) in enumerate(self._routing.entries):
             if not any(wildcard in entry.match for wildcard in "*?"):
                 if self._routing.entry_of(entry.match) == at:
@@ -164,7 +176,7 @@ class Side:
         if failure is not None and not models:
             return failure
         with refusals():
-            encoded = encode_models(list(models.values()), client.name, query=received.query)
+            encoded = encode_models(list(models.values()), client.name, query=dict(received.query))
         return _Result(encoded)
 
     async def _run(

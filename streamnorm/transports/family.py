@@ -98,6 +98,11 @@ class HTTPResponse(Protocol):
         ...
 
     @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        ...
+
+    @property
     def content(self) -> bytes:
         """The whole decoded body, if it was read."""
         ...

@@ -13,7 +13,6 @@ from msgspec import structs
 from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked
-from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.json import object_in
 from streamnorm._core.losses import Loss, OnLoss
@@ -28,7 +27,7 @@ from streamnorm._upstream.requests import (
     asked_of,
     upstream_request,
 )
-from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
+from streamnorm._upstream.side_requests import SideRequest
 from streamnorm._upstream.url import check_base_url
 from streamnorm.aio import iter_transcode, transcode
 from streamnorm.profiles import Profiles
@@ -38,20 +37,19 @@ from streamnorm.transports.family import (
     AnyTransport,
     AsyncTransport,
     Family,
-    HTTPResponse,
     RequestT,
     ResponseT,
     SyncTransport,
 )
-from streamnorm.transports.transcoded_body import read_whole, read_whole_async, readable
+from streamnorm.transports.provider_body import read_whole, read_whole_async, readable
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
+from streamnorm.transports.transcoded_side import SideRequests
 from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
 
 __all__ = ["GenericTranscodingTransport"]
 
 _MESSAGES = ("message", "stream")
-_FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
 class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
@@ -123,6 +121,14 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._on_loss = on_loss
         self._last = Exchange()
         self._estimator = TokenEstimator()
+        self._side = SideRequests(
+            self._responses,
+            self._client.name,
+            self._upstream,
+            self._estimator,
+            strict=strict,
+            on_loss=on_loss,
+        )
         is_native = self._client.name == self._upstream.dialect
         self._store: AnyStore | None = None
         if stores_responses(self._client) and not is_native:
@@ -152,8 +158,9 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             except RequestRefused as refused:
                 return self._refuse(refused, exchange)
             response = self._network.handle_request(self._sent(request, sent))
-            if sent.streams or not _is_success(response):
-                return self._stream(response, sent, turn, exchange)
+            if sent.streams or not response.is_success:
+                stream = iter_transcode(readable(response), **self._options(sent))
+                return self._responses.streamed(stream, turn, response, exchange)
             answer = self._whole(read_whole(response), sent, exchange)
             if turn is not None and isinstance(answer, WholeAnswer):
                 turn.put(object_in(answer.body.decode()))
@@ -174,8 +181,9 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             except RequestRefused as refused:
                 return self._refuse(refused, exchange)
             response = await self._async_network.handle_async_request(self._sent(request, sent))
-            if sent.streams or not _is_success(response):
-                return await self._stream_async(response, sent, turn, exchange)
+            if sent.streams or not response.is_success:
+                stream = transcode(readable(response), **self._options(sent))
+                return await self._responses.streamed_async(stream, turn, response, exchange)
             answer = self._whole(await read_whole_async(response), sent, exchange)
             if turn is not None and isinstance(answer, WholeAnswer):
                 await turn.put_async(object_in(answer.body.decode()))
@@ -238,7 +246,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             path=path_of(wire.url),
             headers=headers,
             body=wire.body,
-            query=dict(query_of(wire.url)),
+            query=tuple(query_of(wire.url)),
         )
 
     def _turn(self, received: ClientRequest) -> StoredTurn | None:
@@ -272,73 +280,29 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
     ) -> ResponseT:
         """Answer a request for no message."""
-        operation = read_operation(received.method, received.path, received.query)
+        operation = read_operation(received.method, received.path, dict(received.query))
         if operation is not None and (turn := self._turn(received)) is not None:
             return self._responses.beside(Encoded(turn.answer(operation)), None)
-        steps = self._side_steps(received, asked)
-        response: ResponseT | None = None
-        answer: SideAnswer | None = None
-        while True:
-            try:
-                sent = next(steps) if answer is None else steps.send(answer)
-            except StopIteration as done:
-                exchange.end_beside(done.value)
-                return self._responses.beside(done.value, response)
-            response = self._network.handle_request(self._sent(request, sent))
-            answer = _side_answer(response, read_whole(response))
+
+        def send(sent: SideRequest) -> ResponseT:
+            return self._network.handle_request(self._sent(request, sent))
+
+        return self._side.answer(received, asked, send, exchange)
 
     async def _answer_beside_async(
         self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
     ) -> ResponseT:
         """Answer a request for no message."""
-        operation = read_operation(received.method, received.path, received.query)
+        operation = read_operation(received.method, received.path, dict(received.query))
         if operation is not None and (turn := self._turn(received)) is not None:
             return self._responses.beside(Encoded(await turn.answer_async(operation)), None)
-        steps = self._side_steps(received, asked)
-        response: ResponseT | None = None
-        answer: SideAnswer | None = None
-        while True:
-            try:
-                sent = next(steps) if answer is None else steps.send(answer)
-            except StopIteration as done:
-                exchange.end_beside(done.value)
-                return self._responses.beside(done.value, response)
-            response = await self._async_network.handle_async_request(self._sent(request, sent))
-            answer = _side_answer(response, await read_whole_async(response))
 
-    def _side_steps(self, received: ClientRequest, asked: Asked) -> SideSteps:
-        return side_steps(received, asked, self._client.name, self._upstream, self._estimator)
+        async def send(sent: SideRequest) -> ResponseT:
+            return await self._async_network.handle_async_request(self._sent(request, sent))
+
+        return await self._side.answer_async(received, asked, send, exchange)
 
     # Answers
-
-    def _stream(
-        self,
-        response: ResponseT,
-        sent: UpstreamRequest,
-        turn: StoredTurn | None,
-        exchange: Exchange,
-    ) -> ResponseT:
-        """Return a response whose body is transcoded; an error response if it fails at once."""
-        exchange.stream = stream = iter_transcode(readable(response), **self._options(sent))
-        try:
-            first = next(stream, b"")
-        except _FAILURES as exc:
-            return self._responses.failed(exc, stream, response)
-        return self._responses.stream(first, stream, turn, response, self._family.sync_stream)
-
-    async def _stream_async(
-        self,
-        response: ResponseT,
-        sent: UpstreamRequest,
-        turn: StoredTurn | None,
-        exchange: Exchange,
-    ) -> ResponseT:
-        exchange.stream = stream = transcode(readable(response), **self._options(sent))
-        try:
-            first = await anext(stream, b"")
-        except _FAILURES as exc:
-            return self._responses.failed(exc, stream, response)
-        return self._responses.stream(first, stream, turn, response, self._family.async_stream)
 
     def _options(self, sent: UpstreamRequest) -> dict[str, Any]:
         def observe(outcome: Outcome) -> None:
@@ -356,9 +320,19 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         }
 
     def _whole(
-        self, data: bytes, sent: UpstreamRequest, exchange: Exchange
+        self, data: bytes | StreamError, sent: UpstreamRequest, exchange: Exchange
     ) -> WholeAnswer | StreamError:
-        answer = whole_answer(
+        answer = data if isinstance(data, StreamError) else self._translated(data, sent)
+        if isinstance(answer, StreamError):
+            exchange.end(error_outcome(answer))
+            return answer
+        exchange.add_losses(answer.losses, None)
+        exchange.end(answer.outcome)
+        self._observe(sent, answer.outcome)
+        return answer
+
+    def _translated(self, data: bytes, sent: UpstreamRequest) -> WholeAnswer | StreamError:
+        return whole_answer(
             data,
             self._client.name,
             self._upstream.dialect,
@@ -367,13 +341,6 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             created=time.time(),
             on_loss=self._on_loss,
         )
-        if isinstance(answer, StreamError):
-            exchange.end(error_outcome(answer))
-            return answer
-        exchange.add_losses(answer.losses, None)
-        exchange.end(answer.outcome)
-        self._observe(sent, answer.outcome)
-        return answer
 
     def _refuse(self, refused: RequestRefused, exchange: Exchange) -> ResponseT:
         """Return the error response to a request that is not sent."""
@@ -385,12 +352,3 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         """Learn from a count of tokens, for the estimates of those that nobody counts."""
         if isinstance(outcome, Completed) and sent.request is not None:
             self._estimator.observe(sent.request, outcome.usage.input_tokens)
-
-
-def _side_answer(response: HTTPResponse, body: bytes) -> SideAnswer:
-    content_type = response.headers.get("content-type", "")
-    return SideAnswer(status=response.status_code, content_type=content_type, body=body)
-
-
-def _is_success(response: HTTPResponse) -> bool:
-    return 200 <= response.status_code <= 299

@@ -9,6 +9,7 @@ from streamnorm._core.events import Abandoned, Outcome, StreamError, Truncated
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import broken_connection
+from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
 
 __all__ = ["Exchange"]
@@ -45,8 +46,9 @@ class Exchange:
 
     def end_beside(self, answer: object) -> None:
         """Set the outcome of a request for no message, if it failed; else it has none."""
-        if isinstance(answer, StreamError):
-            self.end(error_outcome(answer))
+        error = answer.error if isinstance(answer, PassedAnswer) else answer
+        if isinstance(error, StreamError):
+            self.end(error_outcome(error))
 
     def __enter__(self) -> Self:
         return self

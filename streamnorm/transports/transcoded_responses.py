@@ -10,14 +10,17 @@ from msgspec import structs
 
 from streamnorm._bodies import Encoded
 from streamnorm._core.codec import Dialect
+from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
 from streamnorm._core.stream_failures import response_status
 from streamnorm._upstream.answers import WholeAnswer, error_answer
 from streamnorm._upstream.headers import answer_headers
+from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.transports.family import Family, RequestT, ResponseT, subclass
 from streamnorm.transports.transcoded_body import TranscodedBody
+from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_state import StoredTurn
 
 __all__ = ["ClientResponses"]
@@ -26,6 +29,7 @@ __all__ = ["ClientResponses"]
 _EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
 _STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 _JSON = {"content-type": "application/json"}
+_FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
 class ClientResponses(Generic[RequestT, ResponseT]):
@@ -44,7 +48,47 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self._client = client
         self._upstream = upstream
 
-    def stream(
+    def streamed(
+        self,
+        stream: SyncStream[bytes],
+        turn: StoredTurn | None,
+        response: ResponseT,
+        exchange: Exchange,
+    ) -> ResponseT:
+        """Return a response whose body is a stream; an error response if that fails at once.
+
+        Args:
+            stream: The stream.
+            turn: Stores the answer; None if it is not stored.
+            response: The provider's response.
+            exchange: The exchange, which follows the stream.
+
+        Raises:
+            Exception: The connection broke before the first chunk: the package's own error.
+        """
+        exchange.stream = stream
+        try:
+            first = next(stream, b"")
+        except _FAILURES as exc:
+            return self._failed(exc, stream, response)
+        return self._begun(first, stream, turn, response, self._family.sync_stream)
+
+    async def streamed_async(
+        self,
+        stream: Stream[bytes],
+        turn: StoredTurn | None,
+        response: ResponseT,
+        exchange: Exchange,
+    ) -> ResponseT:
+        """Return a response whose body is a stream; the twin of `streamed`."""
+        exchange.stream = stream
+        try:
+            first = await anext(stream, b"")
+        except _FAILURES as exc:
+            return self._failed(exc, stream, response)
+        return self._begun(first, stream, turn, response, self._family.async_stream)
+
+    def _begun(
         self,
         first: bytes,
         stream: Stream[bytes] | SyncStream[bytes],
@@ -52,15 +96,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         response: ResponseT,
         kind: type[Any],
     ) -> ResponseT:
-        """Return a response whose body is transcoded.
-
-        Args:
-            first: First chunk of the body; empty if there is none.
-            stream: The other chunks.
-            turn: Stores the answer; None if it is not stored.
-            response: The provider's response.
-            kind: Class of the package's bodies.
-        """
+        """Return a response whose body is a stream, of which the first chunk was read."""
         body = subclass(TranscodedBody, kind)  # type: ignore[arg-type]  # classes are hashable
         return self._family.response(
             200,
@@ -69,7 +105,41 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             extensions=_EXTENSIONS,
         )
 
-    def failed(
+    def whole(self, answer: WholeAnswer | StreamError, response: ResponseT) -> ResponseT:
+        """Return a whole answer, or the error response in its place."""
+        if isinstance(answer, StreamError):
+            return self.error(answer, response)
+        return self._respond(200, answer.body, self._headers(response, _JSON))
+
+    def beside(
+        self, answer: Encoded | PassedAnswer | StreamError, response: ResponseT | None
+    ) -> ResponseT:
+        """Return the answer to a request for no message.
+
+        Args:
+            answer: The answer.
+            response: The provider's last response; None if it was not asked.
+        """
+        if isinstance(answer, StreamError):
+            return self.error(answer, response)
+        if isinstance(answer, PassedAnswer):
+            kind = {"content-type": answer.content_type} if answer.content_type else {}
+            return self._respond(answer.status, answer.body, self._headers(response, kind))
+        headers = self._headers(response, _JSON) | answer.headers
+        return self._respond(200, dumps(answer.body), headers)
+
+    def error(self, error: StreamError, response: ResponseT | None) -> ResponseT:
+        """Return an error response.
+
+        Args:
+            error: The error.
+            response: The provider's response; None if the request was not sent.
+        """
+        upstream = None if response is None else self._upstream.name
+        answer = error_answer(error, self._client.name, upstream=upstream)
+        return self._respond(answer.status, answer.body, self._headers(response, _JSON))
+
+    def _failed(
         self, exc: Exception, stream: Stream[bytes] | SyncStream[bytes], response: ResponseT
     ) -> ResponseT:
         """Return the error response of a stream that failed before its first chunk.
@@ -86,35 +156,6 @@ class ClientResponses(Generic[RequestT, ResponseT]):
                 return self._respond(status, body, self._headers(response, _JSON))
             case _:
                 raise exc
-
-    def whole(self, answer: WholeAnswer | StreamError, response: ResponseT) -> ResponseT:
-        """Return a whole answer, or the error response in its place."""
-        if isinstance(answer, StreamError):
-            return self.error(answer, response)
-        return self._respond(200, answer.body, self._headers(response, _JSON))
-
-    def beside(self, answer: Encoded | StreamError, response: ResponseT | None) -> ResponseT:
-        """Return the answer to a request for no message.
-
-        Args:
-            answer: The answer.
-            response: The provider's last response; None if it was not asked.
-        """
-        if isinstance(answer, StreamError):
-            return self.error(answer, response)
-        headers = self._headers(response, _JSON) | answer.headers
-        return self._respond(200, dumps(answer.body), headers)
-
-    def error(self, error: StreamError, response: ResponseT | None) -> ResponseT:
-        """Return an error response.
-
-        Args:
-            error: The error.
-            response: The provider's response; None if the request was not sent.
-        """
-        upstream = None if response is None else self._upstream.name
-        answer = error_answer(error, self._client.name, upstream=upstream)
-        return self._respond(answer.status, answer.body, self._headers(response, _JSON))
 
     def _respond(self, status: int, body: bytes, headers: Mapping[str, str]) -> ResponseT:
         return self._family.response(status, headers=headers, content=body, extensions=_EXTENSIONS)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, NamedTuple
 
 import anthropic
 import httpx
-import httpx2
 import openai
 import pytest
 from acceptance.transcoding_clients import SDK, SDKS
 from google.genai import errors
 from support.loopback import Server
 from support.transcoding import chat_stream
-
-from streamnorm.transports.httpx2 import TranscodingTransport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -31,17 +27,19 @@ SSE = {"content-type": "text/event-stream"}
 
 
 class Broken(NamedTuple):
-    """A provider's answer to a request for a stream.
+    """A provider's answer, to a request for a stream or for a whole message.
 
     Attributes:
         answer: Makes the answer, given the package of the client.
         kind: Exceptions of the SDKs, by the class of `SDK` that names them.
         words: What the exception says.
+        whole: The two for a request for a whole message, where they differ.
     """
 
     answer: Callable[[Any], Any]
     kind: Callable[[SDK], type[Exception]]
     words: str = ""
+    whole: tuple[Callable[[SDK], type[Exception]], str] | None = None
 
 
 def raising(name: str) -> Callable[[Any], Any]:
@@ -55,7 +53,7 @@ def answering(status: int = 200, **options: Any) -> Callable[[Any], Any]:
     return lambda http: http.Response(status, **options)
 
 
-def breaking(name: str, *chunks: bytes) -> Callable[[Any], Any]:
+def breaking(name: str, *chunks: bytes, **headers: str) -> Callable[[Any], Any]:
     """Return an answer whose body raises an error of the package after some chunks."""
 
     def answer(http: Any) -> Any:
@@ -69,7 +67,8 @@ def breaking(name: str, *chunks: bytes) -> Callable[[Any], Any]:
                     yield chunk
                 raise getattr(http, name)("no words")
 
-        return http.Response(200, headers=SSE, stream=Body())
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        return http.Response(200, headers={**SSE, **named}, stream=Body())
 
     return answer
 
@@ -90,11 +89,6 @@ def status(anthropics: type[Exception], openais: type[Exception]) -> Callable[[S
 
 def in_stream(sdk: SDK) -> type[Exception]:
     return sdk.stream_error
-
-
-def at_malformed_event(sdk: SDK) -> type[Exception]:
-    # The provider's own dialect passes unchanged, and the SDK meets the event itself.
-    return json.JSONDecodeError if sdk.dialect == "openai_chat" else sdk.stream_error
 
 
 bad_gateway = status(anthropic.InternalServerError, openai.InternalServerError)
@@ -126,13 +120,24 @@ PROVIDERS = {
     ),
     "fails": Broken(answering(500, html="<html>"), bad_gateway, "HTTP 500 with an HTML page"),
     "answers with HTML": Broken(answering(html="<html>"), bad_gateway, "an HTML page, expected"),
-    "answers with JSON": Broken(answering(json={"id": 1}), bad_gateway, "a JSON body, expected"),
+    "answers with JSON": Broken(
+        answering(json={"id": 1}),
+        bad_gateway,
+        "a JSON body, expected",
+        (bad_gateway, "an answer that is not of openai_chat"),
+    ),
     "answers with an error": Broken(
         answering(json={"error": {"message": "slow down", "code": "rate_limit_exceeded"}}),
         status(anthropic.RateLimitError, openai.RateLimitError),
         "slow down",
     ),
     "answers with nothing": Broken(answering(headers=SSE), bad_gateway, "connection lost"),
+    "compresses otherwise": Broken(
+        breaking("ReadError", b"abc", content_encoding="br"), bad_gateway, "a content-encoding"
+    ),
+    "compresses badly": Broken(
+        breaking("ReadError", b"abc", content_encoding="gzip"), bad_gateway, "not of its content"
+    ),
     "redirects": Broken(
         answering(307, headers={"location": "https://evil.test/v1/messages"}),
         bad_gateway,
@@ -144,8 +149,12 @@ PROVIDERS = {
         status(anthropic.RateLimitError, openai.RateLimitError),
         "slow down",
     ),
-    "falls silent": Broken(breaking("ReadTimeout", START), in_stream, "connection timed out"),
-    "is reset": Broken(breaking("ReadError", START), in_stream, "connection lost"),
+    "falls silent": Broken(
+        breaking("ReadTimeout", START), in_stream, "connection timed out", (timeout, "")
+    ),
+    "is reset": Broken(
+        breaking("ReadError", START), in_stream, "connection lost", (connection, "")
+    ),
     "is cut": Broken(answering(headers=SSE, content=START), in_stream, "connection lost"),
     "breaks off with an error": Broken(
         answering(headers=SSE, content=START + b'data: {"error":{"message":"no room"}}\n\n'),
@@ -153,17 +162,31 @@ PROVIDERS = {
         "no room",
     ),
     "breaks the protocol": Broken(
-        answering(headers=SSE, content=START + b"data: {\n\n"), at_malformed_event
+        answering(headers=SSE, content=START + b"data: {\n\n"),
+        in_stream,
+        "no JSON in 1 characters",
+    ),
+    "nests too deep": Broken(
+        answering(headers=SSE, content=START + b"data: " + b"[" * 100_000 + b"\n\n"),
+        in_stream,
+        "max_json_depth",
+    ),
+    "cuts a character": Broken(
+        answering(headers=SSE, content=START + b'data: {"a":"\xc3\n\n'),
+        in_stream,
+        "no JSON in 7 characters",
     ),
 }
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("mode", ["async", "sync"])
 @pytest.mark.parametrize("broken", PROVIDERS.values(), ids=PROVIDERS)
 @pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
 async def test_provider_that_fails_raises_the_exception_of_the_sdk(
-    sdk: SDK, broken: Broken, mode: str
+    sdk: SDK, broken: Broken, mode: str, stream: bool
 ) -> None:
+    kind, words = (broken.kind, broken.words) if stream else broken.whole or broken[1:3]
     asked: list[Any] = []
 
     def answer(request: Any) -> Any:
@@ -179,103 +202,41 @@ async def test_provider_that_fails_raises_the_exception_of_the_sdk(
     if mode == "sync":
         with (
             sdk.http.Client(transport=transport, follow_redirects=True) as client,
-            pytest.raises(broken.kind(sdk)) as raised,
+            pytest.raises(kind(sdk)) as raised,
         ):
-            sdk.converse(client)
+            sdk.converse(client, stream=stream)
     else:
         async with sdk.http.AsyncClient(transport=transport, follow_redirects=True) as client:
-            with pytest.raises(broken.kind(sdk)) as raised:
-                await sdk.converse_async(client)
-    assert broken.words in str(raised.value)
+            with pytest.raises(kind(sdk)) as raised:
+                await sdk.converse_async(client, stream=stream)
+    assert words in str(raised.value)
     assert {request.url.host for request in asked} == {"provider.test"}
 
 
-async def test_endless_header_is_a_connection_error() -> None:
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+async def test_endless_header_is_a_connection_error(sdk: SDK, stream: bool) -> None:
     async with Server([b"HTTP/1.1 200 OK\r\n", b"x: " + b"a" * 1024 * 1024]).running() as server:
-        transport = TranscodingTransport(
-            client="anthropic", upstream="openai_chat", base_url=server.url
+        transport = sdk.transports.TranscodingTransport(
+            client=sdk.dialect, upstream="openai_chat", base_url=server.url
         )
-        async with httpx2.AsyncClient(transport=transport) as client:
-            with pytest.raises(anthropic.APIConnectionError):
-                await SDKS["anthropic"].converse_async(client)
+        async with sdk.http.AsyncClient(transport=transport) as client:
+            with pytest.raises(sdk.connection_error):
+                await sdk.converse_async(client, stream=stream)
 
 
-# Clients
+NO_UTF8 = START.replace(b"Hi.", b"Hi\xff.") + b"".join(chat_stream()[2:])
 
 
-def openai_client(dialect: str) -> openai.OpenAI:
-    def answer(_: object) -> Any:
-        pytest.fail("sent")
-
-    transport = TranscodingTransport(
-        httpx2.MockTransport(answer), client=dialect, upstream="gemini", base_url=BASE_URL
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+def test_bytes_that_are_no_utf8_are_read_as_replacement_characters(sdk: SDK) -> None:
+    assert b"\xff" in NO_UTF8
+    transport = sdk.transports.TranscodingTransport(
+        sdk.http.MockTransport(lambda _: sdk.http.Response(200, headers=SSE, content=NO_UTF8)),
+        client=sdk.dialect,
+        upstream="openai_chat",
+        base_url=BASE_URL,
     )
-    http_client = httpx2.Client(transport=transport)
-    return openai.OpenAI(api_key="-", http_client=http_client, max_retries=0)
-
-
-def upload(client: openai.OpenAI) -> object:
-    return client.files.create(file=b"abc", purpose="batch")
-
-
-def embed(client: openai.OpenAI) -> object:
-    return client.embeddings.create(model="m", input="Hi.")
-
-
-def chat(client: openai.OpenAI) -> object:
-    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hi."}])
-
-
-def post(path: str, body: Any = None, **options: Any) -> Callable[[openai.OpenAI], object]:
-    return lambda client: client.post(path, cast_to=object, body=body, **options)
-
-
-CLIENTS: dict[str, tuple[Callable[[openai.OpenAI], object], int, str]] = {
-    "a file": (upload, 404, "a path of no known endpoint"),
-    "another path": (embed, 404, "a path of no known endpoint, expected one of openai_responses"),
-    "another dialect's path": (chat, 404, "a path of openai_chat, expected one of"),
-    "another dialect's body": (
-        post("/responses", {"model": "m", "input": [{"role": "user", "content": [{"text": 5}]}]}),
-        400,
-        "input",
-    ),
-    "no JSON": (post("/responses", content=b"{"), 400, "JSON"),
-    "form data": (
-        post(
-            "/responses",
-            {"a": "b"},
-            options={"headers": {"content-type": "application/x-www-form-urlencoded"}},
-        ),
-        415,
-        "an upload, expected a JSON body",
-    ),
-    "compressed data": (
-        post("/responses", {}, options={"headers": {"content-encoding": "gzip"}}),
-        415,
-        "a compressed body",
-    ),
-    "no model": (post("/responses", {"input": "Hi."}), 400, "model"),
-    "a path in place of a model": (
-        post("/responses", {"model": "models/../../x", "input": "Hi."}),
-        400,
-        "dot segments",
-    ),
-    "a request to compact": (
-        post("/responses/compact", {"model": "m", "input": "Hi."}),
-        404,
-        "only the vendor's own server",
-    ),
-}
-
-
-@pytest.mark.parametrize(("ask", "status_code", "words"), CLIENTS.values(), ids=CLIENTS)
-def test_client_that_asks_for_something_else_gets_its_own_exception(
-    ask: Callable[[openai.OpenAI], object], status_code: int, words: str
-) -> None:
-    with (
-        openai_client("openai_responses") as client,
-        pytest.raises(openai.APIStatusError) as raised,
-    ):
-        ask(client)
-    assert raised.value.status_code == status_code
-    assert words in str(raised.value)
+    with sdk.http.Client(transport=transport) as client:
+        (reading,) = sdk.converse(client)
+    assert reading.text == "Hi\ufffd."

@@ -73,7 +73,7 @@ def assert_mutation_reads_the_same(
 
 @pytest.mark.parametrize(
     ("mutations", "count"),
-    [(other_spellings, 30), (other_payloads, 20), (damaged_bytes, 10)],
+    [(other_spellings, 16), (other_payloads, 12), (damaged_bytes, 8)],
     ids=["spelling", "payload", "byte"],
 )
 @each_delta_stream

@@ -37,6 +37,7 @@ ERRORS = {
 
 def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
     """Check that a stream is unchanged, or its whole events followed by an error where it broke."""
+    body = body.decode(errors="replace").encode()
     reader = decoder(dialect)
     events = reader.feed(body) + reader.close()
     last = events[-1]
@@ -54,6 +55,8 @@ def assert_verbatim(body: bytes, out: bytes, dialect: str) -> None:
         assert not before.strip(b" \t\r\n\xef\xbb\xbf")  # nor what begins a byte order mark
         return
     assert body.startswith(before)
+    # A client reads all of it, and then the error: what the decoder refuses is withheld.
+    assert not any(isinstance(event, StreamError) for event in decoder(dialect).feed(before))
     # A CR ends its event before the LF behind it is known; blank lines are no events, nor is
     # a byte order mark.
     before = before.removeprefix(_BOM)

@@ -13,12 +13,18 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import pytest
+
+from support.corpus import needs_corpus
 
 __all__ = [
     "RealRequest",
     "captured_requests",
+    "corpus_requests",
+    "each_captured_request",
+    "each_dialect_of_the_corpus",
     "needs_requests",
     "real_requests",
     "worked_examples",
@@ -78,6 +84,24 @@ def captured_requests(dialect: str) -> tuple[RealRequest, ...]:
     return tuple(request for request in _captured() if request.dialect == dialect)
 
 
+def corpus_requests(dialect: str) -> tuple[RealRequest, ...]:
+    """Return the requests of the corpus's streams in a dialect."""
+    return tuple(request for request in _of_streams() if request.dialect == dialect)
+
+
+def each_captured_request(test: T) -> T:
+    """Run a test with each captured request, as `captured`."""
+    captured = pytest.mark.parametrize("captured", _captured() or [None], ids=str)
+    reason = "STREAMNORM_REQUESTS names no folder of captured requests"
+    marked: T = pytest.mark.skipif(_CAPTURED is None, reason=reason)(captured(test))
+    return marked
+
+
+def each_dialect_of_the_corpus(test: T) -> T:
+    """Run a test with each dialect that `corpus_requests` has requests of, as `dialect`."""
+    return needs_corpus(pytest.mark.parametrize("dialect", _PATHS)(test))
+
+
 @cache
 def _captured() -> tuple[RealRequest, ...]:
     if _CAPTURED is None:
@@ -88,6 +112,7 @@ def _captured() -> tuple[RealRequest, ...]:
         path, body = entry["path"], entry.get("body")
         dialect = next((name for name, known in _PATHS.items() if known.search(path)), None)
         if dialect is not None and isinstance(body, dict):
+            path = urlsplit(path).path
             found.append(RealRequest(file.stem, dialect, path, entry["headers"], body, dialect))
     return tuple(found)
 
@@ -107,8 +132,9 @@ def _of_streams() -> tuple[RealRequest, ...]:
         if not isinstance(body, dict):
             continue
         path = ""
-        if dialect == "gemini":
-            path = f"/v1beta/models/{entry['model']}:streamGenerateContent"
+        if dialect == "gemini" and entry["model"] is not None:
+            model = entry["model"].removeprefix("models/")
+            path = f"/v1beta/models/{model}:streamGenerateContent"
         name = entry["request_file"].removesuffix(".request.json")
         found.append(RealRequest(name, dialect, path, {}, body, entry["provider"]))
     return tuple(found)

@@ -101,6 +101,7 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
     """Return whether each choice has a finish reason that no content follows."""
     finished: dict[int, bool] = {}
     ids: set[str] = set()  # of calls
+    call_ids: dict[tuple[int, int], str] = {}  # by choice and index; "" before it was told
     names: dict[tuple[int, int], str] = {}  # by choice and index
     for chunk in chunks:
         for choice in chunk.get("choices") or ():
@@ -108,10 +109,13 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
             is_content = any(map(delta.get, _CHAT_CONTENT))
             for fragment in delta.get("tool_calls") or ():
                 function = fragment.get("function") or fragment.get("custom") or {}
-                is_new = bool(fragment.get("id")) and fragment["id"] not in ids
+                call = (number, fragment.get("index") or 0)
+                id = fragment.get("id") or ""
+                # A call that began without an id may be told it later.
+                is_new = bool(id) and id not in ids and call_ids.get(call) != ""
+                call_ids[call] = id or call_ids.get(call, "")
                 # White space behind whole arguments is none; that within a text is not judged.
                 # Nor is a name that the call has already.
-                call = (number, fragment.get("index") or 0)
                 repeated = function.get("name") == names.get(call)
                 names[call] = function.get("name") or names.get(call, "")
                 says = any(
@@ -120,7 +124,7 @@ def _finished(chunks: list[dict[str, Any]]) -> dict[int, bool]:
                     if value and not (key == "name" and repeated)
                 )
                 is_content = is_content or is_new or says
-                ids.add(fragment.get("id") or "")
+                ids.add(id)
             stands = finished.get(number, False) and not is_content
             finished[number] = bool(choice.get("finish_reason")) or stands
     return finished

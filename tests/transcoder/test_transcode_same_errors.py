@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from support.anthropic.reader import frames
 from support.mutations import chunked
 from support.openai_chat.chunks import DONE, content
 from support.openai_responses import frames as responses
-from support.short_streams import REFUSED, STREAMS, assert_error
+from support.short_streams import LAST, REFUSED, STREAMS, assert_error
 from support.streams import DIALECTS, decode, transcode_same
 
-from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, Truncated, validate
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    StreamError,
+    Text,
+    Transcoder,
+    Truncated,
+    validate,
+)
 
 NO_STREAM_FIELD = (
     'a JSON body, expected an event stream (is "stream": true missing in the request, '
@@ -65,18 +76,47 @@ def test_terminal_without_its_blank_line_is_no_success_if_the_source_fails(
     assert isinstance(run.outcome, Truncated)
 
 
+MALFORMED = {
+    "no JSON": (b"{broken", "no JSON in 7 characters", "malformed"),
+    "nested too deep": (
+        b"[" * 200 + b"]" * 200,
+        "max_json_depth of 128 passed",
+        "too_large",
+    ),
+    "cut within a character": (b'{"text":"\xc3', "no JSON in 10 characters", "malformed"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize(("data", "message", "code"), MALFORMED.values(), ids=MALFORMED)
 @each_dialect
-def test_malformed_event_is_the_last_one_passed(dialect: str) -> None:
-    """However much arrived with it: a terminal behind an error would make a success of it."""
-    broken = b"data: {broken\n\n"
-    before, behind = STREAMS[dialect][:2], STREAMS[dialect][2:]
-    out, run = transcode_same([*before, broken, *behind], dialect)
-    passed = b"".join([*before, broken])
-    assert out.startswith(passed)
-    message = "no JSON in 7 characters"
-    assert_error(out.removeprefix(passed), dialect, message, "malformed")
-    assert isinstance(run.outcome, Failed)
-    assert run.outcome.error.kind == "malformed"
+def test_malformed_event_is_withheld(
+    dialect: str, data: bytes, message: str, code: str, size: int
+) -> None:
+    """A client would fail at it and never read the error; nothing behind it passes either."""
+    before, behind = STREAMS[dialect][:3], STREAMS[dialect][3:]
+    pieces = [*before, b"data: " + data + b"\n\n", *behind]
+    for named in (dialect, None):
+        run = Transcoder(named, dialect)
+        cut = chunked(b"".join(pieces), size)
+        out = b"".join([written for piece in cut for written in run.feed(piece)] + run.close())
+        assert out.startswith(b"".join(before))
+        assert_error(out.removeprefix(b"".join(before)), dialect, message, code)
+        assert isinstance(run.outcome, Failed)
+        assert run.outcome.error.message == message
+
+
+@each_dialect
+def test_malformed_event_before_the_dialect_is_known_is_withheld(dialect: str) -> None:
+    """The client's own dialect is found behind it, at the end of the source at the latest."""
+    before = [b": hi\n\n", b"event: x\n", b'data: {"n":1}\n\n', b"\n"]
+    broken = b"".join([*before, b"data: {broken\n\n", b": ho\n\n"])
+    bodies = [broken + b"".join(STREAMS[dialect]), broken + LAST[dialect].rstrip()]
+    for body, size in product(bodies, (1, 7, 10_000)):
+        run = Transcoder(None, dialect)
+        cut = chunked(body, size)
+        out = b"".join([written for piece in cut for written in run.feed(piece)] + run.close())
+        assert_error(out, dialect, "no JSON in 7 characters", "malformed")
 
 
 @each_dialect
@@ -226,10 +266,37 @@ def test_terminal_that_passes_a_limit_does_not_go_out(dialect: str, size: int) -
 
 
 @pytest.mark.parametrize("blank", [b"", b"\n", b"\n\n", b"\n\n\n\n"])
-def test_event_that_is_no_json_passes_with_our_error_whatever_blank_lines_follow(
-    blank: bytes,
-) -> None:
+def test_malformed_event_is_withheld_whatever_blank_lines_follow(blank: bytes) -> None:
     broken, after = b"data: {\n\n", content("a") + blank + content("b", "stop") + DONE
-    whole = b"".join(Transcoder("openai_chat", "openai_chat").feed(broken + after))
-    assert whole.startswith(broken + b'data: {"error":')
+    whole = b"".join(Transcoder("openai_chat", "openai_chat").feed(broken + blank + after))
+    assert whole.startswith(b'data: {"error":')
     assert whole == b"".join(Transcoder("openai_chat", "openai_chat").feed(broken))
+
+
+@pytest.mark.parametrize("size", [1, 7, 61, 10_000])
+@each_dialect
+def test_bytes_that_are_no_utf8_pass_as_replacement_characters(dialect: str, size: int) -> None:
+    """Clients that are strict would fail at them; the others read U+FFFD anyway."""
+    body = b"".join(STREAMS[dialect]).replace(b": hi", b": h\xff\xc3")
+    body = body.replace(b'"b"', b'"b\xe2\x82"').replace(b'"ab"', b'"ab\xe2\x82"')
+    assert body.count(b"\xe2") >= 1
+    for named in (dialect, None):
+        run = Transcoder(named, dialect)
+        out = b"".join([data for piece in chunked(body, size) for data in run.feed(piece)])
+        out += b"".join(run.close())
+        assert out == body.decode(errors="replace").encode()
+        assert isinstance(run.outcome, Completed)
+
+
+@pytest.mark.parametrize("reads", [1, 40])
+def test_bytes_that_are_no_utf8_amid_deltas_pass_as_replacement_characters(reads: int) -> None:
+    """Also where no field that is read holds them."""
+    start, end = content("a"), content("b", "stop") + DONE
+    odd = content("a").replace(b'"choices"', b'"odd":"\xff","choices"')
+    pieces = [start, *[start, odd, content("\u00e9")] * reads, end]
+    body = b"".join(pieces)
+    for cut in (pieces, [body], chunked(body, 100)):
+        run = Transcoder("openai_chat", "openai_chat")
+        out = b"".join([data for piece in cut for data in run.feed(piece)])
+        assert out == body.replace(b"\xff", "\ufffd".encode())
+        assert run.message.blocks == (Text("a" + "aa\u00e9" * reads + "b"),)

@@ -26,8 +26,6 @@ from support.transcoding import (
 from streamnorm import (
     Abandoned,
     Completed,
-    Failed,
-    Loss,
     UnknownDialect,
     Usage,
     accumulate,
@@ -230,55 +228,6 @@ async def test_cancelled_request_closes_the_provider(family: FamilyUnderTest, bo
         tasks.cancel_scope.cancel()
     assert source.closed
     assert transport.outcome == Abandoned()
-
-
-# Losses
-
-
-@modes
-@each_family
-async def test_losses_of_request_and_answer_are_reported(
-    family: FamilyUnderTest, mode: str
-) -> None:
-    told: list[Loss] = []
-    answer = {**ANSWER, "choices": [{**ANSWER["choices"][0], "index": n} for n in (0, 1)]}
-    transport = transcoding(family, Answering(family, json=answer), on_loss=told.append)
-    assert transport.losses == ()
-    await fetch(family, mode, transport, {**MESSAGES, "top_k": 3})
-    assert [loss.feature for loss in transport.losses] == ["top_k", "choices"]
-    assert told == [*transport.losses]
-    await fetch(family, mode, transport)
-    assert [loss.feature for loss in transport.losses] == ["choices"]  # of the last exchange
-
-
-@modes
-@each_family
-async def test_losses_of_a_stream_are_reported(family: FamilyUnderTest, mode: str) -> None:
-    told: list[Loss] = []
-    second = b'data: {"id":"c-1","choices":[{"index":1,"delta":{"content":"a"}}]}\n\n'
-    content = b"".join([*chat_stream()[:1], second, *chat_stream()[1:]])
-    answering = Answering(family, content=content, headers=SSE)
-    transport = transcoding(family, answering, on_loss=told.append)
-    await fetch(family, mode, transport, {**STREAMING, "top_k": 3})
-    assert [loss.feature for loss in transport.losses][:2] == ["top_k", "choices"]
-    assert {loss.feature for loss in told} == {"top_k", "choices"}
-
-
-@modes
-@each_family
-async def test_strict_refuses_before_the_request_is_sent(
-    family: FamilyUnderTest, mode: str
-) -> None:
-    answering = Answering(family, json=ANSWER)
-    transport = transcoding(family, answering, strict=True)
-    response = await fetch(family, mode, transport, {**MESSAGES, "top_k": 3})
-    assert response.status_code == 400
-    assert response.json()["error"]["type"] == "invalid_request_error"
-    assert "top_k" in response.json()["error"]["message"]
-    assert answering.requests == []
-    assert [loss.feature for loss in transport.losses] == ["top_k"]
-    assert isinstance(transport.outcome, Failed)
-    assert (await fetch(family, mode, transport)).status_code == 200
 
 
 # The inner transport

@@ -30,7 +30,11 @@ def passed(
     **more: Any,
 ) -> UpstreamRequest:
     received = ClientRequest(
-        method="POST", path=path, headers=headers or {}, body=body, query=query or {}
+        method="POST",
+        path=path,
+        headers=headers or {},
+        body=body,
+        query=tuple((query or {}).items()),
     )
     upstream = Upstream(dialect=dialect, base_url="https://h/tenant", headers=own or {}, **more)
     return passed_request(received, upstream, limits=limits)

@@ -27,11 +27,15 @@ def answer(body: object, status: int = 200) -> SideAnswer:
 
 
 def run(
-    received: ClientRequest, client: str, upstream: Upstream, *answers: SideAnswer
+    received: ClientRequest,
+    client: str,
+    upstream: Upstream,
+    *answers: SideAnswer,
+    strict: bool = False,
 ) -> tuple[list[SideRequest], Encoded | StreamError]:
     """Return the requests for the upstream, and the answer to the client."""
     asked = asked_of(received, client)
-    steps = side_steps(received, asked, client, upstream, TokenEstimator())
+    steps = side_steps(received, asked, client, upstream, TokenEstimator(), strict=strict)
     requests: list[SideRequest] = []
     given = iter(answers)
     try:
@@ -54,7 +58,9 @@ def counting(body: Any = MESSAGES, client: str = "anthropic") -> ClientRequest:
 
 def getting(path: str, **query: str) -> ClientRequest:
     headers = {"x-api-key": "key", "authorization": "Bearer key"}
-    return ClientRequest(method="GET", path=path, headers=headers, body=b"", query=query)
+    return ClientRequest(
+        method="GET", path=path, headers=headers, body=b"", query=tuple(query.items())
+    )
 
 
 # Counts
@@ -79,6 +85,33 @@ def test_chat_server_with_a_counter_is_asked_in_the_dialect_that_it_counts_in() 
     assert sent.headers["authorization"] == "Bearer key"
     assert isinstance(counted, Encoded)
     assert (counted.body, counted.headers) == ({"input_tokens": 7}, {})
+
+
+LOSSY = {**MESSAGES, "context_management": {"edits": []}}
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "openai_responses"])
+def test_losses_of_a_count_are_reported(upstream: str) -> None:
+    answers = {"gemini": {"totalTokens": 1}, "openai_responses": {"input_tokens": 1}}
+    counted = answer(answers[upstream])
+    (sent,), _ = run(counting(LOSSY), "anthropic", provider(upstream), counted)
+    assert [loss.feature for loss in sent.losses] == ["context_management"]
+    (sent,), _ = run(counting(), "anthropic", provider(upstream), counted)
+    assert sent.losses == ()
+
+
+@pytest.mark.parametrize("upstream", ["gemini", "openai_responses"])
+def test_strict_refuses_a_count_that_would_lose_something(upstream: str) -> None:
+    with pytest.raises(RequestRefused, match="context_management") as raised:
+        run(counting(LOSSY), "anthropic", provider(upstream), strict=True)
+    assert raised.value.error.status_hint == 400
+    assert [loss.feature for loss in raised.value.losses] == ["context_management"]
+
+
+def test_strict_loses_nothing_in_an_estimate() -> None:
+    requests, counted = run(counting(LOSSY), "anthropic", provider("openai_chat"), strict=True)
+    assert requests == []
+    assert isinstance(counted, Encoded)
 
 
 @pytest.mark.parametrize(

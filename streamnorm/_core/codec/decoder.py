@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,10 @@ from streamnorm._core.provider_errors import (
 from streamnorm._core.stream_failures import broken_connection, cut_stream, not_a_stream
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
-__all__ = ["Decoder"]
+__all__ = ["ALL_EVENTS", "Decoder"]
+
+ALL_EVENTS = sys.maxsize
+"""Number of refused events where the stream failed at one of those before its detection."""
 
 
 class Decoder(ABC):
@@ -52,7 +56,8 @@ class Decoder(ABC):
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, which no client
             reads.
-        refused: The frame at which the stream failed; None if it failed at none.
+        refused: Number of the events read last that no client shall read: the one at which
+            the stream failed, or `ALL_EVENTS`; 0 if it failed at none.
         pings: Number of frames read that are pings.
     """
 
@@ -61,7 +66,7 @@ class Decoder(ABC):
     first_usage: Usage | None = None
     offers_run: ClassVar[bool] = True
     error_outside_stream: bool = False
-    refused: Frame | None = None
+    refused: int = 0
 
     def __init__(
         self,
@@ -132,7 +137,7 @@ class Decoder(ABC):
             if self.framing.overflowed:
                 raise too_large("max_event_bytes", self._limits.max_event_bytes)
         except Fatal as fatal:
-            self.refused = item if isinstance(item, Frame) else None
+            self.refused = self.refused or int(isinstance(item, Frame))
             self._fail(fatal.error, events)
         return events
 

@@ -111,17 +111,23 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             path: The path.
             body: The decoded body, which decides between `message` and `stream`.
         """
-        for route in self.routes:
-            if route.method == method and (match := route.path.search(path)):
-                operation = route.operation
-                if operation == "message" and _wants_stream(body):
-                    operation = "stream"
-                return Asked(
-                    operation,
-                    _group(match, "model") or _model_in(body),
-                    _group(match, "response_id"),
-                )
-        return None
+        if (found := self._find(method, path)) is None:
+            return None
+        operation, match = found
+        if operation == "message" and _wants_stream(body):
+            operation = "stream"
+        model = _group(match, "model") or _model_in(body)
+        return Asked(operation, model, _group(match, "response_id"))
+
+    def canonical_path(self, method: str, path: str) -> str:
+        """Return what a route names in a path, with the version of the API; else the path."""
+        if (found := self._find(method, path)) is None:
+            return path
+        _, match = found
+        named = path[match.start() :]
+        if _VERSION.fullmatch(named.split("/", 2)[1]):
+            return named
+        return f"/{self.models_path.split('/')[1]}{named}"
 
     def has(self, path: str) -> bool:
         """Return whether the answers of a path are of this dialect, whatever the method."""
@@ -163,6 +169,13 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             path = rest
         queries = "&".join(part for part in (base.query, query) if part)
         return urlunsplit((base.scheme, base.netloc, "/".join(["", *segments, path]), queries, ""))
+
+    def _find(self, method: str, path: str) -> tuple[Operation, re.Match[str]] | None:
+        """Return the operation of the first route that matches, and its match."""
+        for route in self.routes:
+            if route.method == method and (match := route.path.search(path)):
+                return route.operation, match
+        return None
 
     def _posts(self, path: str, operation: Operation) -> bool:
         asked = self.asked("POST", path)

@@ -6,7 +6,7 @@ import re
 
 from streamnorm.sse import SSEDecoder
 
-__all__ = ["Passthrough"]
+__all__ = ["Passthrough", "as_utf8"]
 
 # A line end, and that of the blank line behind it; a CR ends its line before an LF is known.
 _EVENT_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
@@ -17,8 +17,22 @@ _OVERLAP = 3  # bytes of an event's end that may stand in the read before
 _CR = 13
 
 
+def as_utf8(data: bytes) -> bytes:
+    """Return whole events as UTF-8: what is none becomes U+FFFD.
+
+    Lenient clients read that anyway, and strict ones fail at anything else.
+    """
+    if data.isascii():
+        return data
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").encode()
+    return data
+
+
 class Passthrough:
-    """Pass on original bytes in whole events.
+    """Pass on original bytes in whole events, as UTF-8.
 
     The beginning of an event is held until its end is there, so that an error of ours never
     stands behind half an event.
@@ -44,21 +58,21 @@ class Passthrough:
         if self._behind or unread or not framing.holds_original or framing.overflowed:
             return self.take_other(data, unread)
         if not self._held and not framing.carries:
-            return data
+            return as_utf8(data)
         whole = self._held + data if self._held else data
         held = self._held = framing.held
-        return whole[: -len(held)] if held else whole
+        return as_utf8(whole[: -len(held)] if held else whole)
 
     def rest(self) -> bytes:
         """Return the beginning of an event that the source left without its end."""
-        return b"".join([self._held, *self._behind])
+        return as_utf8(self._rest())
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
         """Do what `take` does for bytes of which the framing holds others, or none any more."""
         if self._framing.overflowed:
             # The event that is too large is not passed on, whether its end is here or not.
-            whole = self.rest() + data
-            return whole[: _end_within(whole, self._framing.safe_bytes)]
+            whole = self._rest() + data
+            return as_utf8(whole[: _end_within(whole, self._framing.safe_bytes)])
         last = self._last if self._behind else self._held[-_OVERLAP:]
         known = last + data
         end = _end_before(known, unread) if unread else _last_end(known)
@@ -69,9 +83,12 @@ class Passthrough:
             self._behind.append(data)
             self._last = known[-_OVERLAP:]
             return b""
-        passed = self.rest() + data[:end]
+        passed = self._rest() + data[:end]
         self._hold(data[end:])
-        return passed
+        return as_utf8(passed)
+
+    def _rest(self) -> bytes:
+        return b"".join([self._held, *self._behind])
 
     def _hold(self, rest: bytes) -> None:
         framing = self._framing

@@ -136,6 +136,15 @@ def test_half_an_event_is_what_is_left(half: bytes) -> None:
     assert (b"".join(passed), rest) == (b"", half)
 
 
+def test_what_is_no_utf8_is_passed_on_as_replacement_characters() -> None:
+    event, euro = b": \xff\xe2\x82\n\n", b"data: \xe2\x82\xac\n\n"
+    shown = ": \ufffd\ufffd\n\n".encode()
+    for reads in ([event, euro], [event + euro], [event[:4], event[4:] + euro[:8], euro[8:]]):
+        passed, rest = pass_on(*reads)
+        assert (b"".join(passed), rest) == (shown + euro, b"")
+    assert pass_on(b"data: \xe2") == ([b""], b"data: \xef\xbf\xbd")
+
+
 def test_empty_reads_pass_nothing_on() -> None:
     assert pass_on(b"", b"data: ", b"", b"1\n\n", b"") == (
         [b"", b"", b"", b"data: 1\n\n", b""],

@@ -7,31 +7,19 @@ from typing import Any
 
 from msgspec import structs
 from support.body_types import problems
-from support.captured_requests import (
-    CapturedRequest,
+from support.corpus import needs_corpus
+from support.openai_chat.requests import read, without_source, write
+from support.request_corpus import (
+    RealRequest,
     corpus_requests,
     each_captured_request,
     each_dialect_of_the_corpus,
 )
-from support.corpus import needs_corpus
-from support.openai_chat.requests import read, without_source, write
 
 from streamnorm import EncodeError, Request, ToolResult, decode_request, encode_request
 
-_PATHS = {
-    "/chat/completions": "openai_chat",
-    "/responses": "openai_responses",
-    "/messages": "anthropic",
-    "GenerateContent": "gemini",
-    "generateContent": "gemini",
-}
-
 REFERRING = {"ts_ai_responses__2"}
 """Requests that refer to what their provider has stored."""
-
-
-def dialect_of(captured: CapturedRequest) -> str | None:
-    return next((d for end, d in _PATHS.items() if captured.path.endswith(end)), None)
 
 
 def assert_stays_equal(body: dict[str, Any]) -> None:
@@ -77,9 +65,9 @@ def comparable(request: Request) -> Request:
     )
 
 
-def assert_within_types(dialect: str, captured: CapturedRequest) -> bool:
+def assert_within_types(captured: RealRequest) -> bool:
     """Check a request of another dialect as it is written here; False if it has no form."""
-    request = decode_request(captured.body, dialect, path=captured.path)
+    request = decode_request(captured.body, captured.dialect, path=captured.path or None)
     try:
         encoded = encode_request(request, "openai_chat", repair="fill")
     except EncodeError:  # of what its provider has stored
@@ -89,12 +77,11 @@ def assert_within_types(dialect: str, captured: CapturedRequest) -> bool:
 
 
 @each_captured_request
-def test_captured_requests(captured: CapturedRequest) -> None:
-    dialect = dialect_of(captured)
-    if dialect == "openai_chat":
+def test_captured_requests(captured: RealRequest) -> None:
+    if captured.dialect == "openai_chat":
         assert_stays_equal(captured.body)
-    elif dialect is not None:
-        assert assert_within_types(dialect, captured) == (captured.name not in REFERRING)
+    else:
+        assert assert_within_types(captured) == (captured.name not in REFERRING)
 
 
 @needs_corpus
@@ -107,5 +94,5 @@ def test_requests_of_the_corpus_stay_equal() -> None:
 @each_dialect_of_the_corpus
 def test_requests_of_the_corpus_are_within_the_types(dialect: str) -> None:
     if dialect != "openai_chat":
-        written = [assert_within_types(dialect, known) for known in corpus_requests(dialect)]
+        written = [assert_within_types(known) for known in corpus_requests(dialect)]
         assert written.count(False) <= 4

@@ -8,12 +8,12 @@ import pytest
 from support.http_families import FamilyUnderTest, each_family
 from support.transcoding import closable_body
 
-from streamnorm.transports.transcoded_body import read_whole, read_whole_async
+from streamnorm.transports.provider_body import read_whole, read_whole_async
 
 pytestmark = pytest.mark.anyio
 
 
-async def read(family: FamilyUnderTest, mode: str, source: Any, max_bytes: int) -> bytes:
+async def read(family: FamilyUnderTest, mode: str, source: Any, max_bytes: int) -> object:
     response = family.http.Response(200, stream=source)
     if mode == "sync":
         return read_whole(response, max_bytes)
