@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw
 
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
@@ -58,15 +58,15 @@ def passed_request(
         _check_keys(data)
         asked = dialect.endpoints.asked(received.method, received.path, body)
         name = "" if asked is None else asked.model
-        own = upstream.own_model(name)
+        own, path = upstream.own_model(name), received.path
         if own != name:
-            head, slash, tail = received.path.rpartition(f"/{name}:")
+            head, slash, tail = path.rpartition(f"/{name}:")
             if slash:
-                received = structs.replace(received, path=f"{head}/{own}:{tail}")
+                path = f"{head}/{own}:{tail}"
             else:
                 data = _renamed(data, body, own)
-        path = passed_path(received, dialect)
-        url = endpoint_url(upstream.base_url, path, dialect.endpoints)
+        target = passed_path(path, received, dialect)
+        url = endpoint_url(upstream.base_url, target, dialect.endpoints)
     headers = request_headers(
         received.headers,
         dialect,
@@ -87,16 +87,18 @@ def passed_request(
     )
 
 
-def passed_path(received: ClientRequest, dialect: Dialect) -> str:
+def passed_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
     """Return path and query of a request for an upstream of its own dialect.
 
-    The path is what the endpoint names, with the version of the API and without what precedes
-    it in the client's base URL; of the query it has only what the vendor knows.
+    Args:
+        path: The path, decoded.
+        received: The request; of its query only what the vendor knows is passed.
+        dialect: The dialect of both.
     """
-    endpoints = dialect.endpoints
-    path = quote(endpoints.canonical_path(received.method, received.path), safe="/:@")
-    query = urlencode([pair for pair in received.query if pair[0] in endpoints.passed_query])
-    return f"{path}?{query}" if query else path
+    known = dialect.endpoints.passed_query
+    query = urlencode([pair for pair in received.query if pair[0] in known])
+    quoted = quote(path, safe="/:@")
+    return f"{quoted}?{query}" if query else quoted
 
 
 def passed_body(received: ClientRequest, upstream: Upstream) -> bytes | None:

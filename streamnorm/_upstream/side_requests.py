@@ -217,7 +217,10 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
 
 def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstream) -> SideSteps:
     body = passed_body(received, upstream)
-    path = passed_path(received, lookup(client))
+    known = lookup(client)
+    # What precedes the endpoint belongs to the client's base URL.
+    named = known.endpoints.canonical_path(received.method, received.path)
+    path = passed_path(named, received, known)
     sent = _request(received.method, path, received, client, upstream, body=body)
     streams = asked.operation == "response" and ("stream", "true") in received.query
     answer = yield structs.replace(sent, streams=streams)

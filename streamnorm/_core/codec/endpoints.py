@@ -120,14 +120,11 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return Asked(operation, model, _group(match, "response_id"))
 
     def canonical_path(self, method: str, path: str) -> str:
-        """Return what a route names in a path, with the version of the API; else the path."""
+        """Return what a route names in a path, with the version of the API; "" for no route."""
         if (found := self._find(method, path)) is None:
-            return path
+            return ""
         _, match = found
-        named = path[match.start() :]
-        if _VERSION.fullmatch(named.split("/", 2)[1]):
-            return named
-        return f"/{self.models_path.split('/')[1]}{named}"
+        return f"/{self.models_path.split('/')[1]}{path[match.start() :]}"
 
     def has(self, path: str) -> bool:
         """Return whether the answers of a path are of this dialect, whatever the method."""
