@@ -13,10 +13,12 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
+import render_gateway
 import render_requests
 from msgspec import structs
 
@@ -309,22 +311,6 @@ def servers() -> str:
     return _table(["dialect", "server", "recorded"], rows)
 
 
-def request_options() -> str:
-    """Return which options of a request each target has."""
-    return _table(["", *render_requests.TARGETS], render_requests.option_rows())
-
-
-def request_features() -> str:
-    """Return which features of a request each target carries."""
-    return _table(["", *render_requests.TARGETS], render_requests.feature_rows())
-
-
-def request_names() -> str:
-    """Return the names of the losses of requests, and what becomes of each."""
-    head = ["`feature`", "what the request has", "in the target"]
-    return _table(head, render_requests.loss_rows())
-
-
 def known_servers() -> str:
     """Return the servers that have profiles, and the dialects that these are for."""
     profiles = shipped_profiles()
@@ -381,6 +367,10 @@ def notes() -> str:
     return _table(["note", "what was accepted", "for example"], rows)
 
 
+def _rendered(head: list[str], rows: Callable[[], Iterable[list[str]]]) -> str:
+    return _table(head, rows())
+
+
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
@@ -391,8 +381,11 @@ TABLES: dict[str, Callable[[], str]] = {
     for one in (
         *(blocks, dialects, errors, events, kinds, known_servers),
         *(limits, losses, names, notes, outcomes, profile_keys, servers),
-        *(request_features, request_names, request_options),
     )
+} | {
+    name: partial(_rendered, *table)
+    for module in (render_gateway, render_requests)
+    for name, table in module.TABLES.items()
 }
 
 if __name__ == "__main__":

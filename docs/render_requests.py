@@ -160,3 +160,11 @@ def _cell(field: str, value: object) -> str:
             return ", ".join(f"`{name}`" for name in names) or "loss"
         case _:
             raise AssertionError(value)
+
+
+TABLES = {
+    "request_features": (["", *TARGETS], feature_rows),
+    "request_names": (["`feature`", "what the request has", "in the target"], loss_rows),
+    "request_options": (["", *TARGETS], option_rows),
+}
+"""The heads of the tables of requests, and the functions that return their rows."""

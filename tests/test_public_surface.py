@@ -17,6 +17,7 @@ SNAPSHOT = Path(__file__).parent / "data" / "public_surface.txt"
 MODULES = (
     "streamnorm",
     "streamnorm.asgi",
+    "streamnorm.gateway",
     "streamnorm.sse",
     "streamnorm.state",
     "streamnorm.testing",

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from streamnorm._bodies import Encoded, codec_of
+from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked
 from streamnorm._core.errors import DecodeError, UpstreamError
@@ -46,7 +47,7 @@ from streamnorm._upstream.requests import (
 from streamnorm._upstream.url import endpoint_url
 from streamnorm.profiles import shipped_profiles
 
-__all__ = ["SideAnswer", "SideRequest", "SideSteps", "side_steps"]
+__all__ = ["SideAnswer", "SideRequest", "SideSteps", "listed_models", "side_steps"]
 
 
 class SideRequest(Struct, frozen=True, kw_only=True):
@@ -145,7 +146,16 @@ def _count(
     return encode_token_count(count, client)
 
 
-def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> SideSteps:
+def listed_models(
+    received: ClientRequest, client: str, upstream: Upstream
+) -> Generator[SideRequest, SideAnswer, list[ModelInfo] | StreamError]:
+    """Return the steps that list the models of an upstream, under its own names.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        upstream: The provider.
+    """
     listing, headers = ModelListing(upstream.dialect), _version_headers(client, upstream)
     while listing.next_path is not None:
         answer = yield _request("GET", listing.next_path, received, client, upstream, headers)
@@ -155,10 +165,15 @@ def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> Si
             listing.add(answer.body)
         except (DecodeError, UpstreamError) as exc:
             return _unreadable(exc)
+    return listing.models
+
+
+def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> SideSteps:
+    listed = yield from listed_models(received, client, upstream)
+    if isinstance(listed, StreamError):
+        return listed
     with refusals():
-        return encode_models(
-            listing.models, client, query=received.query, model_map=upstream.model_map
-        )
+        return encode_models(listed, client, query=received.query, model_map=upstream.model_map)
 
 
 def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> SideSteps:

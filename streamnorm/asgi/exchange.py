@@ -75,9 +75,7 @@ class Exchange:
         if self.has_left and not self._cancels:
             return
         try:
-            await self._server_send(
-                {"type": "http.response.body", "body": body, "more_body": more}
-            )
+            await self._server_send({"type": "http.response.body", "body": body, "more_body": more})
         except OSError:
             await self._lose_client()
 

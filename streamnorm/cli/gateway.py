@@ -26,6 +26,9 @@ __all__ = ["add_commands"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage or configuration", 130: "ended by Ctrl-C"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# Load balancers close idle connections after 60 s; the server must not do it before them, or
+# it closes one on which a request is on its way.
+_KEEP_ALIVE_S = 75
 # For what the gateway does after the grace of its streams: their last event, its own end.
 _AFTER_GRACE_S = 5.0
 
@@ -36,7 +39,8 @@ def add_commands(add_parser: AddParser) -> None:
         "serve",
         help="run a gateway: clients of any dialect, providers of any dialect",
         description="Listen, and answer the clients of every dialect from the upstreams.\n"
-        "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end.",
+        "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end,\n"
+        "a second one does not.",
         epilog=exit_statuses(_STATUSES),
     )
     command.add_argument(
@@ -74,7 +78,8 @@ def add_commands(add_parser: AddParser) -> None:
 def _pair(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name or not value:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected DIALECT=…".replace("…", "..."))
+        # The text may be a key.
+        raise argparse.ArgumentTypeError("no dialect and value, expected DIALECT=...")
     try:
         return lookup(name).name, value
     except UnknownDialect as exc:
@@ -109,7 +114,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         announce,
         host=host,
         http="auto",
-        loop="auto",
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=config.drain_grace_s + _AFTER_GRACE_S,
     )
 

@@ -18,11 +18,13 @@ except ModuleNotFoundError as exc:
 
 from streamnorm.gateway.application import Gateway, from_environment
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
+from streamnorm.gateway.logs import JSONFormatter
 
 __all__ = [
     "Config",
     "ConfigError",
     "Gateway",
+    "JSONFormatter",
     "ModelConfig",
     "UpstreamConfig",
     "app",

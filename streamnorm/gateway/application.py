@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import anyio
 from msgspec import structs
 
+from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
@@ -27,6 +28,7 @@ from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
+from streamnorm.gateway.side import Side
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -66,7 +68,9 @@ class Gateway:
         self._network = Network(config)
         environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
-        self._messages = Messages(config, Routing(config, environ), self._network)
+        routing, estimator = Routing(config, environ), TokenEstimator()
+        self._messages = Messages(config, routing, self._network, estimator)
+        self._side = Side(config, routing, self._network, estimator)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -118,7 +122,9 @@ class Gateway:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, metrics = path_of(scope), self._observers.metrics
         if metrics is not None and path == _METRICS:
-            await metrics(scope, receive, send)
+            async with open_exchange(receive, send) as exchange:
+                kind = (b"content-type", metrics.content_type.encode())
+                await send_json(exchange, 200, [kind], metrics.text())
             return
         if path == _HEALTH:
             async with open_exchange(receive, send) as exchange:
@@ -186,7 +192,10 @@ class Gateway:
             headers = {"retry-after": str(_RETRY_S)}
             raise RequestRefused("the gateway is stopping, try again", 503, headers=headers)
         try:
-            await self._messages.answer(received, client, exchange, call)
+            if asked.operation in ("message", "stream"):
+                await self._messages.answer(received, client, exchange, call)
+            else:
+                await self._side.answer(received, client, asked, exchange, call)
         except RequestRefused:
             raise
         except BaseException:

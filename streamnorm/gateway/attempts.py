@@ -13,6 +13,7 @@ from typing import TypeAlias
 import aiohttp
 from msgspec import Struct, structs
 
+from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
@@ -32,10 +33,12 @@ from streamnorm._upstream.requests import (
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import reason_of
-from streamnorm.gateway.model_options import adjusted
+from streamnorm.gateway.model_options import adjusted, changes_requests
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
+from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
+from streamnorm.gateway.stateless import refuse_state, unstored
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
 
@@ -92,6 +95,7 @@ class Failure(Struct, frozen=True):
 
 Result: TypeAlias = Begun | Whole | Failure
 
+_MAX_HELD_BYTES = 64 * 1024
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
@@ -109,7 +113,8 @@ class Attempts:
         targets: Whom to ask, one after the other; at least one.
         network: Sends the requests.
         retries: How often the same upstream is asked again.
-        limits: Bounds.
+        limits: Bounds of answers.
+        request_limits: Bounds of the request.
         on_loss: Called with each loss of the answer that the client gets.
         on_end: Called with the outcome of that answer.
         has_left: Returns whether the client has left; then nobody else is asked.
@@ -118,6 +123,8 @@ class Attempts:
         is_committed: Whether status 200 has been sent to the client; then nobody else is asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
+        request: The request that was sent last; None if it was passed and not read.
+        asked: Name of the upstream that was asked last; "" if none was.
     """
 
     def __init__(
@@ -129,6 +136,7 @@ class Attempts:
         *,
         retries: int,
         limits: Limits,
+        request_limits: Limits,
         on_loss: OnLoss,
         on_end: Callable[[Outcome], None],
         has_left: Callable[[], bool],
@@ -136,6 +144,8 @@ class Attempts:
         self.is_committed = False
         self.has_status = False
         self.count = 0
+        self.request: Request | None = None
+        self.asked = ""
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
@@ -145,6 +155,7 @@ class Attempts:
         self._network = network
         self._retries = retries
         self._limits = limits
+        self._request_limits = request_limits
         self._on_loss = on_loss
         self._on_end = on_end
         self._has_left = has_left
@@ -208,6 +219,8 @@ class Attempts:
         except RequestRefused as refused:
             return self._failure(refused.error, None, {})
         self.count += 1
+        self.request = sent.request
+        self.asked = target.name
         try:
             answer = await self._network.send(sent)
         except ServerStopping:
@@ -238,15 +251,21 @@ class Attempts:
 
     def _translate(self, target: Target) -> UpstreamRequest:
         upstream = target.upstream
-        if upstream.dialect == self._client.name and not target.normalize:
-            return passed_request(self._received, upstream, limits=self._limits)
+        is_own = upstream.dialect == self._client.name
+        if is_own and not target.normalize and not changes_requests(target.options):
+            return passed_request(self._received, upstream, limits=self._request_limits)
+        stores = None
+        if not is_own:
+            stores = refuse_state(self._received, self._client, self._request_limits)
         sent = upstream_request(
             self._received,
             self._client.name,
             upstream,
-            adjust=adjusted(target.options),
-            limits=self._limits,
+            adjust=adjusted(target.options, self._count),
+            limits=self._request_limits,
         )
+        if stores is not None:
+            sent = unstored(sent, is_asked=stores)
         for loss in sent.losses:
             self._count(loss)
         return sent
@@ -272,16 +291,32 @@ class Attempts:
         answer.watch(pump)
         stream = Stream(pump, answer)
         try:
-            first = await anext(stream, b"")
+            first = await self._first_event(stream, pump)
         except _FAILURES:
             if self._network.is_stopped:
                 return self._failure(_STOPPING, None, {}, is_final=True)
-            match stream.outcome:
-                case Failed(error) | Truncated(error):
-                    return self._failure(error, target, headers, stream.error_body)
-                case _:
-                    raise
-        return Begun(stream, first, headers, target)
+            has_begun = False
+        else:
+            has_begun = pump.progress > 1  # else an error may stand in place of the first event
+        match stream.outcome:
+            case Failed(error) | Truncated(error) if not has_begun:
+                await stream.aclose()
+                return self._failure(error, target, headers, stream.error_body)
+            case _:
+                return Begun(stream, first, headers, target)
+
+    async def _first_event(self, stream: Stream[bytes], pump: TranscodePump) -> bytes:
+        """Return the bytes of a stream up to its first event, comments and pings before it.
+
+        A server that thinks for long may send comments, and then an error.
+        """
+        first = await anext(stream, b"")
+        while not (pump.progress or self.is_committed or len(first) > _MAX_HELD_BYTES):
+            chunk = await anext(stream, b"")
+            if not chunk:
+                break
+            first += chunk
+        return first
 
     async def _read_whole(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
@@ -317,11 +352,15 @@ class Attempts:
         *,
         is_final: bool = False,
     ) -> Failure:
+        if target is not None:
+            error = scrubbed_error(error, target.upstream)
         status = response_status(error)
         if error_body is None:
             upstream = None if target is None else target.upstream.dialect
             body = error_answer(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))
-        is_final = is_final or (target is not None and status in _FINAL)
+        if target is not None:
+            body = scrubbed_body(body, target.upstream)
+            is_final = is_final or status in _FINAL
         return Failure(error, status, body, headers, target, is_final)

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from urllib.parse import parse_qsl, unquote
 
-from streamnorm._core.codec import Asked, Dialect
+from streamnorm._core.codec import Asked, Dialect, Operation
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.exchange import Receive, Scope
@@ -24,6 +24,7 @@ _PATHS = re.compile(
     r"|models(?:/.+)?|tunedModels/.+)",
     re.DOTALL,
 )
+_SHARED: tuple[Operation, ...] = ("models", "model")  # paths of several dialects
 _SHARED_HEADER = "authorization"  # of keys of every dialect
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ONCE = (b"content-length", b"host")
@@ -170,8 +171,9 @@ def client_of(received: ClientRequest) -> Dialect:
     """Return the dialect of a client, by the path of its request, or else by its headers."""
     known = [dialect for dialect in DIALECTS.values() if dialect.endpoints.routes]
     for dialect in known:
-        if dialect.endpoints.has(received.path):
-            return dialect
+        for route in dialect.endpoints.routes:
+            if route.operation not in _SHARED and route.path.search(received.path):
+                return dialect
     default = DIALECTS[DEFAULT_ERROR_DIALECT]
     for dialect in known:
         endpoints = dialect.endpoints

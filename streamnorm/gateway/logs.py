@@ -24,8 +24,6 @@ _LOG = logging.getLogger("streamnorm.gateway")
 # Codes are the upstream's to choose.  One that is no plain word may hold anything.
 _CODE = re.compile(r"[A-Za-z_.]{1,64}|[0-9]{1,6}", re.ASCII)
 _UNQUOTED = re.compile(r"[\w.:/@+,-]+", re.ASCII)
-# Names of models are the client's to choose.
-_MAX_MODEL_CHARS = 128
 
 
 class RequestLog:
@@ -39,7 +37,9 @@ class RequestLog:
         level = logging.WARNING if call.ending in ("failed", "truncated") else logging.INFO
         if _LOG.isEnabledFor(level):
             fields = _fields(call)
-            line = " ".join(f"{name}={_text(value)}" for name, value in fields.items())
+            losses = ",".join(f"{name}:{count}" for name, count in call.losses.items())
+            shown = fields | {"losses": losses} if losses else fields
+            line = " ".join(f"{name}={_text(value)}" for name, value in shown.items())
             _LOG.log(level, "%s", line, extra={"streamnorm": fields})
 
 
@@ -68,7 +68,7 @@ def _fields(call: CallRecord) -> dict[str, object]:
     fields: dict[str, object | None] = {
         "client": call.client,
         "operation": call.operation,
-        "model": call.model[:_MAX_MODEL_CHARS],
+        "model": call.model_name,
         "upstream": call.upstream,
         "status": call.status,
         "outcome": call.ending,
@@ -89,7 +89,5 @@ def _fields(call: CallRecord) -> dict[str, object]:
 
 def _text(value: object) -> str:
     """Return a value as it stands in a line: one word, or a string of JSON."""
-    if isinstance(value, dict):
-        value = ",".join(f"{name}:{count}" for name, count in value.items())
     text = str(value)
     return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

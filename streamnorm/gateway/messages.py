@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
-from streamnorm._core.events import Outcome, StreamError
-from streamnorm._core.json import object_in
+from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
 from streamnorm.gateway.config import Config
@@ -32,13 +33,18 @@ class Messages:
         config: The configuration.
         routing: Chooses the upstreams.
         network: Asks them.
+        estimator: Learns from the tokens that upstreams report.
     """
 
-    def __init__(self, config: Config, routing: Routing, network: Network) -> None:
+    def __init__(
+        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+    ) -> None:
         self._config = config
         self._routing = routing
         self._network = network
+        self._estimator = estimator
         self._limits = Limits(max_event_bytes=config.max_event_bytes)
+        self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -54,20 +60,21 @@ class Messages:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
-        body = object_in(json_body(received).decode("utf-8", "replace"))
+        with refusals():
+            body = body_object(json_body(received), self._request_limits)
         asked = client.endpoints.asked(received.method, received.path, body)
         if asked is None:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
         call.operation, call.model = asked.operation, asked.model
         targets = self._routing.targets(asked.model, client)
-        if not targets:
-            raise RequestRefused("a model that is not configured", 404, code="model_not_found")
 
         def count(loss: Loss) -> None:
             call.losses[loss.feature] = call.losses.get(loss.feature, 0) + loss.count
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
+            if isinstance(outcome, Completed) and attempts.request is not None:
+                self._estimator.observe(attempts.request, outcome.usage.input_tokens)
 
         attempts = Attempts(
             received,
@@ -76,6 +83,7 @@ class Messages:
             self._network,
             retries=self._config.retries,
             limits=self._limits,
+            request_limits=self._request_limits,
             on_loss=count,
             on_end=end,
             has_left=lambda: exchange.has_left,
@@ -91,21 +99,19 @@ class Messages:
         try:
             result = await attempts.run()
         finally:
-            call.attempts = attempts.count
+            call.attempts, call.upstream = attempts.count, attempts.asked
             call.status = 200 if stream.is_started else 0
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
             case Begun():
-                call.upstream, call.status = result.target.name, 200
+                call.status = 200
                 await self._send_stream(result, stream, call)
             case Whole():
-                call.upstream, call.status = result.target.name, 200
+                call.status = 200
                 await stream.send_body(200, result.headers, result.answer.body)
             case Failure():
                 call.outcome = error_outcome(result.error)
-                if result.target is not None:
-                    call.upstream = result.target.name
                 await self._send_failure(result, client, stream, call)
 
     async def _send_stream(self, begun: Begun, stream: ClientStream, call: CallRecord) -> None:

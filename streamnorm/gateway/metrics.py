@@ -7,15 +7,20 @@ worker to files in that directory, and each worker answers with those of all.
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatchcase
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_asgi_app
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from streamnorm.asgi.exchange import Receive, Scope, Send
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.routing import model_pattern
 
 __all__ = ["METRICS", "Metrics"]
 
@@ -55,14 +60,16 @@ _OTHER = "other"
 
 
 class Metrics:
-    """An observer that counts requests, and an ASGI application that answers with the counts.
+    """An observer that counts requests.
 
     Args:
         config: The configuration; the models that it names are the values of the label `model`.
     """
 
+    content_type = CONTENT_TYPE_LATEST
+
     def __init__(self, config: Config) -> None:
-        self._patterns = [model.match for model in config.models]
+        self._models = [(model_pattern(model.match), model.match) for model in config.models]
         registry = CollectorRegistry()
         self._requests = Counter(*_described("streamnorm_requests_total"), registry=registry)
         self._open = Gauge(
@@ -81,11 +88,11 @@ class Metrics:
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
-        self._app: Any = make_asgi_app(registry)
+        self._shown = registry
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request with the counts."""
-        await self._app(scope, receive, send)
+    def text(self) -> bytes:
+        """Return the counts in the format of Prometheus; `content_type` is its type."""
+        return generate_latest(self._shown)
 
     def begin(self, call: CallRecord) -> None:
         """Count an open request."""
@@ -114,7 +121,7 @@ class Metrics:
 
     def _model_label(self, model: str) -> str:
         """Return what the configuration calls a model: clients can name any number of others."""
-        return next((one for one in self._patterns if fnmatchcase(model, one)), _OTHER)
+        return next((match for pattern, match in self._models if pattern.match(model)), _OTHER)
 
 
 def _described(name: str) -> tuple[str, str, tuple[str, ...]]:

@@ -176,7 +176,9 @@ class Answer:
         connection = response.connection  # None once the whole body has arrived
         protocol = None if connection is None else connection.protocol
         self._lost = None if protocol is None else protocol.closed
-        if self._lost is not None:
+        if self._lost is None:
+            self._end_lost()
+        else:
             self._lost.remove_done_callback(_retrieve)  # of an earlier answer
             self._lost.add_done_callback(_retrieve)
             self._lost.add_done_callback(self._end_lost)
@@ -257,13 +259,12 @@ class Answer:
     ) -> None:
         await self.close()
 
-    def _end_lost(self, closed: asyncio.Future[None]) -> None:
+    def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
         """End a body whose connection is closed.
 
         aiohttp does so itself, unless it closes the connection because of a broken chunk.
         """
-        is_clean = not closed.cancelled() and closed.exception() is None
-        if is_clean and self._content.exception() is None:
+        if self._content.exception() is None:
             self.fail(aiohttp.ClientPayloadError())
 
     def _check(self) -> None:
@@ -281,17 +282,17 @@ class Answer:
         # To count in each read would cost as much as all else that is done there.
         count = self._reads if self._pump is None else self._pump.progress
         if count != self._count:
-            self._count, self._progress_s = count, waited_s
+            self._count, self._progress_s = count, self._waited_s
         if since is not None:
+            progress_at = now + self._progress_s - waited_s
             if self._pump is not None and self._pump.lacks_only_terminal:
-                end = since + times.finish_grace_s
+                end = progress_at + times.finish_grace_s  # pings do not extend it
                 if now >= end:
                     # No `feed_eof`: aiohttp would use the connection for another request.
                     self.fail(_GraceOver())
                     return
             else:
-                progress_end = now + self._progress_s + times.progress_s - waited_s
-                end = min(since + times.idle_s, progress_end)
+                end = min(since + times.idle_s, progress_at + times.progress_s)
                 if now >= end:
                     self.fail(Stalled("nothing, or nothing but pings"))
                     return

@@ -29,7 +29,7 @@ class Observers:
         others: Further observers.
 
     Attributes:
-        metrics: The application that answers with the metrics; None without prometheus-client.
+        metrics: The metrics; None without prometheus-client.
     """
 
     def __init__(self, config: Config, others: Iterable[Observer] = ()) -> None:

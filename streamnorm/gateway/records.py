@@ -17,6 +17,8 @@ Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "aban
 """How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
 answered in part, without its end; left by its client."""
 
+# Clients can name any model, with any text.
+_MAX_MODEL_CHARS = 128
 # The first status of an error.
 _ERROR_STATUS = 400
 
@@ -53,6 +55,11 @@ class CallRecord(Struct, kw_only=True):
     partial_usage: Usage = Usage()
     attempts: int = 0
     losses: dict[str, int] = {}
+
+    @property
+    def model_name(self) -> str:
+        """The model that it named, as far as it is shown, in characters that UTF-8 has."""
+        return self.model[:_MAX_MODEL_CHARS].encode("utf-8", "replace").decode()
 
     @property
     def seconds(self) -> float:

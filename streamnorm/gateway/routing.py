@@ -14,13 +14,13 @@ from streamnorm._bodies import codec_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import lookup
-from streamnorm._upstream.requests import Upstream
+from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm._upstream.url import check_base_url
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.keys import checked_key, key_at
 from streamnorm.recording.operations import server_of
 
-__all__ = ["Routing", "Target"]
+__all__ = ["Routing", "Target", "model_pattern"]
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _OF_CLIENT = "client"  # an upstream's key: that of each request
@@ -63,25 +63,46 @@ class Routing:
         if config.client_keys is not None:
             _check_key_owners(config)
         self._models = [
-            (re.compile(_pattern(model.match)), model, self._targets_of(model, at))
+            (model_pattern(model.match), model, self._targets_of(model, at))
             for at, model in enumerate(config.models)
         ]
 
     def targets(self, model: str, client: Dialect) -> tuple[Target, ...]:
-        """Return the upstreams for a model, the first to ask first; empty if there is none.
+        """Return the upstreams for a model, the first to ask first.
 
         Args:
             model: The model that the client names; "" if the request names none.
             client: The client's dialect.
+
+        Raises:
+            RequestRefused: The configuration has no such model.
         """
-        for pattern, _, targets in self._models:
-            if pattern.match(model):
-                return targets
-        if self._models:
-            return ()
-        targets = tuple(self._targets.values())
-        own = [target for target in targets if target.upstream.dialect == client.name]
-        return (own[0] if own else targets[0],)
+        if not self._models:
+            targets = tuple(self._targets.values())
+            own = [target for target in targets if target.upstream.dialect == client.name]
+            return (own[0] if own else targets[0],)
+        at = self.entry_of(model)
+        if at is not None:
+            return self._models[at][2]
+        if not model:
+            raise RequestRefused("no name of a model, expected one", param="model")
+        raise RequestRefused(
+            "a model that is not configured, expected one of the list of models",
+            404,
+            code="model_not_found",
+            param="model",
+        )
+
+    def entry_of(self, model: str) -> int | None:
+        """Return the number of the entry that a model is of; None if there is none."""
+        return next(
+            (at for at, (pattern, *_) in enumerate(self._models) if pattern.match(model)), None
+        )
+
+    @property
+    def entries(self) -> list[tuple[ModelConfig, tuple[Target, ...]]]:
+        """The models of the configuration, and whom to ask for them."""
+        return [(model, targets) for _, model, targets in self._models]
 
     def _targets_of(self, model: ModelConfig, at: int) -> tuple[Target, ...]:
         targets: list[Target] = []
@@ -101,9 +122,9 @@ class Routing:
         return tuple(targets)
 
 
-def _pattern(match: str) -> str:
+def model_pattern(match: str) -> re.Pattern[str]:
     """Return the regular expression for a name with `*` and `?` as wildcards."""
-    return translate(match.replace("[", "[[]"))
+    return re.compile(translate(match.replace("[", "[[]")))
 
 
 def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Target:

@@ -89,7 +89,7 @@ class Telemetry:
         end_time = time.time_ns()
         is_in_span = trace.get_current_span().get_span_context().is_valid
         span = self._tracer.start_span(
-            f"{operation} {call.model}".rstrip(),
+            f"{operation} {call.model_name}".rstrip(),
             context=None if is_in_span else propagate.extract(call.trace),
             kind=SpanKind.CLIENT,
             attributes=self._attributes(call, operation),
@@ -107,7 +107,7 @@ class Telemetry:
         attributes: dict[str, _Value | None] = {
             _OPERATION: operation,
             _PROVIDER: self._providers.get(call.upstream),
-            _MODEL: call.model or None,
+            _MODEL: call.model_name or None,
             _STREAM: True if call.operation == "stream" else None,
             _FINISH_REASONS: [reason] if call.upstream else None,
             _TIME_TO_FIRST_CHUNK: call.first_event_s,

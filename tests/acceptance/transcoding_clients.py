@@ -1,4 +1,4 @@
-"""The official SDKs as clients of a transcoding transport, synchronous and asynchronous.
+"""The official SDKs as clients of a transcoding transport or a gateway.
 
 Each runs a conversation, with the results of its tool calls, and says what it read.
 """
@@ -63,10 +63,17 @@ class SDK(ABC):
         return readings
 
     async def converse_async(
-        self, http: Any, turns: int = 1, *, stream: bool = True
+        self, http: Any, turns: int = 1, *, stream: bool = True, base_url: str | None = None
     ) -> list[Reading]:
-        """Return what is read of each turn."""
-        client, said, readings = self.async_client(http), self.first(), []
+        """Return what is read of each turn.
+
+        Args:
+            http: The HTTP client.
+            turns: Number of turns.
+            stream: Whether to ask for streams.
+            base_url: URL of a gateway; None for that of the vendor.
+        """
+        client, said, readings = self.async_client(http, base_url), self.first(), []
         for _ in range(turns):
             ask = self.streamed_async if stream else self.whole_async
             answer = await ask(client, said)
@@ -78,10 +85,10 @@ class SDK(ABC):
     def client(self, http: Any) -> Any: ...
 
     @abstractmethod
-    def async_client(self, http: Any) -> Any: ...
+    def async_client(self, http: Any, base_url: str | None = None) -> Any: ...
 
     @abstractmethod
-    def first(self) -> list[Any]: ...
+    def first(self, question: str = QUESTION) -> list[Any]: ...
 
     @abstractmethod
     def streamed(self, client: Any, said: list[Any]) -> Any: ...
@@ -110,11 +117,13 @@ class Anthropic(SDK):
     def client(self, http: Any) -> Any:
         return anthropic.Anthropic(api_key=KEY, http_client=http, max_retries=0)
 
-    def async_client(self, http: Any) -> Any:
-        return anthropic.AsyncAnthropic(api_key=KEY, http_client=http, max_retries=0)
+    def async_client(self, http: Any, base_url: str | None = None) -> Any:
+        return anthropic.AsyncAnthropic(
+            api_key=KEY, http_client=http, base_url=base_url, max_retries=0
+        )
 
-    def first(self) -> list[Any]:
-        return [{"role": "user", "content": QUESTION}]
+    def first(self, question: str = QUESTION) -> list[Any]:
+        return [{"role": "user", "content": question}]
 
     def _options(self, said: list[Any]) -> dict[str, Any]:
         tool = {"name": "get_weather", "input_schema": SCHEMA}
@@ -159,11 +168,12 @@ class _OpenAI(SDK):
     def client(self, http: Any) -> Any:
         return openai.OpenAI(api_key=KEY, http_client=http, max_retries=0)
 
-    def async_client(self, http: Any) -> Any:
-        return openai.AsyncOpenAI(api_key=KEY, http_client=http, max_retries=0)
+    def async_client(self, http: Any, base_url: str | None = None) -> Any:
+        url = None if base_url is None else f"{base_url}/v1"
+        return openai.AsyncOpenAI(api_key=KEY, http_client=http, base_url=url, max_retries=0)
 
-    def first(self) -> list[Any]:
-        return [{"role": "user", "content": QUESTION}]
+    def first(self, question: str = QUESTION) -> list[Any]:
+        return [{"role": "user", "content": question}]
 
 
 class Chat(_OpenAI):
@@ -266,12 +276,13 @@ class Gemini(SDK):
         options = types.HttpOptions(base_url="https://gemini.test", httpx_client=http)
         return genai.Client(api_key=KEY, http_options=options)
 
-    def async_client(self, http: Any) -> Any:
-        options = types.HttpOptions(base_url="https://gemini.test", httpx_async_client=http)
+    def async_client(self, http: Any, base_url: str | None = None) -> Any:
+        url = base_url or "https://gemini.test"
+        options = types.HttpOptions(base_url=url, httpx_async_client=http)
         return genai.Client(api_key=KEY, http_options=options)
 
-    def first(self) -> list[Any]:
-        return [types.Content(role="user", parts=[types.Part(text=QUESTION)])]
+    def first(self, question: str = QUESTION) -> list[Any]:
+        return [types.Content(role="user", parts=[types.Part(text=question)])]
 
     def _options(self, said: list[Any]) -> dict[str, Any]:
         declared = types.FunctionDeclaration(name="get_weather", parameters_json_schema=SCHEMA)

@@ -19,7 +19,7 @@ import pytest
 from support.cli_servers import provider, running
 
 from streamnorm.cli import main
-from streamnorm.testing import FakeProvider
+from streamnorm.testing import FakeProvider, faults
 
 REQUEST = {
     "model": "claude-x",
@@ -120,7 +120,7 @@ def test_key_is_read_from_the_environment(
     ("arguments", "named"),
     [
         ((), "no upstream, expected --upstream or --config"),
-        (("--upstream", "openai_chat"), "'openai_chat', expected DIALECT=..."),
+        (("--upstream", "openai_chat"), "--upstream: no dialect and value, expected DIALECT=..."),
         (("--upstream", "cobol=http://a"), "cobol"),
         (("--upstream", "openai_chat=nowhere"), "upstreams.openai_chat.base_url"),
         (("--upstream", "openai=http://a", "--upstream", "chat=http://b"), "--config"),
@@ -145,6 +145,14 @@ def test_wrong_start_is_one_line_that_names_what_is_wrong(
     arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert named in refused(*arguments, capsys=capsys)
+
+
+def test_key_in_the_place_of_its_source_is_not_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    upstream = ("--upstream", "anthropic=http://127.0.0.1:9")
+    for key in ("sk-ant-0123456789", "anthropic=sk-ant-0123456789"):
+        assert "0123456789" not in refused(*upstream, "--key", key, capsys=capsys)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +205,31 @@ def test_other_hosts_than_loopback_are_pointed_out() -> None:
             "streamnorm: 0.0.0.0 without client_keys: whoever reaches it may use the upstreams"
         )
         server.end(signal.SIGTERM)
+
+
+# The end
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_signal_gives_streams_their_grace_and_then_an_error_event(
+    number: signal.Signals, status: int, client: httpx.Client, tmp_path: Path
+) -> None:
+    fake = FakeProvider("It snows today.", faults=[faults.stall(event=3)])
+    path = tmp_path / "gateway.toml"
+    with provider(fake.app()) as url:
+        path.write_text("drain_grace_s = 0.05\n" + CONFIG.format(url=url))
+        with (
+            running("serve", "--config", path) as server,
+            client.stream(
+                "POST", f"{server.url}/v1/messages", json={**REQUEST, "stream": True}
+            ) as response,
+        ):
+            chunks = response.iter_bytes()
+            received = next(chunks)
+            ended = server.end(number)
+            received += b"".join(chunks)
+    assert ended == (status, [])
+    assert b"event: error" in received.splitlines()[-3:]
 
 
 # The log
@@ -259,24 +292,33 @@ def uvicorn(config: Path | None, *arguments: object) -> Iterator[subprocess.Pope
 
 
 @pytest.mark.slow
-def test_workers_make_the_gateway_of_the_environment(
-    upstream: str, client: httpx.Client, tmp_path: Path
+def test_workers_make_the_gateway_of_the_environment_and_drain_it(
+    client: httpx.Client, tmp_path: Path
 ) -> None:
+    # The turns: a whole answer, and a stream that never ends.
+    fake = FakeProvider(["It snows.", ["It snows today.", faults.stall(event=3)]])
     path = tmp_path / "gateway.toml"
-    path.write_text(CONFIG.format(url=upstream))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with uvicorn(path, "--workers", 2, "--port", port) as process:
-        assert process.stderr is not None
-        started = 0
-        while started < 2:
-            line = process.stderr.readline()
-            assert line
-            started += "Application startup complete" in line
-        answer = client.post(f"http://127.0.0.1:{port}/v1/messages", json=REQUEST)
-        assert answer.json()["content"][0]["text"] == "It snows."
-        process.terminate()
-        assert process.wait(30) == 0
+    url = f"http://127.0.0.1:{port}/v1/messages"
+    with provider(fake.app()) as upstream:
+        path.write_text("drain_grace_s = 0.05\n" + CONFIG.format(url=upstream))
+        with uvicorn(path, "--workers", 2, "--port", port) as process:
+            assert process.stderr is not None
+            started = 0
+            while started < 2:
+                line = process.stderr.readline()
+                assert line
+                started += "Application startup complete" in line
+            answer = client.post(url, json=REQUEST)
+            assert answer.json()["content"][0]["text"] == "It snows."
+            with client.stream("POST", url, json={**REQUEST, "stream": True}) as response:
+                chunks = response.iter_bytes()
+                received = next(chunks)
+                process.terminate()
+                received += b"".join(chunks)
+            assert b"event: error" in received.splitlines()[-3:]
+            assert process.wait(30) == 0
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.anyio
 
 JSON = {"content-type": "application/json"}
 ERROR = b'{"error":{"message":"Broken."}}'
+ERROR_EVENT = b'data: {"error":{"message":"Broken."}}\n\n'
 WHOLE = json.dumps(
     {
         "id": "chatcmpl-1",
@@ -79,7 +80,7 @@ FAILURES: dict[str, list[Step]] = {
     "500": [Head(500, JSON), ERROR],
     "529": [Head(529, JSON), ERROR],
     "redirect": [Head(307, {"location": "http://127.0.0.1:1/"})],
-    "error_in_first_frame": [b'data: {"error":{"message":"Broken."}}\n\n'],
+    "error_in_first_frame": [ERROR_EVENT],
     "error_in_json": [Head(200, JSON), ERROR],
     "html": [Head(200, {"content-type": "text/html"}), b"<html>Hello</html>"],
     "empty": [Head()],
@@ -111,6 +112,31 @@ async def test_failure_before_the_first_byte_leads_to_the_next_upstream(
     [call] = records.ended
     assert (call.upstream, call.attempts) == ("u1", 2)
     assert call.outcome == Completed("end_turn", Usage())
+
+
+@pytest.mark.parametrize(
+    "end", [[ERROR_EVENT], [], [ABORT], [1.0]], ids=["error", "end", "abort", "silence"]
+)
+async def test_comments_before_an_error_do_not_begin_the_answer(end: list[Step]) -> None:
+    first, second = StepUpstream([b": wait\n\n", 0.01, *end]), StepUpstream()
+    async with gateway(first, second, idle_s=0.1) as url:
+        response = await asked(url, "openai_chat")
+    assert response.content == b"".join(ANSWER)
+
+
+async def test_comments_pass_with_the_first_event() -> None:
+    steps = [b": wait\n\n", 0.01, b": wait\n\n", 0.01, *ANSWER]
+    async with gateway(StepUpstream(steps)) as url:
+        response = await asked(url, "openai_chat")
+    assert response.content == b": wait\n\n" * 2 + b"".join(ANSWER)
+
+
+async def test_many_comments_begin_the_answer() -> None:
+    first, second = StepUpstream([b": wait\n\n" * 10_000, ERROR_EVENT]), StepUpstream()
+    async with gateway(first, second) as url:
+        response = await asked(url, "openai_chat")
+    assert (response.status_code, second.requests) == (200, [])
+    assert response.content.endswith(ERROR_EVENT)
 
 
 async def test_refused_connection_leads_to_the_next_upstream() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from typing import Any
 
 import httpx
 import pytest
@@ -173,3 +175,43 @@ async def test_request_of_a_client_that_leaves_has_the_tokens_so_far(
     (line,) = [one.getMessage() for one in caplog.records if one.name == NAME]
     assert "outcome=abandoned" in line
     assert "input_tokens=" in line
+
+
+@pytest.mark.anyio
+async def test_request_of_a_client_that_leaves_early_names_who_was_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    arrived = asyncio.Event()
+
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            arrived.set()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+    caplog.set_level(logging.INFO, NAME)
+    async with served_gateway(silent) as gateway, httpx.AsyncClient() as client:
+        request = client.post(f"{gateway.url}/v1/messages", json=REQUEST)
+        task = asyncio.create_task(request)
+        await arrived.wait()
+        task.cancel()
+    (line,) = [one.getMessage() for one in caplog.records if one.name == NAME]
+    assert "upstream=local status=0 outcome=abandoned attempts=1 " in line
+
+
+@pytest.mark.anyio
+async def test_answer_that_is_drained_is_logged_to_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider = FakeProvider("It snows today.", faults=[faults.stall(s=0.05, event=3)])
+    caplog.set_level(logging.INFO, NAME)
+    async with (
+        served_gateway(provider.app(), on_disconnect="drain") as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        url = f"{gateway.url}/v1/messages"
+        async with client.stream("POST", url, json=REQUEST) as response:
+            await anext(response.aiter_bytes())
+    (line,) = [one.getMessage() for one in caplog.records if one.name == NAME]
+    assert "outcome=completed" in line
+    assert "output_tokens=" in line

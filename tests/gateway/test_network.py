@@ -55,6 +55,16 @@ async def test_finished_answer_that_stays_open_is_complete_after_its_grace() -> 
         assert call.outcome == Completed("end_turn", Usage(), ("no_done",))
 
 
+async def test_pings_do_not_extend_the_grace_of_a_finished_answer() -> None:
+    records = Records()
+    upstream = StepUpstream([*ANSWER[:-1], *[b": ping\n\n", 0.01] * 1000])
+    settings = {"observers": (records,), "finish_grace_s": 0.05}
+    async with served_gateway(upstream, **settings) as running:
+        response = await asked(running.url, "anthropic")
+    assert b"message_stop" in response.content
+    assert records.ended[0].outcome == Completed("end_turn", Usage(), ("no_done",))
+
+
 async def test_finished_anthropic_answer_is_cut_without_its_terminal() -> None:
     """Only the dialects whose servers leave the terminal out have the grace."""
     text = b'event: message_start\ndata: {"type":"message_start","message":{"usage":{}}}\n\n'

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.gateway_servers import gateway_config, served_gateway
 
+from streamnorm.gateway.logs import JSONFormatter
 from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord
 from streamnorm.testing import FakeProvider
@@ -56,6 +62,51 @@ async def test_broken_observer_breaks_no_request_and_is_reported_once(
     assert len(recorder.begun) == len(recorder.ended) == 2
     errors = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
     assert errors == ["observer Broken failed with ValueError; its further failures are not logged"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_secret_reaches_log_metrics_or_spans(
+    stream: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the client sends, and the upstream repeats in its answer and in its error."""
+    secrets = ["in-a-key", "in-a-query", "in-a-prompt", "in-an-answer", "in-a-code", "in-an-error"]
+    error = {"error": {"message": "in-an-error in-a-key", "code": "in-a-code", "type": "in-a-code"}}
+    answers: list[Any] = [error, "in-an-answer"]
+
+    async def upstream(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            await FakeProvider(answer).app()(scope, receive, send)
+            return
+        kind = [(b"content-type", b"application/json"), (b"x-request-id", b"in-an-error")]
+        await send({"type": "http.response.start", "status": 400, "headers": kind})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", provider.get_tracer)
+    caplog.set_level(logging.DEBUG)
+    body = {**REQUEST, "stream": stream, "messages": [{"role": "user", "content": "in-a-prompt"}]}
+    async with (
+        served_gateway(upstream, options={"key": "client"}) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        for _ in range(2):
+            url = f"{gateway.url}/v1/chat/completions?key=in-a-query"
+            response = await client.post(url, json=body, headers={"authorization": "in-a-key"})
+            assert response.text
+        metrics = (await client.get(f"{gateway.url}/metrics")).text
+    assert answers == []
+    formatter = JSONFormatter()
+    lines = [formatter.format(one) for one in caplog.records if one.name.startswith("streamnorm")]
+    spans = [span.to_json() for span in exporter.get_finished_spans()]
+    assert (len(lines), len(spans)) == (2, 2)
+    seen = "\n".join([*lines, *spans, metrics])
+    assert [secret for secret in [*secrets, gateway.upstream_url] if secret in seen] == []
 
 
 def test_without_prometheus_client_there_are_no_metrics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,3 +77,9 @@ def test_error_is_that_of_failed_and_truncated_answers() -> None:
     assert record(REFUSED, 400).error == REFUSED.error
     for outcome in (None, Abandoned(), Completed("end_turn", Usage())):
         assert record(outcome, 200).error is None
+
+
+def test_name_of_the_model_is_bounded_and_can_be_encoded() -> None:
+    call = record(CUT, 200)
+    call.model = "\ud800" + "x" * 200
+    assert call.model_name == "?" + "x" * 127

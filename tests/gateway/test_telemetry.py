@@ -97,6 +97,30 @@ async def test_client_s_span_is_the_parent(exporter: InMemorySpanExporter) -> No
     assert span.parent.trace_state.get("a") == "b"
 
 
+def test_span_of_the_process_is_the_parent_if_there_is_one(
+    exporter: InMemorySpanExporter,
+) -> None:
+    """An instrumented server has read the client's `traceparent` already."""
+    call = CallRecord(
+        client="anthropic", operation="message", started_at=1.0, trace={"traceparent": PARENT}
+    )
+    observer = Telemetry(gateway_config("http://127.0.0.1:1"))
+    with telemetry.trace.get_tracer("server").start_as_current_span("POST") as outer:
+        observer.end(call)
+    span = exporter.get_finished_spans()[0]
+    assert span.parent is not None
+    assert span.parent.span_id == outer.get_span_context().span_id
+
+
+@pytest.mark.parametrize("value", ["", "x" * 9000, "00-zz-zz-01", "é\x00"])
+def test_traceparent_that_is_none_has_no_effect(value: str, exporter: InMemorySpanExporter) -> None:
+    trace = {"traceparent": value, "tracestate": value}
+    call = CallRecord(client="anthropic", operation="message", started_at=1.0, trace=trace)
+    Telemetry(gateway_config("http://127.0.0.1:1")).end(call)
+    span, _ = only_span(exporter)
+    assert span.parent is None
+
+
 @pytest.mark.anyio
 async def test_cut_stream_is_an_error(exporter: InMemorySpanExporter) -> None:
     await asked({**REQUEST, "stream": True}, faults.cut(event=3))

@@ -7,17 +7,80 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.gateway.records import Observer
 from support.asgi_caller import Caller
 from support.asgi_client import Message
 
-__all__ = ["JSON", "NOWHERE", "asked", "body_of", "called", "opened"]
+__all__ = [
+    "CANARY",
+    "CHAT",
+    "CONTENTS",
+    "GENERATE",
+    "JSON",
+    "MESSAGES",
+    "NOWHERE",
+    "POSTS",
+    "asked",
+    "body_of",
+    "called",
+    "every_dialect",
+    "opened",
+    "refused",
+    "shape_for",
+    "shape_of",
+]
 
 # Nobody listens there: a request that is let in is answered with 502.
 NOWHERE = "http://127.0.0.1:9"
 
 JSON = (("host", "here"), ("content-type", "application/json"))
+
+
+CANARY = "canary-7f3a"
+SAID = [{"role": "user", "content": "Hi."}]
+CHAT: dict[str, Any] = {"model": "m", "messages": SAID}
+MESSAGES: dict[str, Any] = {**CHAT, "max_tokens": 9}
+RESPONSE: dict[str, Any] = {"model": "m", "input": "Hi."}
+CONTENTS: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}
+
+GENERATE = "/v1beta/models/m:generateContent"
+# Of each dialect, a path and the body of a request for a message.
+POSTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "anthropic": ("/v1/messages", MESSAGES),
+    "openai_chat": ("/v1/chat/completions", CHAT),
+    "openai_responses": ("/v1/responses", RESPONSE),
+    "gemini": (GENERATE, CONTENTS),
+}
+every_dialect = pytest.mark.parametrize("client", POSTS)
+
+
+def shape_of(body: Any) -> str:
+    """Return whose error a body is; those of Chat and Responses have one shape."""
+    match body:
+        case {"type": "error", "error": {"type": str(), "message": str()}}:
+            return "anthropic"
+        case {"error": {"code": int(), "status": str(), "message": str()}}:
+            return "gemini"
+        case {"error": {"message": str(), "type": str(), "param": _, "code": _}}:
+            return "openai"
+    raise AssertionError(body)
+
+
+def shape_for(client: str) -> str:
+    return "openai" if client.startswith("openai") else client
+
+
+def refused(caller: Caller, status: int, client: str = "openai") -> str:
+    """Return the message of a refusal, which must have a status and a client's shape."""
+    body = body_of(caller)
+    assert (caller.status, shape_of(body)) == (status, shape_for(client))
+    assert caller.headers["content-type"] == "application/json"
+    assert CANARY not in json.dumps(body)
+    message: str = body["error"]["message"]
+    return message
 
 
 @asynccontextmanager

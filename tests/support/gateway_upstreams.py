@@ -117,7 +117,7 @@ class StepUpstream:
         self.asked = asyncio.Event()
         self.open = self.left = self.sent = 0
         self.closed = asyncio.Event()
-        self._answers = answers or ([*ANSWER],)
+        self._answers: tuple[Sequence[Step], ...] = answers or ([*ANSWER],)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -150,6 +150,10 @@ class StepUpstream:
             if not self.open:
                 self.closed.set()
 
+    def answer_all(self, steps: Sequence[Step]) -> None:
+        """Answer all further requests with the same steps."""
+        self._answers = (steps,)
+
     async def blocked(self) -> None:
         """Wait until an answer has begun and no more of it can be sent."""
         await self.asked.wait()
@@ -178,6 +182,7 @@ class StepUpstream:
             if isinstance(step, bytes):
                 await send({"type": "http.response.body", "body": step, "more_body": True})
                 self.sent += 1
+                await asyncio.sleep(0)  # or uvicorn would not learn of a disconnect
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

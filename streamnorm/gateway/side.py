@@ -1,0 +1,219 @@
+"""Requests for no message: counts of tokens, lists of models, and stored responses."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Generic, TypeVar
+
+import aiohttp
+from msgspec import Struct, structs
+
+from streamnorm._bodies import Encoded
+from streamnorm._core.bodies.models import ModelInfo
+from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._core.codec import Asked, Dialect
+from streamnorm._core.errors import StateError
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import dumps
+from streamnorm._core.limits import Limits
+from streamnorm._core.provider_errors import error_outcome
+from streamnorm._core.stream_failures import broken_connection
+from streamnorm._models import encode_models
+from streamnorm._registry import lookup
+from streamnorm._upstream.answers import error_answer
+from streamnorm._upstream.headers import answer_headers
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
+from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
+from streamnorm.asgi.error_response import send_json
+from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.upstream_failures import reason_of
+from streamnorm.gateway.config import Config
+from streamnorm.gateway.network import Answer, Network, ServerStopping
+from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.routing import Routing, Target
+from streamnorm.gateway.sending import raw_headers
+from streamnorm.state import error_body
+from streamnorm.state.errors import response_not_found
+
+__all__ = ["Side"]
+
+T = TypeVar("T")
+
+_JSON = (b"content-type", b"application/json")
+_WITH_BODY = ("count",)
+_MODELS = ("models", "model")
+
+
+class _Result(Struct, Generic[T], frozen=True):
+    """What was learnt from an upstream.
+
+    Attributes:
+        value: That, or why nothing was.
+        headers: Headers for the client.
+        dialect: Dialect of the upstream; None if there is none.
+    """
+
+    value: T | StreamError
+    headers: dict[str, str] = {}
+    dialect: str | None = None
+
+
+class Side:
+    """Answers the requests for no message.
+
+    Args:
+        config: The configuration.
+        routing: Chooses the upstreams.
+        network: Asks them.
+        estimator: Estimates tokens that an upstream does not count.
+    """
+
+    def __init__(
+        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+    ) -> None:
+        self._routing = routing
+        self._network = network
+        self._estimator = estimator
+        self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._max_answer_bytes = config.max_event_bytes
+
+    async def answer(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: Asked,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        """Answer a request.
+
+        Args:
+            received: The request.
+            client: The client's dialect.
+            asked: What it asks for.
+            exchange: Where to send the answer.
+            call: Takes what becomes known.
+
+        Raises:
+            RequestRefused: The request is wrong; nothing was sent.
+        """
+        if asked.operation not in (*_WITH_BODY, *_MODELS):
+            await self._refuse_stored(asked, exchange, call)
+            return
+        try:
+            if asked.operation == "models" and self._routing.entries:
+                result = await self._listed(received, client, call)
+            else:
+                result = await self._asked(received, client, asked, call)
+        except ServerStopping as exc:
+            raise RequestRefused("the gateway is stopping, try again", 503) from exc
+        value, headers = result.value, [_JSON, *raw_headers(result.headers)]
+        if isinstance(value, StreamError):
+            failed = error_answer(value, client.name, upstream=result.dialect)
+            call.status, call.outcome = failed.status, error_outcome(value)
+            await send_json(exchange, failed.status, headers, failed.body)
+            return
+        call.status = 200
+        await send_json(exchange, 200, [*headers, *raw_headers(value.headers)], dumps(value.body))
+
+    async def _asked(
+        self, received: ClientRequest, client: Dialect, asked: Asked, call: CallRecord
+    ) -> _Result[Encoded]:
+        """Return what the upstream of a model says, or an estimate."""
+        model = asked.model
+        if asked.operation in _WITH_BODY:
+            with refusals():
+                body = body_object(json_body(received), self._request_limits)
+            known = client.endpoints.asked(received.method, received.path, body)
+            model = asked.model if known is None else known.model
+        call.model = model
+        target = self._routing.targets(model, client)[0]
+        steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
+        return await self._run(steps, target, client, call)
+
+    async def _listed(
+        self, received: ClientRequest, client: Dialect, call: CallRecord
+    ) -> _Result[Encoded]:
+        """Return the models that the configuration names, and those that match its wildcards.
+
+        An upstream that fails is left out, unless nothing else is listed.
+        """
+        models: dict[str, ModelInfo] = {}
+        of_upstreams: dict[str, list[ModelInfo]] = {}
+        failure: _Result[Encoded] | None = None
+        for at, (entry, targets) in enumerate(self._routing.entries):
+            if not any(wildcard in entry.match for wildcard in "*?"):
+                if self._routing.entry_of(entry.match) == at:
+                    models.setdefault(entry.match, ModelInfo(entry.match))
+                continue
+            for target in targets:
+                if target.upstream.model is not None:
+                    continue  # which answers whatever name is asked for
+                if target.name not in of_upstreams:
+                    steps = listed_models(received, client.name, target.upstream)
+                    found = await self._run(steps, target, client, call)
+                    if isinstance(found.value, StreamError):
+                        failure = failure or _Result(found.value, found.headers, found.dialect)
+                        of_upstreams[target.name] = []
+                    else:
+                        of_upstreams[target.name] = found.value
+                for model in of_upstreams[target.name]:
+                    if self._routing.entry_of(model.id) == at:
+                        models.setdefault(model.id, model)
+        if failure is not None and not models:
+            return failure
+        with refusals():
+            encoded = encode_models(list(models.values()), client.name, query=received.query)
+        return _Result(encoded)
+
+    async def _run(
+        self,
+        steps: Generator[SideRequest, SideAnswer, T | StreamError],
+        target: Target,
+        client: Dialect,
+        call: CallRecord,
+    ) -> _Result[T]:
+        """Return what steps return, once their requests are answered."""
+        call.upstream, dialect = target.name, target.upstream.dialect
+        headers: dict[str, str] = {}
+        try:
+            request = next(steps)
+            while True:
+                call.attempts += 1
+                try:
+                    async with await self._network.send(request) as answer:
+                        headers = answer_headers(answer.headers, client, lookup(dialect))
+                        received = await self._read(answer)
+                except (aiohttp.ClientError, OSError) as exc:
+                    received = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
+                if isinstance(received, StreamError):
+                    return _Result(received, headers, dialect)
+                request = steps.send(received)
+        except StopIteration as done:
+            value: T | StreamError = done.value
+            return _Result(value, headers, dialect)
+        finally:
+            steps.close()
+
+    async def _read(self, answer: Answer) -> SideAnswer | StreamError:
+        """Return the answer of an upstream, or why it is none."""
+        if answer.is_coded:
+            return StreamError("malformed", "an answer with a content coding, expected none")
+        body = await answer.read_all(self._max_answer_bytes)
+        if len(body) > self._max_answer_bytes:
+            found = f"an answer of more than {self._max_answer_bytes} bytes, expected fewer"
+            return StreamError("too_large", found)
+        return SideAnswer(
+            status=answer.status or 0, content_type=answer.content_type or "", body=body
+        )
+
+    async def _refuse_stored(self, asked: Asked, exchange: Exchange, call: CallRecord) -> None:
+        """Answer a request for a stored response: none is."""
+        if asked.response_id:
+            error = response_not_found(asked.response_id)
+        else:
+            error = StateError("This provider compacts no conversations.", status=404)
+        call.status = error.status
+        call.outcome = error_outcome(StreamError("upstream", str(error), status_hint=error.status))
+        await send_json(exchange, error.status, [_JSON], error_body(error))

@@ -1,0 +1,75 @@
+"""The cells of the fault matrix: a fault, at a moment, for a client, on an upstream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from support.fault_answers import Moment
+from support.fault_connections import CONNECTION_FAULTS
+from support.fault_events import EVENT_FAULTS
+from support.fault_responses import RESPONSE_FAULTS
+from support.fault_rows import Fault
+
+__all__ = ["CELLS", "SAMPLE", "Cell"]
+
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+_SAMPLE = 60
+
+
+class Cell(NamedTuple):
+    """A cell.
+
+    Attributes:
+        fault: What the upstream does.
+        moment: When.
+        client: Dialect of the client.
+        upstream: Dialect of the upstream.
+    """
+
+    fault: Fault
+    moment: Moment
+    client: str
+    upstream: str
+
+    def __str__(self) -> str:
+        form = "" if self.fault.stream else ", whole"
+        return f"{self.fault.name}, {self.moment}{form}: {self.client} on {self.upstream}"
+
+
+def _cells() -> list[Cell]:
+    """Return all cells: a fault at a moment on its upstreams, the clients in turn."""
+    rows = [
+        (fault, moment)
+        for fault in (*CONNECTION_FAULTS, *EVENT_FAULTS, *RESPONSE_FAULTS)
+        for moment in fault.moments
+    ]
+    cells: list[Cell] = []
+    for number, (fault, moment) in enumerate(rows):
+        upstreams = fault.dialects or DIALECTS
+        for at in range(min(fault.upstreams, len(upstreams))):
+            upstream = upstreams[(number + at) % len(upstreams)]
+            first = number // 4 + at + DIALECTS.index(upstream)
+            clients = [DIALECTS[(first + n) % 4] for n in range(fault.clients)]
+            cells += [Cell(fault, moment, client, upstream) for client in clients]
+    return cells
+
+
+def _sample(cells: list[Cell]) -> list[Cell]:
+    """Return some cells from all over the table, in turn of all pairs of dialects.
+
+    No status without a body is among them, nor one with HTML.
+    """
+    known = [cell for cell in cells if not cell.fault.is_easy]
+    uses: Counter[tuple[str, str]] = Counter()
+    sample: list[Cell] = []
+    for number in range(_SAMPLE):
+        begin, end = (n * len(known) // _SAMPLE for n in (number, number + 1))
+        cell = min(known[begin:end], key=lambda cell: uses[cell.client, cell.upstream])
+        uses[cell.client, cell.upstream] += 1
+        sample.append(cell)
+    return sample
+
+
+CELLS = _cells()
+SAMPLE = _sample(CELLS)

@@ -1,0 +1,42 @@
+"""A sample of the fault matrix that `tests/stress/gateway_faults.py` describes and runs whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import product
+
+import pytest
+from acceptance.fault_cells import CELLS, SAMPLE, Cell
+from acceptance.fault_runs import Bench, open_bench
+from acceptance.transcoding_clients import SDKS
+from support.fault_answers import MOMENTS
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def bench() -> AsyncIterator[Bench]:
+    async with open_bench() as known:
+        yield known
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cell", SAMPLE, ids=str)
+async def test_gateway_survives_a_fault_of_its_upstream(cell: Cell, bench: Bench) -> None:
+    assert await bench.run(cell) == []
+
+
+@pytest.mark.parametrize("cells", [CELLS, SAMPLE], ids=["all", "sample"])
+def test_cells_are_of_all_pairs_and_moments(cells: list[Cell]) -> None:
+    assert {(cell.client, cell.upstream) for cell in cells} == set(product(SDKS, SDKS))
+    assert {cell.moment for cell in cells} == set(MOMENTS)
+    assert {cell.fault.mode for cell in cells} == {"patient", "hasty", "refused", "tls"}
+    assert {cell.fault.stream for cell in cells} == {True, False}
+
+
+def test_no_cell_is_run_twice() -> None:
+    assert len(set(CELLS)) == len(CELLS)
+    assert len({str(cell) for cell in CELLS}) == len(CELLS)

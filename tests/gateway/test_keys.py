@@ -1,0 +1,83 @@
+"""The keys that clients must have."""
+
+from __future__ import annotations
+
+import pytest
+from support.asgi_caller import Caller
+from support.gateway_calls import (
+    CANARY,
+    CHAT,
+    JSON,
+    POSTS,
+    asked,
+    called,
+    every_dialect,
+    opened,
+    refused,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("client", "headers"),
+    [
+        ("anthropic", {"x-api-key": "second-key"}),
+        ("anthropic", {"authorization": "Bearer second-key"}),
+        ("anthropic", {"x-api-key": CANARY, "authorization": "bearer  second-key"}),
+        ("openai_chat", {"authorization": "Bearer first-key"}),
+        ("openai_chat", {"api-key": "first-key"}),
+        ("openai_responses", {"authorization": "Bearer first-key"}),
+        ("gemini", {"x-goog-api-key": "first-key"}),
+        ("gemini", {"authorization": "Bearer first-key"}),
+    ],
+)
+async def test_key_opens_in_any_header_of_the_dialect(client: str, headers: dict[str, str]) -> None:
+    async with opened(client_keys="env:KEYS", environ={"KEYS": "first-key, second-key"}) as app:
+        target, body = POSTS[client]
+        status, _ = await asked(app, target, body, headers=[*JSON, *headers.items()])
+    assert status == 502
+
+
+BAD_KEYS: list[tuple[bytes, ...]] = [
+    (),
+    (b"",),
+    (b"first-ke",),
+    (b"first-keyy",),
+    (b"FIRST-KEY",),
+    (b"first-key,second-key",),
+    (b"first-key", b"first-key"),
+    (b"\xff" * 20,),
+    ("schlüssel".encode(),),
+    (b"k" * 513,),
+    (b"k" * 1_000_000,),
+    (CANARY.encode(),),
+]
+
+
+@pytest.mark.parametrize("keys", BAD_KEYS, ids=lambda keys: repr(keys)[:30])
+@every_dialect
+async def test_other_key_is_refused(client: str, keys: tuple[bytes, ...]) -> None:
+    environ = {"KEYS": "first-key,second-key," + "k" * 512}
+    names = {"anthropic": b"x-api-key", "gemini": b"x-goog-api-key"}
+    async with opened(client_keys="env:KEYS", environ=environ) as app:
+        for name, prefix in ((names.get(client, b"api-key"), b""), (b"authorization", b"Bearer ")):
+            headers = [(b"host", b"here"), *((name, prefix + key) for key in keys)]
+            caller = Caller(POSTS[client][0])
+            caller.scope["headers"] = headers
+            await caller.call(app)
+            refused(caller, 401, client)
+
+
+async def test_key_without_its_scheme_is_none() -> None:
+    async with opened(client_keys="env:KEYS", environ={"KEYS": "k"}) as app:
+        for value in ("k", "Basic k", "Bearer", "Bearer "):
+            headers = [*JSON, ("authorization", value)]
+            refused(await called(app, "/v1/chat/completions", CHAT, headers=headers), 401)
+
+
+@pytest.mark.parametrize("target", ["/v1/models", "/", "/v1/messages/count_tokens", "/v1/x"])
+async def test_nothing_is_shown_without_a_key(target: str) -> None:
+    async with opened(client_keys="env:KEYS", environ={"KEYS": "k"}) as app:
+        caller = await called(app, target, method="GET")
+        assert caller.status == 401

@@ -1,0 +1,92 @@
+"""Gateways as processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+__all__ = ["SERVE", "GatewayProcess", "gateway_process"]
+
+SERVE = ("streamnorm", "serve", "--config", "CONFIG", "--port", "PORT")
+
+_CONFIG = """
+{settings}
+
+[upstreams.local]
+dialect = "openai_chat"
+base_url = "{url}"
+"""
+
+
+class GatewayProcess(NamedTuple):
+    """A running gateway.
+
+    Attributes:
+        url: Its URL, without a path.
+        process: Its process.
+    """
+
+    url: str
+    process: Process
+
+
+@asynccontextmanager
+async def gateway_process(
+    upstream_url: str,
+    directory: Path,
+    command: Sequence[str] = SERVE,
+    *,
+    settings: str = "",
+) -> AsyncIterator[GatewayProcess]:
+    """Run a gateway in front of an upstream of Chat Completions; kill it at the end.
+
+    Args:
+        upstream_url: URL of the upstream.
+        directory: Where to write the configuration.
+        command: The Python module to run, and its arguments; in these, `CONFIG`, `PORT` and
+            `APP` stand for the configuration file, a free port and the factory of the gateway.
+        settings: Settings of the gateway, in TOML.
+    """
+    config = directory / "gateway.toml"
+    config.write_text(_CONFIG.format(url=upstream_url, settings=settings))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    values = {"CONFIG": str(config), "PORT": port, "APP": "streamnorm.gateway:from_environment"}
+    arguments = [*command]
+    for name, value in values.items():
+        arguments = [argument.replace(name, value) for argument in arguments]
+    process = await create_subprocess_exec(
+        *[sys.executable, "-m", *arguments],
+        env={**os.environ, "STREAMNORM_CONFIG": str(config)},
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        await _wait(url)
+        yield GatewayProcess(url, process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _wait(url: str) -> None:
+    """Wait until a server answers."""
+    async with asyncio.timeout(30), httpx.AsyncClient() as http:
+        while True:
+            try:
+                await http.get(f"{url}/healthz")
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+            else:
+                return

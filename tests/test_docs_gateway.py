@@ -1,0 +1,174 @@
+"""The page of the gateway: its sessions run as they stand, its files are what they say."""
+
+from __future__ import annotations
+
+import json
+import logging.config
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from streamnorm.gateway import Gateway, read_config
+from streamnorm.gateway.config import Config
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "gateway.md").read_text("utf-8")
+ENV = {
+    **os.environ,
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    "PYTHONPATH": str(ROOT),
+}
+
+
+def section(title: str) -> str:
+    """Return the text of a section of the page."""
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    found: list[str] = re.findall(rf"^```{language}\n((?s:.*?))^```$", text, re.MULTILINE)
+    return found
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def process(line: str, wait_for: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command until the context ends, and wait until it has printed that line."""
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {line}"],
+        cwd=ROOT,
+        env=ENV,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        try:
+            assert running.stderr is not None
+            while wait_for not in (said := running.stderr.readline()):
+                assert said, line
+            yield running
+        finally:
+            running.send_signal(signal.SIGTERM)
+            running.wait(30)
+
+
+def masked(line: str) -> str:
+    """Return a line of the log without what differs each time."""
+    return re.sub(r"(?<=_s=)[\d.]+|^[-\d]+ [:,\d]+", "…", line.strip())
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the commands of a section, in order, with the output that it shows."""
+    for block in blocks(text, "console"):
+        line, _, output = block.removeprefix("$ ").partition("\n")
+        yield line, output
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
+@pytest.mark.parametrize("title", ["Run the gateway", "A truth check in front of your own vLLM"])
+def test_session_is_as_the_page_shows_it(title: str) -> None:
+    text = section(title)
+    ports = {":9000": f":{free_port()}", ":8080": f":{free_port()}"}
+    with ExitStack() as servers:
+        log: Any = None
+        for line, output in commands(text):
+            for shown, port in ports.items():
+                line = line.replace(shown, port)
+                line = line.replace(f"--port {shown[1:]}", f"--port {port[1:]}")
+            if line.startswith("streamnorm "):
+                server = servers.enter_context(process(line, "GEMINI_BASE_URL"))
+                log = server.stdout
+                continue
+            done = subprocess.run(
+                ["sh", "-c", line], env=ENV, capture_output=True, text=True, timeout=30
+            )
+            assert done.stdout == output
+        (shown_line,) = blocks(text, "text")
+        assert masked(log.readline()) == masked(shown_line)
+
+
+def test_configuration_of_the_page_starts(tmp_path: Path) -> None:
+    (text,) = blocks(PAGE, "toml")
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    Gateway(read_config(path), environ={"ANTHROPIC_API_KEY": "sk-ant-0123456789"})
+    assert "max_tokens" in tomllib.loads(text)["models"][0]
+
+
+def test_configuration_of_logging_is_valid() -> None:
+    (text,) = blocks(PAGE, "json")
+    log = logging.getLogger("streamnorm")
+    level = log.level
+    try:
+        logging.config.dictConfig(json.loads(text))
+        (handler,) = log.handlers
+        record = logging.LogRecord("a", logging.INFO, "f", 1, "said", (), None)
+        assert json.loads(handler.format(record))["message"] == "said"
+    finally:
+        log.handlers.clear()
+        log.setLevel(level)
+
+
+def test_deployment_gives_the_gateway_its_time() -> None:
+    (text,) = blocks(PAGE, "yaml")
+    pod = yaml.safe_load(text)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    grace: float = next(
+        float(str(field))
+        for name, field in zip(
+            Config.__struct_fields__[1:], Config.__struct_defaults__, strict=True
+        )
+        if name == "drain_grace_s"
+    )
+    assert pod["terminationGracePeriodSeconds"] > grace + 5
+    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
+    port = container["ports"][0]["containerPort"]
+    arguments = container["args"]
+    assert arguments[:2] == ["streamnorm", "serve"]
+    assert arguments[arguments.index("--port") + 1] == str(port)
+
+
+@pytest.mark.slow
+def test_workers_start_with_the_command_of_the_page(tmp_path: Path) -> None:
+    (line,) = (line for line, _ in commands(section("Several workers")))
+    (config,) = blocks(PAGE, "toml")
+    (tmp_path / "gateway.toml").write_text(config)
+    (tmp_path / "log.json").write_text(blocks(PAGE, "json")[0])
+    (tmp_path / "metrics").mkdir()
+    port = free_port()
+    line = line.replace("STREAMNORM_CONFIG=gateway.toml ", "").replace("8080", str(port))
+    settings = {
+        "STREAMNORM_CONFIG": tmp_path / "gateway.toml",
+        "ANTHROPIC_API_KEY": "sk-ant-0123456789",
+        "PROMETHEUS_MULTIPROC_DIR": tmp_path / "metrics",
+    }
+    shell = " ".join(f"{name}={value}" for name, value in settings.items())
+    with (
+        process(f"env {shell} {line}", "Application startup complete"),
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+    ):
+        assert client.get("/healthz").status_code == 200
+        for _ in range(8):
+            assert client.post("/v1/messages", json={}).status_code == 400
+        found = client.get("/metrics").text
+    (line,) = (one for one in found.splitlines() if one.startswith("streamnorm_requests_total"))
+    assert 'outcome="refused"' in line
+    assert line.endswith(" 8.0")
