@@ -10,6 +10,7 @@ The name of a request's model is that of the upstream's dialect.
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 
 import aiohttp
@@ -78,12 +79,10 @@ class Applications:
 async def main(upstream_url: str) -> None:
     """Serve until the process is stopped."""
     app = Applications(upstream_url)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    print(server.servers[0].sockets[0].getsockname()[1], flush=True)
-    await serving
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    await uvicorn.Server(config).serve([listener])
 
 
 if __name__ == "__main__":
