@@ -49,8 +49,7 @@ class Gateway:
     Args:
         config: The configuration.
         environ: The environment that holds the keys; None for that of the process.
-        observers: Those who are told of each request, besides the log, the metrics and the
-            spans.
+        observers: Further observers of requests, besides the log, the metrics and the spans.
 
     Raises:
         ConfigError: The configuration is wrong.
