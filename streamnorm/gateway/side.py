@@ -23,15 +23,17 @@ from streamnorm._models import encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
+from streamnorm._upstream.requests import ClientRequest, json_body, refusals
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import reason_of
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
+from streamnorm.gateway.scrubbing import scrubbed_error
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.state import error_body
 from streamnorm.state.errors import response_not_found
@@ -107,7 +109,7 @@ class Side:
             else:
                 result = await self._asked(received, client, asked, call)
         except ServerStopping as exc:
-            raise RequestRefused("the gateway is stopping, try again", 503) from exc
+            raise stopping() from exc
         value, headers = result.value, [_JSON, *raw_headers(result.headers)]
         if isinstance(value, StreamError):
             failed = error_answer(value, client.name, upstream=result.dialect)
@@ -192,6 +194,8 @@ class Side:
                 request = steps.send(received)
         except StopIteration as done:
             value: T | StreamError = done.value
+            if isinstance(value, StreamError):
+                value = scrubbed_error(value, target.upstream)
             return _Result(value, headers, dialect)
         finally:
             steps.close()
