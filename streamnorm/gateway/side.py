@@ -13,7 +13,7 @@ from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
-from streamnorm._core.errors import StateError
+from streamnorm._core.errors import RemoteProtocolError, StateError
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
@@ -45,6 +45,7 @@ T = TypeVar("T")
 _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count",)
 _MODELS = ("models", "model")
+_FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
 class _Result(Struct, Generic[T], frozen=True):
@@ -187,7 +188,7 @@ class Side:
                     async with await self._network.send(request) as answer:
                         headers = answer_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
-                except (aiohttp.ClientError, OSError) as exc:
+                except _FAILURES as exc:
                     received = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
                 if isinstance(received, StreamError):
                     return _Result(received, headers, dialect)
@@ -202,8 +203,6 @@ class Side:
 
     async def _read(self, answer: Answer) -> SideAnswer | StreamError:
         """Return the answer of an upstream, or why it is none."""
-        if answer.is_coded:
-            return StreamError("malformed", "an answer with a content coding, expected none")
         body = await answer.read_all(self._max_answer_bytes)
         if len(body) > self._max_answer_bytes:
             found = f"an answer of more than {self._max_answer_bytes} bytes, expected fewer"
