@@ -120,9 +120,7 @@ class Messages:
             await stream.start(begun.headers)
             if begun.first:
                 await stream.send(begun.first)
-            async for chunk in begun.stream:
-                await stream.send(chunk)
-            await stream.send(b"", more=False)
+            await stream.send_all(begun.stream)
         finally:
             call.partial_usage = begun.stream.usage
             await begun.stream.aclose()

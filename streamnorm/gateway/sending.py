@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
@@ -49,7 +49,7 @@ class ClientStream:
         self._loop = asyncio.get_running_loop()
         self._began_at = self._sent_at = self._loop.time()
         # A server blocks a send while its write buffer is full.  A chunk waits for the ping
-        # before it; no ping is sent meanwhile.  One lock for both would cost each chunk more
+        # before it; no ping is sent meanwhile.  To acquire a lock for each chunk would cost more
         # than all else that is done here.
         self._ping_lock = asyncio.Lock()
         self._is_sending = False
@@ -70,6 +70,18 @@ class ClientStream:
         await self._exchange.send(data, more=more)
         self._sent_at = self._loop.time()
         self._is_sending = False
+
+    async def send_all(self, chunks: AsyncIterator[bytes]) -> None:
+        """Send chunks, as `send` does, and complete the response."""
+        send, now = self._exchange.send, self._loop.time
+        async for chunk in chunks:
+            if self._ping_lock.locked():
+                await self._wait_for_ping()
+            self._is_sending = True
+            await send(chunk)
+            self._sent_at = now()
+            self._is_sending = False
+        await self.send(b"", more=False)
 
     async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a JSON body in place of a stream."""

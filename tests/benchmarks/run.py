@@ -3,8 +3,8 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts and whole bodies.  The runs are interleaved in rounds; of each run the fastest round
-counts, in CPU time.  The exit status is 1 if anything is over its bar.
+starts, whole bodies and the gateway.  The runs are interleaved in rounds; of each run the
+fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 import asynchronous
 import bodies
 import conversations
+import gateway
 import long_streams
 import matrix
 import memory
@@ -38,6 +39,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "partial values": partial.report,
     "bodies": bodies.report,
     "conversations": conversations.report,
+    "gateway": gateway.report,
 }
 
 

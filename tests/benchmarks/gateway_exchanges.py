@@ -1,0 +1,168 @@
+"""Exchanges through a server in another process, event by event, with its CPU time and latency.
+
+This process is both client and upstream: it writes one read of a stream to the server, waits for
+what the server writes to the client, and goes on.  So the server reads exactly what was written,
+however fast it is, and one clock measures the latency.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import NamedTuple
+
+__all__ = ["Exchanges", "Sample", "cpu_clock"]
+
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+)
+_TIMEOUT_S = 10.0
+# Some events give the client nothing; a server of which an output is known may be slow.
+_FIRST_OUTPUT_MS = 20
+_SILENT_MS = 1
+_OUTPUT_MS = 200
+# After its last write a server has still to return to its event loop.
+_SETTLE_S = 0.001
+_BUFFER = 1 << 20
+
+
+class Sample(NamedTuple):
+    """One exchange.
+
+    Attributes:
+        stream_s: CPU seconds of the server for all reads but the first.
+        request_s: CPU seconds of the server for the rest: the request, the first read, the end.
+        latencies_s: Seconds from each of these writes to its output, unless there was none.
+        silent: Positions of the reads without an output.
+        received: The responses.
+    """
+
+    stream_s: float
+    request_s: float
+    latencies_s: list[float]
+    silent: frozenset[int]
+    received: list[bytes]
+
+
+def cpu_clock(pid: int) -> Callable[[], float]:
+    """Return a clock of the CPU time of a process, in nanoseconds and not in ticks; Linux only."""
+    clock_id = (~pid << 3) | 2  # as clock_getcpuclockid(3) does
+    return lambda: time.clock_gettime(clock_id)
+
+
+class Exchanges:
+    """The client and the upstream of a server.
+
+    Attributes:
+        upstream_url: Base URL for the server's requests.
+    """
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(_TIMEOUT_S)
+        self.upstream_url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def run(
+        self,
+        port: int,
+        clock: Callable[[], float],
+        request: tuple[str, bytes],
+        reads: list[bytes],
+        *,
+        streams: int = 1,
+        pause_s: float = 0.0,
+        silent: frozenset[int] | None = None,
+    ) -> Sample:
+        """Return one exchange.
+
+        Args:
+            port: Port of the server.
+            clock: Its CPU clock.
+            request: Path and JSON body of the request.
+            reads: What the upstream writes, one after the other.
+            streams: Number of exchanges at the same time, one read of each after the other.
+            pause_s: Seconds from the last output to the next write.
+            silent: Positions of the reads without an output; None to find out.
+        """
+        first, *others = (b"%x\r\n%b\r\n" % (len(read), read) for read in reads)
+        start = clock()
+        with ExitStack() as sockets:
+            pairs = [self._open(sockets, port, request, first) for _ in range(streams)]
+            clients = {client.fileno(): client for client, _ in pairs}
+            received = dict.fromkeys(clients, b"")
+            poll = select.poll()
+            for number in clients:
+                poll.register(number, select.POLLIN)
+            while ready := poll.poll(_FIRST_OUTPUT_MS):
+                for number, _ in ready:
+                    received[number] += clients[number].recv(_BUFFER)
+            latencies: list[float] = []
+            begun = clock()
+            found: set[int] = set()
+            for position, read in enumerate(others):
+                if pause_s:
+                    time.sleep(pause_s)
+                sent_at = time.perf_counter()
+                for _, upstream in pairs:
+                    upstream.sendall(read)
+                if silent is None:
+                    timeout_ms = _FIRST_OUTPUT_MS
+                else:
+                    timeout_ms = _SILENT_MS if position in silent else _OUTPUT_MS
+                missing = streams
+                while missing > 0 and (ready := poll.poll(timeout_ms)):
+                    latencies.append(time.perf_counter() - sent_at)
+                    missing -= len(ready)
+                    for number, _ in ready:
+                        received[number] += clients[number].recv(_BUFFER)
+                if missing == streams:
+                    found.add(position)
+            time.sleep(_SETTLE_S)
+            ended = clock()
+            for client, upstream in pairs:
+                upstream.sendall(b"0\r\n\r\n")
+                while data := client.recv(_BUFFER):
+                    received[client.fileno()] += data
+        time.sleep(_SETTLE_S)
+        whole = clock() - start
+        stream_s = (ended - begun) / streams
+        return Sample(
+            stream_s, whole / streams - stream_s, latencies, frozenset(found), [*received.values()]
+        )
+
+    def _open(
+        self, sockets: ExitStack, port: int, request: tuple[str, bytes], first: bytes
+    ) -> tuple[socket.socket, socket.socket]:
+        """Return the sockets of a new exchange: the client's and the upstream's."""
+        client = sockets.enter_context(socket.create_connection(("127.0.0.1", port), _TIMEOUT_S))
+        client.sendall(_encoded(*request))
+        upstream = sockets.enter_context(self._listener.accept()[0])
+        upstream.settimeout(_TIMEOUT_S)
+        upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _read_request(upstream)
+        upstream.sendall(_HEAD + first)
+        return client, upstream
+
+
+def _encoded(path: str, body: bytes) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    ).encode() + body
+
+
+def _read_request(upstream: socket.socket) -> None:
+    """Read a request whose length is known."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += upstream.recv(_BUFFER)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    assert length is not None, "expected content-length"
+    while len(body) < int(length[1]):
+        body += upstream.recv(_BUFFER)
