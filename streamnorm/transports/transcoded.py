@@ -132,7 +132,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         is_native = self._client.name == self._upstream.dialect
         self._store: AnyStore | None = None
         if stores_responses(self._client) and not is_native:
-            self._store = store or MemoryStore()
+            self._store = MemoryStore() if store is None else store
 
     @property
     def losses(self) -> tuple[Loss, ...]:

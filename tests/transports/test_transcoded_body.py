@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from support.http_families import FamilyUnderTest, each_family
 from support.transcoding import SSE, STREAMING, Answering, chat_stream, closable_body, transcoding
 
 from streamnorm import Abandoned, Completed, Failed
+from streamnorm.state import MemoryStore, StoredResponse
 
 pytestmark = pytest.mark.anyio
 modes = pytest.mark.parametrize("mode", ["async", "sync"])
@@ -82,3 +84,32 @@ async def test_body_that_was_read_cannot_be_read_once_it_is_closed(
     await close(mode, body)
     with pytest.raises(family.http.ReadError, match="read of a body that was closed"):
         await drain(mode, body)
+
+
+class FullStore(MemoryStore):
+    """A store that refuses every response."""
+
+    def put(self, scope: str, response: StoredResponse) -> None:
+        raise OSError("full")
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("stores", [True, False])
+@pytest.mark.parametrize("in_one_read", [True, False])
+async def test_refusal_of_the_store_closes_the_provider(
+    family: FamilyUnderTest, mode: str, *, in_one_read: bool, stores: bool
+) -> None:
+    reads = [b"".join(chat_stream())] if in_one_read else chat_stream()
+    source = closable_body(family, mode, reads)
+    transport = transcoding(
+        family,
+        Answering(family, stream=source, headers=SSE),
+        client="openai_responses",
+        store=FullStore(),
+    )
+    asked = {"model": "m", "input": "Hi.", "stream": True, "store": stores}
+    with pytest.raises(OSError, match="full") if stores else nullcontext():
+        await drain(mode, await begin(family, mode, transport, "/v1/responses", asked))
+    assert source.closed
+    assert isinstance(transport.outcome, Completed)
