@@ -162,7 +162,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                 pump = partial(TranscodePump, **self._options(sent))
                 return self._responses.streamed(pump, turn, response, exchange)
             answer = self._whole(read_whole(response), sent, exchange)
-            if turn is not None and isinstance(answer, WholeAnswer):
+            if turn is not None and turn.stores and isinstance(answer, WholeAnswer):
                 turn.put(object_in(answer.body.decode()))
             return self._responses.whole(answer, response)
 
@@ -185,7 +185,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                 pump = partial(TranscodePump, **self._options(sent))
                 return await self._responses.streamed_async(pump, turn, response, exchange)
             answer = self._whole(await read_whole_async(response), sent, exchange)
-            if turn is not None and isinstance(answer, WholeAnswer):
+            if turn is not None and turn.stores and isinstance(answer, WholeAnswer):
                 await turn.put_async(object_in(answer.body.decode()))
             return self._responses.whole(answer, response)
 

@@ -64,7 +64,7 @@ class TranscodedBody(Stream[bytes]):
             case Failed() | Truncated():
                 with suppress(StopAsyncIteration):
                     await self._end()
-            case Completed() if self._turn is not None:
+            case Completed() if self._turn is not None and self._turn.stores:
                 await self._turn.put_async(last_response(data))
             case _:
                 pass
@@ -107,7 +107,7 @@ class SyncTranscodedBody(SyncStream[bytes]):
             case Failed() | Truncated():
                 with suppress(StopIteration):
                     self._end()
-            case Completed() if self._turn is not None:
+            case Completed() if self._turn is not None and self._turn.stores:
                 self._turn.put(last_response(data))
             case _:
                 pass
