@@ -98,7 +98,7 @@ class _StreamBase(Generic[T]):
         """Return the JSON body of an error response, in the client's dialect."""
         return self._pump.error_body(error)
 
-    def _misuse(self) -> LocalProtocolError:
+    def _misuse(self) -> Exception:
         """Return the error of a read that may not begin."""
         if self._closed or self._pump.settled:
             return LocalProtocolError("read of a stream that was closed or broke, expected none")
@@ -141,9 +141,11 @@ class Stream(_StreamBase[T]):
                     if item is not None:
                         self._idle = True
                         return item
-                if pump.pending:
+                if pump.pending and not pump.ended:
                     self._idle = True
                     return pump.pending.pop()
+            if pump.pending:
+                return await self._last()
         except BaseException as exc:  # cancelled, or raised by a callback of the caller
             pump.abandon()
             try:
@@ -181,6 +183,11 @@ class Stream(_StreamBase[T]):
             await self._release()
         finally:
             self._pump.settle()
+
+    async def _last(self) -> T:
+        """Return the first of the items that came with the end of the stream."""
+        self._idle = True
+        return self._pump.pending.pop()
 
     async def _end(self) -> T:
         """Close the source, then raise the failure or `StopAsyncIteration`."""
@@ -251,9 +258,11 @@ class SyncStream(_StreamBase[T]):
                     if item is not None:
                         self._idle = True
                         return item
-                if pump.pending:
+                if pump.pending and not pump.ended:
                     self._idle = True
                     return pump.pending.pop()
+            if pump.pending:
+                return self._last()
         except BaseException:
             pump.abandon()
             try:
@@ -289,6 +298,10 @@ class SyncStream(_StreamBase[T]):
             self._release()
         finally:
             self._pump.settle()
+
+    def _last(self) -> T:
+        self._idle = True
+        return self._pump.pending.pop()
 
     def _end(self) -> T:
         pump = self._pump

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Generic, Self
 
@@ -29,7 +29,7 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm._upstream.url import check_base_url
-from streamnorm.aio import iter_transcode, transcode
+from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.profiles import Profiles
 from streamnorm.recording.operations import path_of, query_of, server_of
 from streamnorm.state import MemoryStore, read_operation
@@ -41,7 +41,7 @@ from streamnorm.transports.family import (
     ResponseT,
     SyncTransport,
 )
-from streamnorm.transports.provider_body import read_whole, read_whole_async, readable
+from streamnorm.transports.provider_body import read_whole, read_whole_async
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
 from streamnorm.transports.transcoded_side import SideRequests
@@ -132,7 +132,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         is_native = self._client.name == self._upstream.dialect
         self._store: AnyStore | None = None
         if stores_responses(self._client) and not is_native:
-            self._store = store or MemoryStore()
+            self._store = MemoryStore() if store is None else store
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -159,10 +159,10 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                 return self._refuse(refused, exchange)
             response = self._network.handle_request(self._sent(request, sent))
             if sent.streams or not response.is_success:
-                stream = iter_transcode(readable(response), **self._options(sent))
-                return self._responses.streamed(stream, turn, response, exchange)
+                pump = partial(TranscodePump, **self._options(sent))
+                return self._responses.streamed(pump, turn, response, exchange)
             answer = self._whole(read_whole(response), sent, exchange)
-            if turn is not None and isinstance(answer, WholeAnswer):
+            if turn is not None and turn.stores and isinstance(answer, WholeAnswer):
                 turn.put(object_in(answer.body.decode()))
             return self._responses.whole(answer, response)
 
@@ -182,10 +182,10 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                 return self._refuse(refused, exchange)
             response = await self._async_network.handle_async_request(self._sent(request, sent))
             if sent.streams or not response.is_success:
-                stream = transcode(readable(response), **self._options(sent))
-                return await self._responses.streamed_async(stream, turn, response, exchange)
+                pump = partial(TranscodePump, **self._options(sent))
+                return await self._responses.streamed_async(pump, turn, response, exchange)
             answer = self._whole(await read_whole_async(response), sent, exchange)
-            if turn is not None and isinstance(answer, WholeAnswer):
+            if turn is not None and turn.stores and isinstance(answer, WholeAnswer):
                 await turn.put_async(object_in(answer.body.decode()))
             return self._responses.whole(answer, response)
 
@@ -305,9 +305,6 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
     # Answers
 
     def _options(self, sent: UpstreamRequest) -> dict[str, Any]:
-        def observe(outcome: Outcome) -> None:
-            self._observe(sent, outcome)
-
         return {
             "dialect": self._upstream.dialect,
             "to": self._client.name,
@@ -316,7 +313,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             "include_usage": sent.include_usage,
             "keep_message": False,
             "on_loss": self._on_loss,
-            "on_end": observe,
+            "on_end": partial(self._observe, sent),
         }
 
     def _whole(

@@ -2,99 +2,120 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 from streamnorm._core.events import Completed, Failed, Truncated
-from streamnorm.transports.family import Family
+from streamnorm.aio import Stream, SyncStream
+from streamnorm.aio.pump import Head, Pump
+from streamnorm.aio.sources import AsyncReader, Reader
+from streamnorm.transports.family import Family, HTTPResponse
+from streamnorm.transports.provider_body import readable
 from streamnorm.transports.transcoded_state import StoredTurn, last_response
 
-__all__ = ["TranscodedBody"]
+__all__ = ["SyncTranscodedBody", "TranscodedBody"]
 
 
-class TranscodedBody:
-    """The body of a transcoded response, synchronous or asynchronous.
+class TranscodedBody(Stream[bytes]):
+    """The body of a transcoded response: the stream itself.
 
     The provider's response is closed with the chunk that reports a failure: some SDKs raise
     at it, and close nothing.
 
     Args:
-        first: Its first chunk; empty if there is none.
-        stream: The other chunks.
+        response: The provider's response.
         family: Package of the client.
         turn: Stores the answer before its last chunk is returned; None if it is not stored.
+        pump: Makes the pump of the stream.
     """
 
     def __init__(
-        self, first: bytes, stream: Any, family: Family[Any, Any], turn: StoredTurn | None
+        self,
+        response: HTTPResponse,
+        family: Family[Any, Any],
+        turn: StoredTurn | None,
+        pump: Callable[[Head], Pump[bytes]],
     ) -> None:
-        self._turn = turn
-        self._first = first
-        self._stream = stream
+        reader = AsyncReader(readable(response))
+        super().__init__(pump(reader), reader)
         self._family = family
-        self._ended = False
-        self._closed = False
+        self._turn = turn
 
-    def __iter__(self) -> Self:
-        return self
+    async def begin(self) -> None:
+        """Read the first chunk, which a failure may precede; the client still gets it.
 
-    def __next__(self) -> bytes:
-        if self._first or self._ended or self._closed:
-            data = self._first_chunk(StopIteration())
-        else:
-            data = next(self._stream)
-        match self._stream.outcome:
-            case None:
-                pass
+        Raises:
+            StreamnormError: The stream failed before it.
+        """
+        if first := await anext(self, b""):
+            self._pump.pending.append(first)
+
+    async def aclose(self) -> None:
+        """Close the provider's response."""
+        self._finished = False
+        if self._closed:
+            self._pump.abandon()  # the first chunk, if it was the last
+        await super().aclose()
+
+    async def _last(self) -> bytes:
+        data = await super()._last()
+        match self.outcome:
             case Failed() | Truncated():
-                self._ended = True
-                self._stream.close()
-            case Completed() if self._turn is not None:
-                self._turn.put(last_response(data))
-            case _:
-                pass
-        return data
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._first or self._ended or self._closed:
-            data = self._first_chunk(StopAsyncIteration())
-        else:
-            data = await anext(self._stream)
-        match self._stream.outcome:
-            case None:
-                pass
-            case Failed() | Truncated():
-                self._ended = True
-                await self._stream.aclose()
-            case Completed() if self._turn is not None:
+                with suppress(StopAsyncIteration):
+                    await self._end()
+            case Completed() if self._turn is not None and self._turn.stores:
                 await self._turn.put_async(last_response(data))
             case _:
                 pass
         return data
 
+    def _misuse(self) -> Exception:
+        return _closed_error(self._family) if self._closed else super()._misuse()
+
+
+class SyncTranscodedBody(SyncStream[bytes]):
+    """The synchronous twin of `TranscodedBody`."""
+
+    def __init__(
+        self,
+        response: HTTPResponse,
+        family: Family[Any, Any],
+        turn: StoredTurn | None,
+        pump: Callable[[Head], Pump[bytes]],
+    ) -> None:
+        reader = Reader(readable(response))
+        super().__init__(pump(reader), reader)
+        self._family = family
+        self._turn = turn
+
+    def begin(self) -> None:
+        """Read the first chunk, which a failure may precede; the client still gets it."""
+        if first := next(self, b""):
+            self._pump.pending.append(first)
+
     def close(self) -> None:
         """Close the provider's response."""
-        self._closed = True
-        self._stream.close()
-
-    async def aclose(self) -> None:
-        """Close the provider's response."""
-        self._closed = True
-        await self._stream.aclose()
-
-    def _first_chunk(self, end: StopIteration | StopAsyncIteration) -> bytes:
-        """Return the first chunk.
-
-        Raises:
-            StopIteration: The body has ended.
-            StopAsyncIteration: The same, of an asynchronous body.
-            Exception: The body was closed.
-        """
+        self._finished = False
         if self._closed:
-            raise self._family.read_error("read of a body that was closed, expected none")
-        if self._ended:
-            raise end
-        first, self._first = self._first, b""
-        return first
+            self._pump.abandon()
+        super().close()
+
+    def _last(self) -> bytes:
+        data = super()._last()
+        match self.outcome:
+            case Failed() | Truncated():
+                with suppress(StopIteration):
+                    self._end()
+            case Completed() if self._turn is not None and self._turn.stores:
+                self._turn.put(last_response(data))
+            case _:
+                pass
+        return data
+
+    def _misuse(self) -> Exception:
+        return _closed_error(self._family) if self._closed else super()._misuse()
+
+
+def _closed_error(family: Family[Any, Any]) -> Exception:
+    return family.read_error("read of a body that was closed, expected none")

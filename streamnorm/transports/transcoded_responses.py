@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic
+from typing import Generic
 
 from msgspec import structs
 
@@ -18,8 +18,9 @@ from streamnorm._upstream.answers import WholeAnswer, error_answer
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
+from streamnorm.aio.pump import Head, Pump
 from streamnorm.transports.family import Family, RequestT, ResponseT, subclass
-from streamnorm.transports.transcoded_body import TranscodedBody
+from streamnorm.transports.transcoded_body import SyncTranscodedBody, TranscodedBody
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_state import StoredTurn
 
@@ -50,7 +51,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
 
     def streamed(
         self,
-        stream: SyncStream[bytes],
+        pump: Callable[[Head], Pump[bytes]],
         turn: StoredTurn | None,
         response: ResponseT,
         exchange: Exchange,
@@ -58,7 +59,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         """Return a response whose body is a stream; an error response if that fails at once.
 
         Args:
-            stream: The stream.
+            pump: Makes the pump of the stream.
             turn: Stores the answer; None if it is not stored.
             response: The provider's response.
             exchange: The exchange, which follows the stream.
@@ -66,44 +67,34 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         Raises:
             Exception: The connection broke before the first chunk: the package's own error.
         """
-        exchange.stream = stream
+        kind = subclass(SyncTranscodedBody, self._family.sync_stream)  # type: ignore[arg-type]  # classes are hashable
+        exchange.stream = body = kind(response, self._family, turn, pump)
         try:
-            first = next(stream, b"")
+            body.begin()
         except _FAILURES as exc:
-            return self._failed(exc, stream, response)
-        return self._begun(first, stream, turn, response, self._family.sync_stream)
+            return self._failed(exc, body, response)
+        return self._begun(body, response)
 
     async def streamed_async(
         self,
-        stream: Stream[bytes],
+        pump: Callable[[Head], Pump[bytes]],
         turn: StoredTurn | None,
         response: ResponseT,
         exchange: Exchange,
     ) -> ResponseT:
         """Return a response whose body is a stream; the twin of `streamed`."""
-        exchange.stream = stream
+        kind = subclass(TranscodedBody, self._family.async_stream)  # type: ignore[arg-type]  # classes are hashable
+        exchange.stream = body = kind(response, self._family, turn, pump)
         try:
-            first = await anext(stream, b"")
+            await body.begin()
         except _FAILURES as exc:
-            return self._failed(exc, stream, response)
-        return self._begun(first, stream, turn, response, self._family.async_stream)
+            return self._failed(exc, body, response)
+        return self._begun(body, response)
 
-    def _begun(
-        self,
-        first: bytes,
-        stream: Stream[bytes] | SyncStream[bytes],
-        turn: StoredTurn | None,
-        response: ResponseT,
-        kind: type[Any],
-    ) -> ResponseT:
+    def _begun(self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT) -> ResponseT:
         """Return a response whose body is a stream, of which the first chunk was read."""
-        body = subclass(TranscodedBody, kind)  # type: ignore[arg-type]  # classes are hashable
-        return self._family.response(
-            200,
-            headers=self._headers(response, _STREAM),
-            stream=body(first, stream, self._family, turn),
-            extensions=_EXTENSIONS,
-        )
+        headers = self._headers(response, _STREAM)
+        return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
     def whole(self, answer: WholeAnswer | StreamError, response: ResponseT) -> ResponseT:
         """Return a whole answer, or the error response in its place."""

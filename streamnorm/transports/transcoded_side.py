@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Generic
 
 from streamnorm._core.bodies.token_count import TokenEstimator
@@ -11,9 +12,9 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.losses import OnLoss
 from streamnorm._upstream.requests import ClientRequest, Upstream
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
-from streamnorm.aio.passing import iter_pass_on, pass_on
+from streamnorm.aio.passing import PassingPump
 from streamnorm.transports.family import HTTPResponse, RequestT, ResponseT
-from streamnorm.transports.provider_body import read_whole, read_whole_async, readable
+from streamnorm.transports.provider_body import read_whole, read_whole_async
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
 
@@ -79,8 +80,8 @@ class SideRequests(Generic[RequestT, ResponseT]):
             exchange.add_losses(sent.losses, self._on_loss)
             response = send(sent)
             if sent.streams:
-                stream = iter_pass_on(readable(response), self._upstream.dialect)
-                return self._responses.streamed(stream, None, response, exchange)
+                pump = partial(PassingPump, dialect=self._upstream.dialect)
+                return self._responses.streamed(pump, None, response, exchange)
             body = read_whole(response)
             if isinstance(body, StreamError) and response.is_success:
                 exchange.end_beside(body)
@@ -107,8 +108,8 @@ class SideRequests(Generic[RequestT, ResponseT]):
             exchange.add_losses(sent.losses, self._on_loss)
             response = await send(sent)
             if sent.streams:
-                stream = pass_on(readable(response), self._upstream.dialect)
-                return await self._responses.streamed_async(stream, None, response, exchange)
+                pump = partial(PassingPump, dialect=self._upstream.dialect)
+                return await self._responses.streamed_async(pump, None, response, exchange)
             body = await read_whole_async(response)
             if isinstance(body, StreamError) and response.is_success:
                 exchange.end_beside(body)

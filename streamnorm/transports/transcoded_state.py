@@ -58,6 +58,11 @@ class StoredTurn:
         self._scope = scope_of("\n".join(keys))
         self.turn: Turn | None = None
 
+    @property
+    def stores(self) -> bool:
+        """Whether the answer is to be stored."""
+        return self.turn is not None and self.turn.stores
+
     def begin(self) -> Turn:
         """Return the turn of a request for a message."""
         with refusals():
