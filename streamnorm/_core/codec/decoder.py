@@ -46,18 +46,14 @@ class Decoder(ABC):
         dialect: Name of the dialect; empty while it is not detected.
         formats: Body formats of the dialect's streams other than server-sent events.
         outcome: How the stream ended; None until it has.
-        first_usage: Usage that arrived in the frame that started the message: encoders
-            write it with their own start.
-        split: The state of the decoder, as the function that cuts the next bytes into frames:
-            sniffing, event stream, body, other format, or closed (`LocalProtocolError`).
+        first_usage: Usage of the frame that started the message, for the encoder's own start.
+        split: Cuts the next bytes into frames; the state of the decoder is which function it is.
         framing: The SSE decoder of the stream.
         is_plain: Whether the original bytes are an event stream; else `framed` converts them.
         run: The fast path; None before the stream has begun and after it has ended.
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
-        error_outside_stream: Whether the final error stood outside any event, which no client
-            reads.
-        refused: Number of the events read last that no client shall read: the one at which
-            the stream failed, or `ALL_EVENTS`; 0 if it failed at none.
+        error_outside_stream: Whether the final error stood outside any event, for no client.
+        refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
         pings: Number of frames read that are pings.
     """
 
